@@ -18,6 +18,7 @@ from modelflow.cli.draw import draw
 from modelflow.cli.edit import edit
 from modelflow.cli.graphs import graphs
 from modelflow.cli.init import init
+from modelflow.cli.last_moment import limit_exit
 from modelflow.cli.load import load
 from modelflow.cli.model import model
 from modelflow.cli.new import new
@@ -143,6 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its `ExitCode`."""
     words = sys.argv[1:] if arguments is None else arguments
     code = _code(words)
+    limit_exit()
     try:
         sys.stdout.flush()
     except OSError:  # told already, or its reader has gone; the flush at the end says nothing

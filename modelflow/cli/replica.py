@@ -1,8 +1,10 @@
 """``modelflow replica``: one of several processes of ``modelflow serve``. Not for people."""
 
 import contextlib
+import ctypes
 import logging
 import os
+import signal
 import socket
 import traceback
 from collections.abc import Iterator, Mapping
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["replica"]
 
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
 
 class _Quiet(logging.Filter):
     """Lets nothing pass while another says the same."""
@@ -44,6 +48,7 @@ def replica(descriptor: int) -> int:
     """Serves as one of several processes, for who has started it."""
     from modelflow.serve.replicas.line import Line
 
+    _end_with_supervisor()
     os.set_inheritable(descriptor, False)
     line = Line(socket.socket(fileno=descriptor))
     start = line.first()
@@ -60,6 +65,11 @@ def replica(descriptor: int) -> int:
     finally:
         place.close()
     return ExitCode.TERMINATED
+
+
+def _end_with_supervisor() -> None:
+    """Has the system kill this process when the supervisor dies, whatever runs here then."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":

@@ -11,6 +11,7 @@ from modelflow.cli.choice import Choice
 from modelflow.cli.completing import complete_graph
 from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
+from modelflow.cli.last_moment import LAST_SECONDS, end_within
 from modelflow.cli.listening import split_address
 from modelflow.cli.serve_settings import ServeCommand, limit_option, serve_options
 from modelflow.cli.serving import (
@@ -245,6 +246,7 @@ def _answer(server: "Server", told: Ending, herald: "Herald") -> None:
             server.post(herald.beat)
         told.ended.wait()
     finally:
+        end_within(LAST_SECONDS)
         server.stop(drain=False)
 
 

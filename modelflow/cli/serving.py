@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from modelflow.cli.last_moment import LAST_SECONDS, end_within, released
 from modelflow.cli.serve_settings import settings
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
@@ -52,7 +53,8 @@ class Ending(NamedTuple):
 def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Iterator[Ending]:
     """Has SIGTERM stop a server inside the block, which answers first, and SIGHUP refresh it.
 
-    No thread waits long for another there, nor for the garbage collector.
+    No thread waits long for another there, nor for the garbage collector. The process ends within
+    the time that the server has to answer, and `LAST_SECONDS`.
 
     Args:
         server: The server.
@@ -61,6 +63,8 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
     told = Ending(threading.Event(), threading.Event())
 
     def finish() -> None:
+        options = server.options
+        end_within(options.drain_delay + options.drain_timeout + LAST_SECONDS)
         try:
             if leaving is not None:
                 leaving()
@@ -72,7 +76,7 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH)
     try:
-        with settled_heap(), termination(told.asked, finish, server.refresh):
+        with released(), settled_heap(), termination(told.asked, finish, server.refresh):
             yield told
     finally:
         sys.setswitchinterval(before)

@@ -36,6 +36,7 @@ async def arrivals(
     if tls is None:
         server = await loop.create_server(enter, sock=bound, backlog=BACKLOG)
         yield
+        bound.shutdown(socket.SHUT_RDWR)  # a process that was forked may hold it open
         server.close()
         return
     bound.listen(BACKLOG)
@@ -43,4 +44,5 @@ async def arrivals(
     yield
     accepting.cancel()
     await asyncio.wait([accepting])
+    bound.shutdown(socket.SHUT_RDWR)
     bound.close()

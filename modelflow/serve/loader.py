@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -75,6 +75,7 @@ class Loader:
         self._flows: set[Flow] = set()
         self._loading: dict[Flow, threading.Thread] = {}
         self._is_ending = False
+        self._failures: list[Exception] | None = None  # of the end
 
     def run(
         self,
@@ -191,10 +192,10 @@ class Loader:
         """
         with self._lock:
             found = [flow for flow, thread in self._loading.items() if thread is work.thread]
-        where = "; ".join(dict.fromkeys(text for flow in found for text in flow.list_busy()))
+        where = _find_where(work, found)
         for flow in found:
             flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
-        return where or f"it is at {work.position()}"
+        return where
 
     def unload(self, flow: "Flow", drain: bool = True) -> None:
         """Stops a flow; see `Flow.stop`.
@@ -226,8 +227,6 @@ class Loader:
     def stop(self, drain_seconds: float = 0.0) -> None:
         """Ends every flow, and waits for every thread, but not for long. May be called again.
 
-        What has not ended then is named in the log.
-
         Args:
             drain_seconds: How long flows may work on what they have; `LAST_SECONDS` later it
                 returns, whatever hangs.
@@ -235,6 +234,13 @@ class Loader:
         Raises:
             FlowFailed: flows failed, or hang.
         """
+        if self._failures is None:
+            self._failures = self._end_all(drain_seconds)
+        if self._failures:
+            message = "flows that were served failed"
+            raise FlowFailed(message, self._failures)
+
+    def _end_all(self, drain_seconds: float) -> list[Exception]:
         self.interrupt()
         until = time.monotonic() + drain_seconds
         failures: list[Exception] = []
@@ -247,13 +253,13 @@ class Loader:
         for flow, end in ends.items():
             if end.thread.is_alive():
                 flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
-        for work in [*ends.values(), *self._works]:
+        works = {end: [flow] for flow, end in ends.items()} | {work: [] for work in self._works}
+        for work, of_work in works.items():
             work.thread.join(max(0.0, until - time.monotonic()))
             if work.thread.is_alive():
-                logger.error("a model has not ended, and is left; it is at %s", work.position())
-        if failures:
-            message = "flows that were served failed"
-            raise FlowFailed(message, failures)
+                where = _find_where(work, of_work)
+                failures.append(EngineError(f"a model has not ended, and is left; {where}"))
+        return [*{str(one): one for one in failures}.values()]  # a load, and the end of its flow
 
     def _end(self, flow: "Flow", drain_seconds: float, failures: list[Exception]) -> Work:
         def end() -> None:
@@ -280,6 +286,12 @@ def _outcome(work: Callable[[], T]) -> T | Exception:
 
 def _put_outcome(work: Callable[[], T], seen: "queue.SimpleQueue[Any]") -> None:
     seen.put(_outcome(work))
+
+
+def _find_where(work: Work, flows: "Sequence[Flow]") -> str:
+    """Says where something stands: which nodes of its flows are busy, or where its thread is."""
+    where = "; ".join(dict.fromkeys(text for flow in flows for text in flow.list_busy()))
+    return where or f"it is at {work.position()}"
 
 
 def _ending() -> Cancelled:

@@ -102,7 +102,7 @@ def test_a_disk_that_does_not_answer_is_told_and_the_next_look_begins(loader, he
     assert found[1] == "seen"
 
 
-def test_the_end_waits_for_nothing_that_hangs_and_names_it(held, caplog):
+def test_the_end_waits_for_nothing_that_hangs_and_names_it(held):
     @modelflow.flowunit(name="hangs")
     def hangs(_):
         held.wait()
@@ -115,8 +115,10 @@ def test_the_end_waits_for_nothing_that_hangs_and_names_it(held, caplog):
     held.begun.acquire()
     loader.run(held.wait, print)
     held.begun.acquire()
-    with pytest.raises(FlowFailed) as failure:
-        loader.stop()
-    assert "node 'hangs'" in str(failure.value.exceptions[0])
-    assert "did not return within 1.2 s of being told to stop" in str(failure.value.exceptions[0])
-    assert "a model has not ended, and is left; it is at " in caplog.text
+    for _ in range(2):  # the second waits for nothing, and says the same
+        with pytest.raises(FlowFailed) as failure:
+            loader.stop()
+        flow, load = map(str, failure.value.exceptions)
+        assert "node 'hangs'" in flow
+        assert "did not return within 1.2 s of being told to stop" in flow
+        assert "a model has not ended, and is left; it is at " in load

@@ -24,9 +24,11 @@ logger = logging.getLogger(__name__)
 
 # How long one that has failed takes to end by itself.
 _LAST_SECONDS = 5.0
-# How often it is looked whether a process stands still, and how long that may be.
+# How often it is looked whether a process stands still, and how long that may be; it may take
+# longer until it answers for the first time: it imports, and looks at disks.
 _PULSE_SECONDS = 5.0
 _STILL_SECONDS = 30.0
+_BEGIN_SECONDS = 300.0
 
 Answer = Callable[["ReplicaProcess", Message], Awaitable[Message]]
 """Answers what a replica asks."""
@@ -183,15 +185,16 @@ class ReplicaProcess:
         A process that was stopped, or in which code in C keeps the interpreter's lock, answers
         nobody, and cannot give that code up itself.
         """
+        seconds = _BEGIN_SECONDS
         while True:
             try:
+                await asyncio.wait_for(self.ask({"what": "pulse"}), seconds)
+                seconds = _STILL_SECONDS
                 await asyncio.sleep(_PULSE_SECONDS)
-                await asyncio.wait_for(self.ask({"what": "pulse"}), _STILL_SECONDS)
             except Gone:
                 return
             except TimeoutError:
-                text = "%s has not answered for %g s, and is killed"
-                logger.error(text, self.name, _STILL_SECONDS)
+                logger.error("%s has not answered for %g s, and is killed", self.name, seconds)
                 self._is_still = True
                 self.kill()
                 return

@@ -1,6 +1,7 @@
 """One of several processes that serve together, seen from inside."""
 
 import base64
+import contextlib
 import faulthandler
 import mmap
 import os
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from modelflow.errors import FlowFailed
 from modelflow.exit_code import ExitCode
 from modelflow.http.door import Door
 from modelflow.http.mailbox import Mailbox
@@ -35,7 +37,8 @@ _LAST_SECONDS = 5.0
 class Replica:
     """The place of this process among those that serve together; see `modelflow.serve.place`.
 
-    It ends with its supervisor, however that ends.
+    It ends with its supervisor, however that ends: in order where that asks for it, else the system
+    kills it (`modelflow.cli.replica`).
 
     Attributes:
         door: Where connections are handed over.
@@ -177,7 +180,8 @@ class Replica:
     def _stop(self) -> None:
         assert self._server is not None
         try:
-            self._server.stop(drain=False)
+            with contextlib.suppress(FlowFailed):  # raised again where the main thread stops it
+                self._server.stop(drain=False)
         finally:
             self._ended.set()
 

@@ -12,8 +12,10 @@ GRAPH = """digraph %(name)s {
 UNITS = '''
 """A file of the model's name says what its load does; a request, what happens to it."""
 
+import multiprocessing
 import os
 import pathlib
+import signal
 import threading
 
 import modelflow
@@ -32,6 +34,26 @@ def act(what):
         raise ValueError("bad weights")
     elif what == "memory":
         bytearray(1 << 50)
+    elif what == "compute":
+        pathlib.Path("computes").touch()
+        sum(range(10**15))
+    elif what == "fork":
+        end_a_child()
+        child = os.fork()
+        if not child:
+            signal.pause()
+        with open("forked", "a") as forked:
+            forked.write(f"{child} ")
+
+
+def end_a_child():
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    child = context.Process(target=lambda: (ready.set(), signal.pause()))
+    child.start()
+    ready.wait()
+    child.terminate()
+    child.join()
 
 
 class Loads(modelflow.FlowUnit):

@@ -3,10 +3,17 @@
 import contextlib
 import os
 import signal
+import threading
 
 import pytest
 
-from tests.serve.replicas.fleet import serving, wait_until, wait_until_ended
+from tests import programs
+from tests.serve.replicas.fleet import (
+    serving,
+    wait_until,
+    wait_until_closed,
+    wait_until_ended,
+)
 from tests.serve.replicas.foreign import ask, ask_until, write_models
 
 KINDS = {
@@ -48,7 +55,7 @@ def test_loads_that_hang_are_given_up_and_hold_up_neither_others_nor_the_end(tmp
         status, found = fleet.ask("/v2/repository/models/bad/load", {})
         assert (status, "it was not loaded within 0.3 s" in found["error"]) == (400, True)
         assert ask(fleet, "bad", "it serves as before") == (200, {"output": "it serves as before"})
-        assert fleet.end(signal.SIGTERM) == 143
+        assert fleet.end(signal.SIGTERM) == (1 if kind is KINDS["alone"] else 143)
 
 
 def test_a_request_that_hangs_holds_up_neither_whoever_asks_nor_the_end(tmp_path, kind):
@@ -64,6 +71,36 @@ def test_a_request_that_hangs_holds_up_neither_whoever_asks_nor_the_end(tmp_path
         assert code == (1 if kind is KINDS["alone"] else 143)
         said = "".join(fleet.said)
         assert "did not return within " in said or "is killed" in said
+
+
+def test_processes_end_with_their_supervisor_though_one_keeps_the_interpreter_busy(
+    tmp_path, several
+):
+    write_models(tmp_path, m="works")
+    with serving(tmp_path, "m.dot", **several) as fleet:
+        children = fleet.children()
+        asking = threading.Thread(target=ask, args=(fleet, "m", "compute"))
+        asking.start()
+        wait_until(lambda: (tmp_path / "computes").exists())
+        fleet.process.kill()
+        wait_until_ended(children)
+        asking.join()
+
+
+def test_a_unit_that_forks_ends_nothing(tmp_path, kind):
+    write_models(tmp_path, m="works")
+    with serving(tmp_path, "m.dot", **kind) as fleet:
+        children = fleet.children()
+        for _ in range(4):
+            assert ask(fleet, "m", "fork")[0] == 200
+        assert fleet.children() == children
+        fleet.process.send_signal(signal.SIGTERM)
+        assert fleet.process.wait(programs.LIMIT) == 143
+        wait_until_closed(fleet)
+        left = [int(one) for one in (tmp_path / "forked").read_text().split()]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        wait_until_ended(left)
 
 
 def test_a_unit_may_end_nothing_by_an_exception(tmp_path, kind):

@@ -40,8 +40,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
 
 def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
     """Stopped before it can answer anything; the process is a real one."""
-    monkeypatch.setattr("modelflow.serve.replicas.process._PULSE_SECONDS", 0.05)
-    monkeypatch.setattr("modelflow.serve.replicas.process._STILL_SECONDS", 0.2)
+    monkeypatch.setattr("modelflow.serve.replicas.process._BEGIN_SECONDS", 0.2)
 
     async def answer(_process, message):
         return message

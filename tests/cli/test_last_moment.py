@@ -1,0 +1,55 @@
+"""Programs that must end, each in a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests import programs
+
+HEAD = """
+import atexit, threading
+from modelflow.cli.last_moment import end_within, limit_exit, released
+
+class Hangs:
+    def __del__(self):
+        threading.Event().wait()
+"""
+
+
+def ended(text):
+    """The exit code of a program, and what it has said."""
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + text],
+        capture_output=True,
+        text=True,
+        timeout=programs.LIMIT,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with released():\n    end_within(0.2)\n    threading.Event().wait()",
+        "with released():\n    end_within(0.2)\n    end_within(1000)\n    Hangs()",
+        "with released():\n    end_within(0.2)\natexit.register(Hangs)\nlimit_exit()",
+        "with released():\n    end_within(0.2)\n    sum(range(10**15))",  # and keeps the lock
+    ],
+)
+def test_whatever_hangs_the_process_ends_and_says_where_it_was(text):
+    code, said = ended(text)
+    assert (code, "most recent call first" in said) == (1, True)
+
+
+@pytest.mark.parametrize("end", ["", "limit_exit()"])
+def test_what_ends_in_time_goes_on(end):
+    text = f"with released():\n    end_within(1000)\n{end}\nprint('over')"
+    assert ended(text) == (0, "over\n")
+
+
+def test_a_program_that_was_not_to_end_goes_on():
+    text = "with released():\n    end_within(0.1)\nthreading.Event().wait(0.3)\n"
+    text += "with released():\n    limit_exit()\nprint('over')"
+    assert ended(text) == (0, "over\n")
