@@ -10,6 +10,7 @@ import pytest
 import modelflow
 from modelflow.errors import (
     ConfigError,
+    DeadlineExceeded,
     FlowFailed,
     FlowUnitError,
     GraphError,
@@ -67,6 +68,64 @@ def test_rows_that_take_long_leave_one_by_one_though_they_came_at_once():
         assert [stream.recv(timeout=60).data for _ in range(2)] == [0, 1]
         may_go_on.set()
         assert [buffer.data for buffer in stream] == list(range(2, 9))
+
+
+async def ask(call, value, **limit):
+    return await call(value, **limit)
+
+
+ASKS = {
+    "infer": lambda flow, value, **limit: flow.infer(value, **limit),
+    "try_infer": lambda flow, value, **limit: flow.try_infer(value, **limit),
+    "ainfer": lambda flow, value, **limit: asyncio.run(ask(flow.ainfer, value, **limit)),
+    "try_ainfer": lambda flow, value, **limit: asyncio.run(ask(flow.try_ainfer, value, **limit)),
+}
+
+
+@pytest.fixture
+def hanging():
+    """A flow whose unit is known to be quick, and does not come back from a negative number."""
+    may_go_on = threading.Event()
+
+    @modelflow.flowunit
+    def quick(number: int):
+        if number < 0:
+            may_go_on.wait(20)
+        return number
+
+    with modelflow.Flow(ECHO.replace("half", "quick"), units=[quick]) as flow:
+        for number in range(20):
+            flow.infer(number)
+        yield flow
+        may_go_on.set()
+
+
+@pytest.mark.parametrize("entrance", ASKS)
+@pytest.mark.parametrize(
+    ("limit", "kind"),
+    [
+        ({"timeout": 0.05}, TimeoutError),
+        ({"deadline": 0.05}, DeadlineExceeded),
+        ({"timeout": 0.05, "deadline": 60.0}, TimeoutError),
+        ({"timeout": 60.0, "deadline": 0.05}, DeadlineExceeded),
+    ],
+)
+def test_an_answer_is_waited_for_as_long_as_was_said_whatever_the_unit_does(
+    hanging, entrance, limit, kind
+):
+    with pytest.raises(TimeoutError) as raised:
+        ASKS[entrance](hanging, -1, **limit)
+    assert type(raised.value) is kind
+
+
+def test_the_values_of_a_session_are_waited_for_as_long_as_was_said(hanging):
+    with pytest.raises(TimeoutError):
+        hanging.create_stream_io().exchange({"input": (1, -1)}, timeout=0.05)
+
+
+def test_a_deadline_that_ends_the_wait_is_told_with_its_length(hanging):
+    with pytest.raises(DeadlineExceeded, match=r"^no answer within 0\.05 s, its deadline; the req"):
+        hanging.infer(-1, deadline=0.05)
 
 
 def test_infer_of_wrong_inputs_names_those_there_are():

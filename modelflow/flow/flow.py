@@ -29,7 +29,7 @@ from modelflow.runtime.blocker import Blocker
 from modelflow.runtime.bundle import Party
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.stats import FlowStats
-from modelflow.stream_io import StreamIO, answer_of
+from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
 
 __all__ = ["Flow"]
 
@@ -83,8 +83,8 @@ class Flow(FlowLife):
         Args:
             inputs: ``{input: value}``; where the graph has one input, the value alone will do.
             timeout: Longest wait in seconds for the whole; None: as long as it takes.
-            deadline: Seconds from now after which nothing is computed for it any more; see
-                `StreamIO.send`.
+            deadline: Seconds from now after which nobody waits for the answer, and nothing is
+                computed for it any more; a unit that is at work on it then is not interrupted.
 
         Returns:
             The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``. An
@@ -99,7 +99,11 @@ class Flow(FlowLife):
         """
         columns = self._columns(inputs)
         stream = self.create_stream_io()
-        found = stream.exchange(columns, timeout, deadline)
+        if deadline is None:
+            found = stream.exchange(columns, timeout)
+        else:
+            with wait_until_deadline(deadline, timeout) as limit:
+                found = stream.exchange(columns, limit, deadline)
         return answer_of(found, stream.single_outputs)
 
     def try_infer(
@@ -113,7 +117,11 @@ class Flow(FlowLife):
         """
         columns = self._columns(inputs)
         stream = self.create_stream_io()
-        found = stream.exchange(columns, timeout, deadline, wait=False)
+        if deadline is None:
+            found = stream.exchange(columns, timeout, wait=False)
+        else:
+            with wait_until_deadline(deadline, timeout) as limit:
+                found = stream.exchange(columns, limit, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
 
     async def ainfer(
@@ -122,7 +130,11 @@ class Flow(FlowLife):
         """Does what `infer` does without blocking the event loop."""
         columns = self._columns(inputs)
         stream = self.create_stream_io()
-        found = await stream.aexchange(columns, timeout, deadline)
+        if deadline is None:
+            found = await stream.aexchange(columns, timeout)
+        else:
+            with wait_until_deadline(deadline, timeout) as limit:
+                found = await stream.aexchange(columns, limit, deadline)
         return answer_of(found, stream.single_outputs)
 
     async def try_ainfer(
@@ -131,7 +143,11 @@ class Flow(FlowLife):
         """Does what `try_infer` does without blocking the event loop."""
         columns = self._columns(inputs)
         stream = self.create_stream_io()
-        found = await stream.aexchange(columns, timeout, deadline, wait=False)
+        if deadline is None:
+            found = await stream.aexchange(columns, timeout, wait=False)
+        else:
+            with wait_until_deadline(deadline, timeout) as limit:
+                found = await stream.aexchange(columns, limit, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
 
     def map(

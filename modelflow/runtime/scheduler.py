@@ -150,11 +150,12 @@ class Scheduler:
         self._runner.wake()
         return made
 
-    def caller_of(self, session: Session, *, is_timed: bool) -> Relay | None:
+    def caller_of(self, session: Session) -> Relay | None:
         """Has the only caller of the flow work for its answer itself; None: others do.
 
         There is nobody then whose rows its own could be one batch with, and a thread that only
-        waits. A caller within an event loop is left to wait: units may run loops of their own.
+        waits, for as long as it takes: in a unit it cannot look at the time. A caller within an
+        event loop is left to wait: units may run loops of their own.
 
         Raises:
             RuntimeError: a unit of this flow is calling.
@@ -167,7 +168,7 @@ class Scheduler:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # there is none
-            session.relay = Relay(None, self._sessions.known, is_timed=is_timed)
+            session.relay = Relay(None, self._sessions.known)
         return session.relay
 
     def cancel(self, session: Session) -> None:

@@ -110,24 +110,22 @@ class Seat:
 class Relay:
     """The seats that a thread was lent, and goes on with when it has emitted. For that thread."""
 
-    __slots__ = ("_home", "_is_in", "_is_laden", "_known", "_most", "seats")
+    __slots__ = ("_home", "_is_in", "_is_laden", "_known", "seats")
 
     seats: deque[Seat]
     """Those that it has not given back; it is in the first, or will be."""
 
-    def __init__(self, home: object, known: Sized = (), *, is_timed: bool = False) -> None:
+    def __init__(self, home: object, known: Sized = ()) -> None:
         """Begins with nothing.
 
         Args:
             home: True where something waits for the thread's own worker; None: it has none, but is
                 a caller's, who works for the answer that it waits for.
             known: The sessions of the flow: the caller's alone, or others wait as well.
-            is_timed: The caller waits for so long and no longer; it takes cheap calls only.
         """
         self.seats = deque()
         self._home = home
         self._known = known
-        self._most = -1 if is_timed else 1
         self._is_in = False  # the first of its seats
         self._is_laden = False  # it is to make a call that is not known to be cheap
 
@@ -144,7 +142,7 @@ class Relay:
         if home or self._is_laden or not seat.is_lendable:
             return False
         if seat.stats.cost >= CHEAP:
-            if home is not None or len(self._known) > self._most or len(self.seats) > self._is_in:
+            if home is not None or len(self._known) > 1 or len(self.seats) > self._is_in:
                 return False
             self._is_laden = True
         self.seats.append(seat)  # first: a seat with a tenant who does not know it is lost

@@ -94,7 +94,8 @@ class StreamIO(Sending, Receiving):
         Args:
             inputs: The values for each input of the graph.
             timeout: Longest wait in seconds for the whole; then the session is cancelled.
-            deadline: As in `send`, for each value.
+            deadline: As in `send`, for each value. It does not end the wait for a unit that is at
+                work on one: that is what ``timeout`` is for.
             wait: False: where there is no room now it is refused, as `try_send` does.
 
         Returns:
@@ -108,9 +109,9 @@ class StreamIO(Sending, Receiving):
         relay = None
         try:
             session.progress.is_collected = True
-            if wait:
-                relay = scheduler.caller_of(session, is_timed=end is not None)
-            else:
+            if wait and end is None and deadline is None:
+                relay = scheduler.caller_of(session)
+            else:  # a unit that does not come back would keep this thread, whatever its time
                 scheduler.check_outside()
             for port, values in inputs.items():
                 buffers = [sent(value) for value in values]

@@ -139,12 +139,16 @@ def test_a_caller_in_an_event_loop_leaves_the_stages_to_their_threads():
     assert threads == ["modelflow/test/n0/0"]
 
 
-def test_a_caller_that_waits_for_a_time_only_makes_short_calls_itself():
-    threads, clock = [], FakeClock()
-    with Running(chain(noting(threads)), clock=clock) as flow:
-        for value in range(3):
-            assert flow.infer(value).data == value
-    assert threads == ["modelflow/test/n0/0", here(), here()]
+@pytest.mark.parametrize("limit", [{"timeout": 60.0}, {"deadline": 60.0}])
+def test_a_caller_with_a_time_limit_makes_no_call_itself_however_short_calls_are(limit):
+    threads = []
+    with Running(chain(noting(threads)), clock=FakeClock()) as flow:
+        flow.session().exchange({"input": (0,)})
+        assert flow.scheduler._workers[0].seat.is_cheap
+        for value in range(2):
+            found = flow.session().exchange({"input": (value,)}, **limit)
+            assert told(found["output"]) == [value]
+    assert threads == [here(), *["modelflow/test/n0/0"] * 2]
 
 
 def test_two_inputs_of_a_lone_caller_meet_in_one_node():
