@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from modelflow.request import Request
+from modelflow.seconds import check_seconds
 from modelflow.stream_io import answer_of
 
 __all__ = ["Job", "JobOptions", "amapped", "mapped", "options_of"]
@@ -280,6 +281,7 @@ def options_of(
     """Checks what a caller says of a job.
 
     Raises:
+        TypeError: ``deadline`` is no number.
         ValueError: a value is out of its range.
     """
     if most < 1:
@@ -288,4 +290,6 @@ def options_of(
     if errors not in ("raise", "return"):
         message = f"errors: got {errors!r}; expected 'raise' or 'return'"
         raise ValueError(message)
+    if deadline is not None:
+        deadline = check_seconds("deadline", deadline)
     return JobOptions(most, ordered, errors == "raise", deadline, single_outputs)

@@ -17,6 +17,7 @@ from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
 from modelflow.runtime.waiting import call_each
 from modelflow.runtime.watcher import Watcher
+from modelflow.seconds import check_seconds
 from modelflow.stream_io import received, sent
 
 __all__ = ["Request", "SubmittedRows", "submit", "submit_rows"]
@@ -73,12 +74,17 @@ class Request:
                 to give, or an error to raise; again only behind a `next_result` that had nothing.
                 On the thread that brought it about. What is not taken keeps back stream units
                 that make more of it (``results_bound``).
+
+        Raises:
+            TypeError, ValueError: ``deadline`` is no number.
         """
         self.inputs = inputs
         self._on_end: Callable[[Request], None] | None = on_end
         self._on_result = on_result
         self._open: list[str] = []  # a stream's outputs that have not ended
-        self._due = None if deadline is None else SYSTEM_CLOCK.now() + deadline
+        self._due: float | None = None
+        if deadline is not None:
+            self._due = SYSTEM_CLOCK.now() + check_seconds("deadline", deadline)
         self._context = context
         self._is_cancelled = False
         self._entrant: Entrant | None = None  # made, and then there was no room for it

@@ -95,14 +95,15 @@ class Flow(FlowLife):
             FlowUnitError: a unit failed on it.
             DeadlineExceeded: its deadline passed.
             TimeoutError: no answer in time; the request is cancelled.
-            QueueFullError, StreamClosed, KeyError: as `StreamIO.send`.
+            QueueFullError, StreamClosed, KeyError, TypeError, ValueError: as `StreamIO.send`.
         """
         columns = self._columns(inputs)
-        stream = self.create_stream_io()
         if deadline is None:
+            stream = self.create_stream_io()
             found = stream.exchange(columns, timeout)
         else:
             with wait_until_deadline(deadline, timeout) as limit:
+                stream = self.create_stream_io()
                 found = stream.exchange(columns, limit, deadline)
         return answer_of(found, stream.single_outputs)
 
@@ -113,14 +114,16 @@ class Flow(FlowLife):
 
         Raises:
             QueueFullError: there is no room now, whatever ``queue_policy`` says.
-            FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError: as `infer`.
+            FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError, TypeError,
+                ValueError: as `infer`.
         """
         columns = self._columns(inputs)
-        stream = self.create_stream_io()
         if deadline is None:
+            stream = self.create_stream_io()
             found = stream.exchange(columns, timeout, wait=False)
         else:
             with wait_until_deadline(deadline, timeout) as limit:
+                stream = self.create_stream_io()
                 found = stream.exchange(columns, limit, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
 
@@ -129,11 +132,12 @@ class Flow(FlowLife):
     ) -> Any:
         """Does what `infer` does without blocking the event loop."""
         columns = self._columns(inputs)
-        stream = self.create_stream_io()
         if deadline is None:
+            stream = self.create_stream_io()
             found = await stream.aexchange(columns, timeout)
         else:
             with wait_until_deadline(deadline, timeout) as limit:
+                stream = self.create_stream_io()
                 found = await stream.aexchange(columns, limit, deadline)
         return answer_of(found, stream.single_outputs)
 
@@ -142,11 +146,12 @@ class Flow(FlowLife):
     ) -> Any:
         """Does what `try_infer` does without blocking the event loop."""
         columns = self._columns(inputs)
-        stream = self.create_stream_io()
         if deadline is None:
+            stream = self.create_stream_io()
             found = await stream.aexchange(columns, timeout, wait=False)
         else:
             with wait_until_deadline(deadline, timeout) as limit:
+                stream = self.create_stream_io()
                 found = await stream.aexchange(columns, limit, deadline, wait=False)
         return answer_of(found, stream.single_outputs)
 
@@ -182,6 +187,7 @@ class Flow(FlowLife):
             Pairs of the item and what `infer` would have returned.
 
         Raises:
+            TypeError: ``deadline`` is no number.
             ValueError: a value is out of its range.
             FlowUnitError, DeadlineExceeded, KeyError: an item failed.
             StreamClosed: the flow does not run, or was stopped.

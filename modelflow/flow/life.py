@@ -18,6 +18,7 @@ from modelflow.profile.journal import Journal
 from modelflow.runtime.at_exit import stop_at_exit
 from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.scheduler import Scheduler
+from modelflow.seconds import check_seconds
 
 __all__ = ["FlowLife"]
 
@@ -62,6 +63,7 @@ class FlowLife:
 
         Raises:
             ConfigError, GraphError, PlanError: the graph cannot run; every mistake is listed.
+            TypeError, ValueError: a number is none, or out of its range.
         """
         if threads not in (None, 0):
             message = f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
@@ -74,8 +76,8 @@ class FlowLife:
         self._options = SchedulerOptions(
             is_inline=threads == 0,
             results_bound=results_bound,
-            stop_timeout=stop_timeout,
-            watchdog_interval=watchdog_interval,
+            stop_timeout=check_seconds("stop_timeout", stop_timeout),
+            watchdog_interval=check_seconds("watchdog_interval", watchdog_interval),
             on_error=on_error or self._errors.add,
             tap=tap,
         )
@@ -162,8 +164,10 @@ class FlowLife:
 
         Raises:
             FlowFailed: the flow itself failed.
+            TypeError, ValueError: ``timeout_ms`` is no number.
         """
-        return self._running_scheduler().wait(timeout_ms / 1e3 if timeout_ms else None)
+        seconds = check_seconds("timeout_ms", timeout_ms, "milliseconds")
+        return self._running_scheduler().wait(seconds or None)
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> None:
         """Ends the flow: every unit is closed once, every thread joined. May be called again.
@@ -176,7 +180,10 @@ class FlowLife:
 
         Raises:
             FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
+            TypeError, ValueError: ``timeout`` is no number; nothing has ended.
         """
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
         if self._scheduler is not None:
             try:
                 self._scheduler.stop(drain, timeout)
@@ -211,7 +218,12 @@ class FlowLife:
         interrupted), and a flow unit that wants the flow to end. Whoever calls `stop` or `wait`, or
         leaves the ``with`` block, waits for the end and is told what went wrong. The arguments are
         those of `stop`.
+
+        Raises:
+            TypeError, ValueError: ``timeout`` is no number; nothing has ended.
         """
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
         if self._scheduler is not None:
             self._scheduler.request_stop(drain, timeout)
 

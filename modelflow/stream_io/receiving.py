@@ -9,6 +9,7 @@ from modelflow.runtime.progress import Progress
 from modelflow.runtime.results import Results
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
+from modelflow.seconds import check_seconds
 from modelflow.stream_io.awaiting import signalled, within
 from modelflow.stream_io.values import raise_error, received
 
@@ -42,6 +43,7 @@ class Receiving:
             TimeoutError: nothing came in time.
             Cancelled, StreamClosed: the session was cancelled, the flow was stopped or failed.
             KeyError: the graph has no such output.
+            TypeError, ValueError: ``timeout`` is no number.
         """
         buffer = self.recv_buffer(port, timeout)
         if buffer.error is not None:
@@ -50,6 +52,8 @@ class Receiving:
 
     def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
         """Does what `recv` does, but returns a buffer in error instead of raising it."""
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
         results, scheduler = self._results(port), self._scheduler
         if scheduler.is_foreign or scheduler.options.is_inline:
             timeout = self._pumped(timeout)
@@ -106,7 +110,10 @@ class Receiving:
 
         Raises:
             TimeoutError: ``timeout`` seconds passed.
+            TypeError, ValueError: ``timeout`` is no number.
         """
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
         results, clock = self._results(port), self._scheduler.options.clock
         results.wait_ready(clock, self._pumped(timeout))
 
@@ -119,6 +126,8 @@ class Receiving:
 
     async def arecv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
         """Does what `recv_buffer` does without blocking the event loop."""
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
         results, timeout = self._results(port), self._pumped(timeout)
 
         async def get() -> Buffer:

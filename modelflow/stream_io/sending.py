@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.buffer import Buffer
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
+from modelflow.seconds import check_limits, check_seconds
 from modelflow.stream_io.awaiting import signalled, within
 from modelflow.stream_io.values import sent
 
@@ -50,7 +51,10 @@ class Sending:
             StreamClosed: the input or the flow is closed.
             Cancelled: the session was cancelled.
             KeyError: the graph has no such input.
+            TypeError, ValueError: a time is no number.
         """
+        if timeout is not None or deadline is not None:
+            timeout, deadline = check_limits(timeout, deadline)
         scheduler = self._scheduler
         if scheduler.is_foreign:
             scheduler.check_process()
@@ -67,8 +71,10 @@ class Sending:
         Raises:
             QueueFullError: there is no room now; the error says why, and its ``retry_after`` in
                 how many seconds there may be.
-            StreamClosed, Cancelled, KeyError: as `send`.
+            StreamClosed, Cancelled, KeyError, TypeError, ValueError: as `send`.
         """
+        if deadline is not None:
+            deadline = check_seconds("deadline", deadline)
         self._scheduler.check_process()
         self._try_send(port, (sent(data, copy),), deadline)
         self._scheduler.pump()
@@ -91,6 +97,8 @@ class Sending:
         copy: bool = False,
     ) -> None:
         """Does what `send` does without blocking the event loop."""
+        if timeout is not None or deadline is not None:
+            timeout, deadline = check_limits(timeout, deadline)
         self._scheduler.check_process()
         await self._asend(port, (sent(data, copy),), timeout, deadline)
         self._scheduler.pump()

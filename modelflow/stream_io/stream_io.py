@@ -7,6 +7,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session import Session
+from modelflow.seconds import check_limits, check_seconds
 from modelflow.stream_io.awaiting import within
 from modelflow.stream_io.receiving import Receiving
 from modelflow.stream_io.sending import Sending
@@ -100,16 +101,24 @@ class StreamIO(Sending, Receiving):
 
         Returns:
             For each output its buffers, some perhaps in error.
+
+        Raises:
+            TimeoutError: the time is over.
+            TypeError, ValueError: a time is no number.
+            QueueFullError, StreamClosed, Cancelled, KeyError: as `send`.
         """
         self._scheduler.check_process()
         scheduler, session = self._scheduler, self._session
         clock, entrance = scheduler.options.clock, scheduler.entrance
-        end = None if timeout is None else clock.now() + timeout
+        is_limited = timeout is not None or deadline is not None
+        end = relay = None
         answers: dict[str, list[Buffer]] = {}
-        relay = None
         try:
+            if is_limited:
+                timeout, deadline = check_limits(timeout, deadline)
+                end = None if timeout is None else clock.now() + timeout
             session.progress.is_collected = True
-            if wait and end is None and deadline is None:
+            if wait and not is_limited:
                 relay = scheduler.caller_of(session)
             else:  # a unit that does not come back would keep this thread, whatever its time
                 scheduler.check_outside()
@@ -148,6 +157,8 @@ class StreamIO(Sending, Receiving):
         """Does what `exchange` does without blocking the event loop."""
         self._scheduler.check_process()
         try:
+            if timeout is not None or deadline is not None:
+                timeout, deadline = check_limits(timeout, deadline)
             self._scheduler.check_outside()
             return await within(timeout, self._aexchange(inputs, deadline, wait))
         except BaseException:  # also a cancelled task: nobody waits for the rest
@@ -191,7 +202,12 @@ class StreamIO(Sending, Receiving):
 
         Returns:
             False if ``timeout`` seconds passed before.
+
+        Raises:
+            TypeError, ValueError: ``timeout`` is no number.
         """
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
         self._scheduler.check_process()
         return self._scheduler.wait_for(self._session, timeout)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from modelflow.errors import DeadlineExceeded
+from modelflow.seconds import check_seconds
 
 __all__ = ["wait_until_deadline"]
 
@@ -20,9 +21,11 @@ def wait_until_deadline(deadline: float, timeout: float | None) -> Iterator[floa
         timeout: Longest wait in seconds; None: the deadline alone counts.
 
     Raises:
+        TypeError, ValueError: a time is no number.
         DeadlineExceeded: the wait inside ended with the deadline.
     """
-    if timeout is not None and timeout < deadline:
+    deadline = check_seconds("deadline", deadline)
+    if timeout is not None and check_seconds("timeout", timeout) < deadline:
         yield timeout
         return
     try:

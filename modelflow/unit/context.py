@@ -167,6 +167,7 @@ class Context:
 
         Raises:
             KeyError: ``values`` lacks an output, or has one more.
+            TypeError, ValueError: ``deadline`` is no number.
             RuntimeError: the unit is no such source.
         """
         message = f"open_session is for sources that are is_session_opened; got {values!r:.80}"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from modelflow.buffer import Buffer
+from modelflow.seconds import check_seconds
 from modelflow.unit.context import Context
 
 __all__ = ["Admission", "Opening", "StreamContext"]
@@ -106,7 +107,10 @@ class StreamContext(Context):
 
         Raises:
             KeyError: ``values`` lacks an output, or has one more.
+            TypeError, ValueError: ``deadline`` is no number.
         """
+        if deadline is not None:
+            deadline = check_seconds("deadline", deadline)
         is_whole = isinstance(values, Mapping) and values.keys() == self.outputs.keys()
         if not is_whole and len(self.outputs) == 1:
             values = dict.fromkeys(self.outputs, values)
