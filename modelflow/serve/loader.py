@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,6 +75,7 @@ class Loader:
         self._works: set[Work] = set()
         self._flows: set[Flow] = set()
         self._loading: dict[Flow, threading.Thread] = {}
+        self._unwanted: set[threading.Thread] = set()  # what they load nobody wants any more
         self._is_ending = False
         self._failures: list[Exception] | None = None  # of the end
 
@@ -106,6 +108,7 @@ class Loader:
                 return
             finally:
                 self._works.discard(made)
+                self._unwanted.discard(made.thread)
             done(result)
 
         made = Work("load" if weight else "unload", run)
@@ -161,10 +164,12 @@ class Loader:
         """Makes a flow and starts it; for a thread of the loader's.
 
         Raises:
-            Cancelled: the end has begun.
+            Cancelled: the end has begun, or nobody wants it any more (see `cancel`); nothing of it
+                is left, except what hangs.
             StreamClosed: it was loaded before.
             Exception: whatever making and starting it raises; nothing of it is left.
         """
+        self.check_wanted()
         flow = make().build()
         with self._lock:
             self._check()
@@ -178,18 +183,38 @@ class Loader:
             with self._lock:
                 self._check()  # else `stop` does not ask it to end: it is no longer loading
                 self._loading.pop(flow, None)
+        except Cancelled as error:
+            with suppress(FlowFailed):  # it hangs: whoever has given it up has said so
+                self.unload(flow, drain=False)
+            raise error from None
         except BaseException:
             self.unload(flow, drain=False)
             raise
         settle_heap()
         return flow
 
+    def cancel(self, work: Work) -> None:
+        """Notes that nobody wants what a thread loads; its load raises `Cancelled` when it can."""
+        with self._lock:
+            if work in self._works:
+                self._unwanted.add(work.thread)
+
+    def check_wanted(self) -> None:
+        """Checks that somebody wants what the calling thread loads.
+
+        Raises:
+            Cancelled: the end has begun, or `cancel` was called.
+        """
+        with self._lock:
+            self._check()
+
     def give_up(self, work: Work) -> str:
-        """Has what a thread is loading end, if it can; nobody wants it any more.
+        """Has what a thread is loading end, if it can; does what `cancel` does.
 
         Returns:
             Where it stands, for a message.
         """
+        self.cancel(work)
         with self._lock:
             found = [flow for flow, thread in self._loading.items() if thread is work.thread]
         where = _find_where(work, found)
@@ -275,6 +300,9 @@ class Loader:
     def _check(self) -> None:
         if self._is_ending:
             raise _ending()
+        if threading.current_thread() in self._unwanted:
+            message = "nobody wants it any more"
+            raise Cancelled(message)
 
 
 def _outcome(work: Callable[[], T]) -> T | Exception:

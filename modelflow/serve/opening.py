@@ -37,6 +37,7 @@ def load_edition(
         limits: What each signature takes.
 
     Raises:
+        Cancelled: nobody wants it any more; nothing of it is left, except what hangs.
         Exception: whatever making and starting the flow raises, or a recorded request; nothing of
             it is left.
     """
@@ -67,6 +68,7 @@ def load_edition(
                 other.figures, other.admission = model.figures, model.admission
         if edition.records is not None:
             warm_up(model, edition.records)
+        loader.check_wanted()  # it may have been given up in one of the requests
     return model
 
 

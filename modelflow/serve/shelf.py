@@ -200,7 +200,10 @@ class Shelf:
         self._settle()
 
     def _drop(self, number: int) -> None:
-        """Does without a version that is being loaded: it is unloaded when it has been."""
+        """Does without a version that is being loaded: what comes of it is ended."""
+        work = self._works.get(number)
+        if work is not None:
+            self._loader.cancel(work)
         self._forget_load(number)
         self._ending += 1
         self._note(number, State.END)
@@ -216,7 +219,7 @@ class Shelf:
         number = edition.number
         if self._coming.get(number) is not edition:  # it was dropped
             if isinstance(outcome, Running):
-                self._unload(outcome)
+                self._unload(outcome, is_served=False)
             else:
                 self._ending -= 1
             return
@@ -287,9 +290,11 @@ class Shelf:
         retire = partial(running.model.retire, partial(self._unload, running))
         self._models.when_seen(retire)
 
-    def _unload(self, running: Running) -> None:
+    def _unload(self, running: Running, *, is_served: bool = True) -> None:
+        number = running.edition.number
+
         def unloaded(outcome: Exception | None) -> None:
-            self._mailbox.post(partial(self._unloaded, running.edition.number, outcome))
+            self._mailbox.post(partial(self._unloaded, number, outcome, is_served=is_served))
 
         def unload() -> None:
             try:
@@ -300,11 +305,16 @@ class Shelf:
 
         self._loader.run(unload, unloaded)
 
-    def _unloaded(self, number: int, outcome: Exception | None) -> None:
+    def _unloaded(self, number: int, outcome: Exception | None, *, is_served: bool) -> None:
         text = "" if outcome is None else reason_of(outcome)
+        self._ending -= 1
+        if not is_served:  # another load of the version may be what serves, or what has failed
+            if text:
+                told = "model %r, version %d: what nobody wanted any more did not end well: %s"
+                logger.warning(told, self.name, number, text)
+            return
         if text:
             logger.error("model %r, version %d: %s", self.name, number, text)
-        self._ending -= 1
         logger.info("model %r, version %d is unloaded", self.name, number)
         if number not in self._coming:
             _, failure = self._failed.get(number, (None, None))

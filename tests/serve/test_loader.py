@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import modelflow
-from modelflow.errors import ConfigError, FlowFailed
+from modelflow.errors import Cancelled, ConfigError, FlowFailed
 from modelflow.serve.loader import Loader
 
 
@@ -122,3 +122,45 @@ def test_the_end_waits_for_nothing_that_hangs_and_names_it(held):
         assert "node 'hangs'" in flow
         assert "did not return within 1.2 s of being told to stop" in flow
         assert "a model has not ended, and is left; it is at " in load
+
+
+def held_flow(held):
+    """A flow whose unit does not open before the test is over."""
+
+    class Unit(modelflow.FlowUnit):
+        SPEC = modelflow.FlowUnitSpec(
+            "opens",
+            {"cpu": lambda: Unit()},
+            inputs=(modelflow.Port("in"),),
+            outputs=(modelflow.Port("out"),),
+        )
+
+        def open(self, config):
+            held.wait()
+
+    graph = "digraph g { input [type=input]\n opens\n output [type=output]\n"
+    return modelflow.Flow(graph + "input -> opens -> output }", units=[Unit])
+
+
+def test_a_load_that_was_given_up_is_cancelled_and_its_flow_does_not_run(held, loader):
+    told = queue.SimpleQueue()
+    work = loader.run(lambda: loader.load(lambda: held_flow(held)), told.put, weight=1)
+    held.begun.acquire()
+    assert "node 'opens' has been in open for " in loader.give_up(work)
+    assert isinstance(told.get(), Cancelled)
+
+
+def test_what_nobody_wants_any_more_is_not_even_begun(held, loader):
+    made, told = [], queue.SimpleQueue()
+
+    def load():
+        held.wait()
+        return loader.load(lambda: made.append("begun"))
+
+    work = loader.run(load, told.put, weight=1)
+    held.begun.acquire()
+    loader.cancel(work)
+    held.is_over.set()
+    assert isinstance(told.get(), Cancelled)
+    assert made == []
+    assert outcome(loader, lambda: "the next load", weight=1) == "the next load"
