@@ -28,6 +28,7 @@ from modelflow.serve.turns import Turns
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
+    from modelflow.serve.activity import Version
 
 __all__ = ["LAST_SECONDS", "Loader", "Work"]
 
@@ -49,10 +50,18 @@ class Work:
         """Starts nothing yet."""
         # A daemon: foreign code that does not come back must not keep the process from ending.
         self.thread = threading.Thread(target=work, name=f"modelflow/{name}", daemon=True)
+        self.flows: Sequence[Flow] = ()  # that it ends, or was loading when it was given up
 
     def position(self) -> str:
         """Returns where its own thread stands: ``file:line in function``; ``""``: it is over."""
         return find_position(self.thread.ident or 0)
+
+    def find_hanging(self) -> str:
+        """Returns where it stands, or its flows do; ``""``: all has come back."""
+        busy = dict.fromkeys(text for flow in self.flows for text in flow.list_busy())
+        if busy or not self.thread.is_alive():
+            return "; ".join(busy)
+        return f"it is at {self.position()}"
 
 
 class Loader:
@@ -75,6 +84,7 @@ class Loader:
         self._works: set[Work] = set()
         self._flows: set[Flow] = set()
         self._loading: dict[Flow, threading.Thread] = {}
+        self._given_up: dict[Version, list[Work]] = {}
         self._unwanted: set[threading.Thread] = set()  # what they load nobody wants any more
         self._is_ending = False
         self._failures: list[Exception] | None = None  # of the end
@@ -208,8 +218,12 @@ class Loader:
         with self._lock:
             self._check()
 
-    def give_up(self, work: Work) -> str:
+    def give_up(self, work: Work, version: "Version") -> str:
         """Has what a thread is loading end, if it can; does what `cancel` does.
+
+        Args:
+            work: What loads it.
+            version: Of which model it is a load.
 
         Returns:
             Where it stands, for a message.
@@ -217,10 +231,21 @@ class Loader:
         self.cancel(work)
         with self._lock:
             found = [flow for flow, thread in self._loading.items() if thread is work.thread]
-        where = _find_where(work, found)
+            work.flows = found
+            self._given_up.setdefault(version, []).append(work)
+        where = work.find_hanging()
         for flow in found:
             flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
         return where
+
+    def list_hanging(self, version: "Version") -> list[str]:
+        """Returns where each load of a version that was given up hangs; the last one last."""
+        with self._lock:
+            works = self._given_up.pop(version, [])
+            found = {work: where for work in works if (where := work.find_hanging())}
+            if found:
+                self._given_up[version] = [*found]
+        return [*found.values()]
 
     def unload(self, flow: "Flow", drain: bool = True) -> None:
         """Stops a flow; see `Flow.stop`.
@@ -278,11 +303,10 @@ class Loader:
         for flow, end in ends.items():
             if end.thread.is_alive():
                 flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
-        works = {end: [flow] for flow, end in ends.items()} | {work: [] for work in self._works}
-        for work, of_work in works.items():
+        for work in [*ends.values(), *self._works]:
             work.thread.join(max(0.0, until - time.monotonic()))
             if work.thread.is_alive():
-                where = _find_where(work, of_work)
+                where = work.find_hanging()
                 failures.append(EngineError(f"a model has not ended, and is left; {where}"))
         return [*{str(one): one for one in failures}.values()]  # a load, and the end of its flow
 
@@ -294,6 +318,7 @@ class Loader:
                 failures.extend(failure.exceptions)
 
         work = Work("end", end)
+        work.flows = [flow]
         work.thread.start()
         return work
 
@@ -314,12 +339,6 @@ def _outcome(work: Callable[[], T]) -> T | Exception:
 
 def _put_outcome(work: Callable[[], T], seen: "queue.SimpleQueue[Any]") -> None:
     seen.put(_outcome(work))
-
-
-def _find_where(work: Work, flows: "Sequence[Flow]") -> str:
-    """Says where something stands: which nodes of its flows are busy, or where its thread is."""
-    where = "; ".join(dict.fromkeys(text for flow in flows for text in flow.list_busy()))
-    return where or f"it is at {work.position()}"
 
 
 def _ending() -> Cancelled:

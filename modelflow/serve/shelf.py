@@ -25,6 +25,9 @@ __all__ = ["Shelf", "reason_of"]
 
 logger = logging.getLogger(__name__)
 
+# Each load that does not come back keeps its threads and what it has of memory, for ever.
+_MOST_HANGING = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -154,6 +157,10 @@ class Shelf:
         if reason is not None:
             self._fail(edition, EngineError(reason))
             return
+        hanging = self._loader.list_hanging((self.name, number))
+        if len(hanging) >= _MOST_HANGING:
+            self._fail(edition, EngineError(self._too_many(number, hanging)))
+            return
         self._coming[number] = edition
         self._note(number, State.START)
 
@@ -185,16 +192,27 @@ class Shelf:
         if self._coming.get(edition.number) is edition:
             self._note(edition.number, State.LOADING)
             seconds, loop = self._limits.load_seconds, asyncio.get_running_loop()
-            self._timers[edition.number] = loop.call_later(seconds, self._give_up, edition)
+            work = self._works[edition.number]
+            self._timers[edition.number] = loop.call_later(seconds, self._give_up, edition, work)
 
-    def _give_up(self, edition: Edition) -> None:
-        """Waits no longer for a version that is being loaded; what comes of it is unloaded."""
+    def _give_up(self, edition: Edition, work: Work) -> None:
+        """Waits no longer for a version that is being loaded; what comes of it is ended.
+
+        Also for one that was dropped meanwhile, which may hang as well.
+        """
         number = edition.number
-        work = self._works[number]
+        is_wanted = self._coming.get(number) is edition
+        if not is_wanted and not work.thread.is_alive():
+            return
+        where = self._loader.give_up(work, (self.name, number))
+        if not is_wanted:
+            told = "model %r, version %d: a load that nobody wants any more is given up: %s"
+            logger.warning(told, self.name, number, where)
+            return
         self._drop(number)
         message = (
             f"it was not loaded within {self._limits.load_seconds:g} s (--load-timeout), and is "
-            f"given up: {self._loader.give_up(work)}"
+            f"given up: {where}"
         )
         self._fail(edition, EngineError(message))
         self._settle()
@@ -208,12 +226,19 @@ class Shelf:
         self._ending += 1
         self._note(number, State.END)
 
-    def _forget_load(self, number: int) -> None:
+    def _too_many(self, number: int, hanging: Sequence[str]) -> str:
+        return (
+            f"{len(hanging)} loads of model {self.name!r}, version {number} were given up "
+            f"(--load-timeout) and have not come back, the last one: {hanging[-1]}; it is not "
+            "loaded again before one of them does: mend the model, then restart the server, or "
+            f"give it a process of its own (--isolate {self.name})"
+        )
+
+    def _forget_load(self, number: int) -> "asyncio.TimerHandle | None":
+        """Forgets it, and returns what gives it up."""
         del self._coming[number]
         self._works.pop(number, None)
-        timer = self._timers.pop(number, None)
-        if timer is not None:
-            timer.cancel()
+        return self._timers.pop(number, None)
 
     def _loaded(self, edition: Edition, outcome: Running | Exception) -> None:
         number = edition.number
@@ -223,7 +248,9 @@ class Shelf:
             else:
                 self._ending -= 1
             return
-        self._forget_load(number)
+        timer = self._forget_load(number)
+        if timer is not None:
+            timer.cancel()
         if isinstance(outcome, Running):
             self._take_over(outcome)
         else:

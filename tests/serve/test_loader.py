@@ -146,7 +146,7 @@ def test_a_load_that_was_given_up_is_cancelled_and_its_flow_does_not_run(held, l
     told = queue.SimpleQueue()
     work = loader.run(lambda: loader.load(lambda: held_flow(held)), told.put, weight=1)
     held.begun.acquire()
-    assert "node 'opens' has been in open for " in loader.give_up(work)
+    assert "node 'opens' has been in open for " in loader.give_up(work, ("m", 1))
     assert isinstance(told.get(), Cancelled)
 
 
@@ -164,3 +164,28 @@ def test_what_nobody_wants_any_more_is_not_even_begun(held, loader):
     assert isinstance(told.get(), Cancelled)
     assert made == []
     assert outcome(loader, lambda: "the next load", weight=1) == "the next load"
+
+
+def test_loads_that_hang_are_listed_by_version_until_they_come_back(held, loader):
+    work = loader.run(lambda: loader.load(lambda: held_flow(held)), print, weight=1)
+    held.begun.acquire()
+    loader.give_up(work, ("m", 1))
+    work.thread.join()  # the thread that has loaded it is free; that of the unit is not
+    (where,) = loader.list_hanging(("m", 1))
+    assert where.startswith("node 'opens' has been in open for ")
+    assert loader.list_hanging(("m", 2)) == loader.list_hanging(("other", 1)) == []
+    held.is_over.set()
+    while loader.list_hanging(("m", 1)):
+        pass
+    assert loader._given_up == {}
+
+
+def test_what_hangs_before_there_is_a_flow_is_listed_with_its_place(held, loader):
+    work = loader.run(held.wait, print, weight=1)
+    held.begun.acquire()
+    loader.give_up(work, ("m", 1))
+    (where,) = loader.list_hanging(("m", 1))
+    assert where.startswith("it is at ")
+    held.is_over.set()
+    work.thread.join()
+    assert loader.list_hanging(("m", 1)) == []

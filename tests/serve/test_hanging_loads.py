@@ -1,0 +1,131 @@
+"""Loads that do not come back: what they leave, and what is told of them when they do."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from modelflow.serve.server import ServeOptions, Server
+from tests.serve.clients import ask
+
+GRAPH = """digraph g {
+    input [type=input]
+    unit [flowunit="%s:Held", threads=1]
+    output [type=output]
+    input -> unit -> output
+}"""
+
+# `open` waits while the file is there that is named in `hold`.
+UNITS = """
+import time
+from pathlib import Path
+
+import modelflow
+
+HERE = Path(__file__).parent
+
+class Held(modelflow.FlowUnit):
+    SPEC = modelflow.FlowUnitSpec(
+        "Held",
+        {"cpu": lambda: Held()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+    )
+
+    def open(self, config):
+        name = (HERE / "hold").read_text()
+        (HERE / f"opened {name}").touch()
+        while name and (HERE / name).exists():
+            time.sleep(0.002)
+
+    def process(self, ctx):
+        ctx.emit([buffer.data for buffer in ctx.inputs["in"]])
+"""
+
+
+class Holding:
+    """A served model whose loads may be held."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.folder, self.server = folder, server
+
+    def hold(self, name: str) -> None:
+        """Has the loads from now on wait until `release`; empty: they do not."""
+        if name:
+            (self.folder / name).touch()
+        (self.folder / "hold").write_text(name)
+
+    def release(self, name: str) -> None:
+        (self.folder / name).unlink()
+
+    def load(self) -> tuple[int, str]:
+        status, found, _ = ask(self.server, "/v2/repository/models/m/load", {})
+        return status, found["error"] if found else ""
+
+    def unload(self) -> None:
+        assert ask(self.server, "/v2/repository/models/m/unload", {})[0] == 200
+
+
+@pytest.fixture
+def holding(tmp_path, monkeypatch):
+    monkeypatch.setattr("modelflow.serve.loader._LAST_OF_FLOW", 0.05)
+    module = f"units_of_{tmp_path.name}"  # one that was imported is not read again
+    (tmp_path / f"{module}.py").write_text(UNITS)
+    (tmp_path / "m.dot").write_text(GRAPH % module)
+    (tmp_path / "hold").write_text("")
+    options = ServeOptions(http_port=0, load_timeout=1.0, is_repository_open=True)
+    with Server({"m": tmp_path / "m.dot"}, options) as server:
+        yield Holding(tmp_path, server)
+        for path in tmp_path.glob("held *"):
+            path.unlink()
+
+
+def test_a_version_of_which_loads_hang_is_loaded_again_when_one_of_them_has_come_back(holding):
+    for number in range(3):
+        holding.hold(f"held {number}")
+        status, error = holding.load()
+        assert (status, "it was not loaded within 1 s (--load-timeout)" in error) == (400, True)
+    holding.hold("")
+    status, error = holding.load()
+    assert status == 400
+    assert "3 loads of model 'm', version 1 were given up (--load-timeout) and have not " in error
+    assert "the last one: node 'unit' has been in open for " in error
+    assert "units_of_" in error
+    assert error.endswith(
+        "; it is not loaded again before one of them does: mend the model, then restart the "
+        "server, or give it a process of its own (--isolate m)"
+    )
+    holding.release("held 1")
+    while holding.load()[0] != 200:
+        pass
+
+
+def test_what_comes_late_of_a_load_that_was_given_up_is_not_the_end_of_another(holding, caplog):
+    caplog.set_level(logging.DEBUG, "modelflow.serve")
+    holding.hold("held 0")
+    assert holding.load()[0] == 400
+    holding.hold("")
+    assert holding.load() == (200, "")
+    holding.unload()
+    loader = holding.server._loader  # what was given up ends as far as it can
+    while loader._flows or any("load" in work.thread.name for work in [*loader._works]):
+        pass
+    found = ask(holding.server, "/v2/repository/index", {})[1]
+    assert [row["reason"] for row in found if row["name"] == "m"] in ([], [""])
+    assert "failed in open: did not return" not in caplog.text
+
+
+def test_a_load_that_hangs_is_given_up_though_the_model_was_unloaded_meanwhile(holding, caplog):
+    holding.unload()  # else it goes on while another is loaded
+    holding.hold("held 0")
+    with ThreadPoolExecutor() as pool:
+        loading = pool.submit(holding.load)
+        while not (holding.folder / "opened held 0").exists():
+            pass
+        holding.unload()
+        loading.result()
+    while "version 1: a load that nobody wants any more is given up: " not in caplog.text:
+        pass
+    (where,) = holding.server._loader.list_hanging(("m", 1))
+    assert where.startswith("node 'unit' has been in open for ")
