@@ -118,9 +118,9 @@ def test_the_end_waits_for_nothing_that_hangs_and_names_it(held):
     for _ in range(2):  # the second waits for nothing, and says the same
         with pytest.raises(FlowFailed) as failure:
             loader.stop()
-        flow, load = map(str, failure.value.exceptions)
-        assert "node 'hangs'" in flow
-        assert "did not return within 1.2 s of being told to stop" in flow
+        hung, load = map(str, failure.value.exceptions)
+        assert "node 'hangs'" in hung
+        assert "did not return within 1.2 s of being told to stop" in hung
         assert "a model has not ended, and is left; it is at " in load
 
 
