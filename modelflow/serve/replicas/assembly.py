@@ -29,6 +29,7 @@ class Assembly:
         replicas: Callable[[], Iterable[ReplicaProcess]],
         count: int | None,
         isolated: Mapping[int, str],
+        names: Iterable[str],
     ) -> None:
         """Takes who there is.
 
@@ -36,6 +37,7 @@ class Assembly:
             replicas: Gives those that run.
             count: How many there are meant to be; None: one alone.
             isolated: The models that have a process of their own, by its number.
+            names: What all processes are called, which may end.
         """
         self._replicas = replicas
         self._isolated = {name: number for number, name in isolated.items()}
@@ -44,7 +46,7 @@ class Assembly:
         self._configured: str | None = None
         self._last: dict[ReplicaProcess, Sequence[Picture]] = {}
         self._departed: Sequence[Picture] = ()
-        self._deaths: Counter[str] = Counter()
+        self._deaths = Counter(dict.fromkeys(names, 0))  # whose counters begin with 0
 
     @property
     def changes(self) -> Message:

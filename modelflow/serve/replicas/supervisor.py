@@ -95,7 +95,8 @@ class Supervisor:
             self._posts.append(Post(name, partial(self._make, *each, name)))
         whole = 1 if role is Role.WORKER else count  # how many have all models
         asked = None if role is Role.WORKER else whole
-        self._assembly = Assembly(self._with_models, asked, self._isolated)
+        names = [post.name for post in self._posts]
+        self._assembly = Assembly(self._with_models, asked, self._isolated, names)
         self._environment = with_share(os.environ, whole)
         self._deaths = Deaths()
         self._watching: set[asyncio.Task[None]] = set()

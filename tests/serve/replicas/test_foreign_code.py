@@ -188,7 +188,10 @@ def test_an_isolated_model_is_loaded_and_unloaded_as_any_other(tmp_path):
         index = {one["name"]: one["state"] for one in fleet.ask("/v2/repository/index", {})[1]}
         assert index == {"good": "READY", "bad": "READY"}
         ok = ("code", "OK"), ("model", "good"), ("version", "1")
-        assert fleet.metrics()["modelflow_requests_total", *ok] == 1
+        figures = fleet.metrics()
+        assert figures["modelflow_requests_total", *ok] == 1
+        for name in ("replica 1", "the process of model 'bad'"):
+            assert figures["modelflow_process_deaths_total", ("process", name)] == 0
         assert fleet.end(signal.SIGTERM) == 143
 
 
