@@ -26,11 +26,13 @@ parser.add_argument("--ready", type=int, default=1000, help="runs of each ready 
 parser.add_argument("--programs", type=int, default=100, help="programs that are ended")
 parser.add_argument("--serve", type=float, default=0.0, help="minutes that a server is attacked")
 parser.add_argument("--mode", choices=MODES, default="one", help="which server")
+parser.add_argument("--pause-ms", type=float, default=0.0, help="of each client of a server")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
 if options.serve:
     with tempfile.TemporaryDirectory() as folder:
-        attack = Attack(options.mode, options.seed, Path(folder))
+        pause = options.pause_ms / 1e3
+        attack = Attack(options.mode, options.seed, Path(folder), pause)
         found = attack.run(60 * options.serve, _print_round)
     for name, value in vars(found).items():
         print(f"{name}: {value}")  # noqa: T201

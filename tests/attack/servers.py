@@ -93,8 +93,8 @@ class Found:
 class _Clients:
     """Good clients, each on a thread of its own."""
 
-    def __init__(self, fleet: Fleet, found: Found, seed: int) -> None:
-        self._fleet, self._found = fleet, found
+    def __init__(self, fleet: Fleet, found: Found, seed: int, pause: float) -> None:
+        self._fleet, self._found, self._pause = fleet, found, pause
         self._began = time.monotonic()
         self._is_over = threading.Event()
         self._changed = threading.Condition()
@@ -171,10 +171,10 @@ class _Clients:
         if answer != expected:
             self._found.wrong.append(f"{answer!r}; expected {expected!r}")
             return
-        self._note("right", start, deadline)
         with self._changed:
             self.count += 1
             self._changed.notify_all()
+        self._note("right", start, deadline)
 
     def _note(self, kind: str, start: float, deadline: float) -> None:
         now = time.monotonic()
@@ -184,21 +184,26 @@ class _Clients:
             if beyond > _LATE:
                 text = f"{kind}, by {beyond:.2f} s, after {now - self._began:.1f} s"
                 self._found.late.append(text)
-        if kind != "right":  # whoever is told to come again does not do so at once
-            self._is_over.wait(0.02)
+        # Whoever is told to come again does not do so at once.
+        pause = self._pause if kind == "right" else max(0.02, self._pause)
+        if pause:
+            self._is_over.wait(pause)
 
 
 class Attack:
     """An attack on one server."""
 
-    def __init__(self, mode: str, seed: int, folder: Path) -> None:
+    def __init__(self, mode: str, seed: int, folder: Path, pause: float = 0.0) -> None:
         """Writes the models.
 
         Args:
             mode: Of `MODES`.
             seed: What is done, and when, follows from it.
             folder: Where the models are written; empty.
+            pause: Seconds of each client between two requests. Without one, clients and server take
+                all there is of a small machine, and a process that begins takes it from them.
         """
+        self._pause = pause
         self._mode, self._seed, self._folder = mode, seed, folder
         self._dice = random.Random(seed)
         self._found = Found("shared" not in mode)
@@ -227,7 +232,7 @@ class Attack:
         found = self._found
         with serving(self._folder, *options, option=first, count=count) as fleet:
             self._fleet = fleet
-            with _Clients(fleet, found, self._seed) as clients:
+            with _Clients(fleet, found, self._seed, self._pause) as clients:
                 self._clients = clients
                 clients.wait_for_one(60.0)
                 pause, whole = threading.Event(), sum(_PHASES.values())
