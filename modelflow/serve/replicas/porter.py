@@ -178,17 +178,17 @@ class Porter:
                     self._rest()
                     return False
                 return True  # it was gone before it was taken
-        if not self._entrances:
-            held, self._held = self._held, None
-            self._nobody.take(held)
-            return True
         for entrance in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
             if entrance.hand(self._held):
                 self._held.close()
                 self._held = None
                 return True
-        self._rest()
-        return False
+        if self._entrances:
+            self._rest()
+            return False
+        held, self._held = self._held, None  # nobody is there, or any more
+        self._nobody.take(held)
+        return True
 
     def _rest(self) -> None:
         """Looks again in a second: nobody can take another now."""

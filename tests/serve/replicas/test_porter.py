@@ -129,6 +129,22 @@ def test_who_has_gone_is_given_nothing_more():
     run(scene)
 
 
+def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
+    monkeypatch.setattr("modelflow.serve.replicas.porter._SECONDS", 1000.0)
+
+    async def scene(house, one):
+        house.porter.add(one.entrance)
+        await house.connect(1)
+        one.sock.close()  # and nobody has looked at either yet
+        (client,) = house.clients
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.1 503 ")
+
+    run(scene, count=1)
+
+
 def test_who_says_that_he_is_done_is_told_that_no_more_comes():
     async def scene(house, one, two):
         house.porter.add(one.entrance)
