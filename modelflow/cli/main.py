@@ -144,7 +144,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its `ExitCode`."""
     words = sys.argv[1:] if arguments is None else arguments
     code = _code(words)
-    limit_exit()
+    if arguments is None:  # the process is this program's alone, and ends
+        limit_exit()
     try:
         sys.stdout.flush()
     except OSError:  # told already, or its reader has gone; the flush at the end says nothing
