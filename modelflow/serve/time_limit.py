@@ -18,6 +18,9 @@ __all__ = ["Limited", "TimeLimit"]
 _EARLY = 0.001
 # What would be given up so little before others waits with them: it needs no timer of its own.
 _NEAR = 0.05
+# What a unit has begun when a deadline passes is worth its answer a little later: under load that
+# is the batch that the request is in (benchmarks/serving_overload.py).
+_GRACE = 0.1
 
 
 class Limited(Protocol):
@@ -44,13 +47,14 @@ class TimeLimit(Patience[Limited]):
 
         Args:
             waiting: What is given up.
-            deadline: Seconds for which whoever asks waits; None: the limit alone counts.
+            deadline: Seconds after which nothing is begun for it any more, and a moment later it is
+                given up; None: the limit alone counts.
         """
         if deadline is None or deadline > self.seconds - _NEAR:
             super().add(waiting)
         else:
             loop = asyncio.get_running_loop()
-            self.own[waiting] = loop.call_later(deadline, self._expire, waiting)
+            self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
     def add_oldest(self, one: Limited, asking: "Iterable[tuple[Asker, float]]") -> None:
         """Begins to wait for those who ask together, of whom the oldest is given up first.
