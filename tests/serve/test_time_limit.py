@@ -76,6 +76,19 @@ def test_a_deadline_over_http_is_kept(entrance):
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
+def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(entrance, monkeypatch):
+    monkeypatch.setattr("modelflow.serve.time_limit._GRACE", 1000.0)
+    path, document = ENTRANCES[entrance]
+    if entrance == "predict, two rows":  # one batch
+        document = {"instances": HELD + FREE}
+    with held(node="threads=1, batch_size=2") as (server, hold):
+        late = threading.Timer(2 * SECONDS, hold.is_over.set)
+        late.start()
+        assert ask(server, path, document, headers=patient())[0] == 200
+        late.join()
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
 def test_the_servers_limit_holds_where_nobody_says_how_long_he_waits(entrance):
     path, document = ENTRANCES[entrance]
     with held(request_timeout=SECONDS) as (server, hold):
