@@ -22,12 +22,12 @@ class Post:
         replica: Who is there; None: nobody.
     """
 
-    def __init__(self, name: str, make: Callable[[], ReplicaProcess]) -> None:
-        """Takes the name, and what makes a process that has not started."""
+    def __init__(self, name: str, make: Callable[[], ReplicaProcess], backoff: Backoff) -> None:
+        """Takes the name, what makes a process that has not started, and when it is replaced."""
         self.name = name
         self.replica: ReplicaProcess | None = None
         self._make = make
-        self._backoff = Backoff()
+        self._backoff = backoff
         self._is_over = asyncio.Event()
 
     async def keep(

@@ -13,6 +13,7 @@ from typing import Any
 from modelflow.http.tls import TlsOptions, server_context
 from modelflow.serve.link.ends import new_link
 from modelflow.serve.replicas.assembly import Assembly
+from modelflow.serve.replicas.backoff import Backoff
 from modelflow.serve.replicas.deaths import Deaths
 from modelflow.serve.replicas.frames import Message
 from modelflow.serve.replicas.porter import Porter
@@ -27,6 +28,10 @@ logger = logging.getLogger(__name__)
 
 # Beyond the time in which requests are answered: flows stop, the interpreter ends. What has not
 # ended then is killed.
+# One that has lived so long has served: what ended it does not end each at once. An isolated model
+# may wait longer for its process: nobody else needs it, and each start takes from all others.
+_WELL = 10.0
+_WELL_ALONE = 60.0
 _LAST_SECONDS = 2.0
 # Of which so many are left to the process of the models, whatever the workers do.
 _LAST_OF_MODELS = 0.5
@@ -92,7 +97,8 @@ class Supervisor:
         self._posts = []
         for each in crew:
             name = name_of(*each, self._isolated)
-            self._posts.append(Post(name, partial(self._make, *each, name)))
+            backoff = Backoff(_WELL_ALONE if each[0] is Role.ISOLATED else _WELL)
+            self._posts.append(Post(name, partial(self._make, *each, name), backoff))
         whole = 1 if role is Role.WORKER else count  # how many have all models
         asked = None if role is Role.WORKER else whole
         names = [post.name for post in self._posts]

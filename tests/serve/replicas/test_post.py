@@ -2,6 +2,7 @@
 
 import asyncio
 
+from modelflow.serve.replicas.backoff import Backoff
 from modelflow.serve.replicas.post import Post
 
 
@@ -24,7 +25,7 @@ class Process:
 def test_one_that_has_ended_is_replaced_until_the_place_is_given_up():
     async def main():
         told = []
-        post = Post("replica 2", Process)
+        post = Post("replica 2", Process, Backoff(10.0))
 
         async def start(process):
             process.over.set()
@@ -43,7 +44,7 @@ def test_one_that_has_ended_is_replaced_until_the_place_is_given_up():
 
 def test_one_that_cannot_be_started_is_tried_again(caplog):
     async def main():
-        post, tries = Post("replica 1", Process), []
+        post, tries = Post("replica 1", Process, Backoff(10.0)), []
 
         async def start(process):
             tries.append(process)
@@ -64,7 +65,7 @@ def test_one_that_cannot_be_started_is_tried_again(caplog):
 
 def test_one_that_starts_while_all_is_ended_ends():
     async def main():
-        post = Post("replica 1", Process)
+        post = Post("replica 1", Process, Backoff(10.0))
 
         async def start(process):
             assert post.replica is None  # nothing can be said to it yet
