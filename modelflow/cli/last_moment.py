@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["LAST_SECONDS", "end_within", "limit_exit", "released"]
+__all__ = ["LAST_SECONDS", "end_within", "limit_exit", "release_at_end"]
 
 LAST_SECONDS = 2.0
 """How long the end of a server may take, beyond the time that it was given to answer."""
@@ -37,7 +37,7 @@ def end_within(seconds: float) -> None:
 
 
 @contextmanager
-def released() -> Iterator[None]:
+def release_at_end() -> Iterator[None]:
     """Takes back at the end of the block what was said in it, until `limit_exit`.
 
     What was to end has ended then, and a program that is more than that goes on.

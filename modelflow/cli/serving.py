@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from modelflow.cli.last_moment import LAST_SECONDS, end_within, released
+from modelflow.cli.last_moment import LAST_SECONDS, end_within, release_at_end
 from modelflow.cli.serve_settings import settings
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
 from modelflow.config.environment import Environment
 from modelflow.device.heap import settled_heap
-from modelflow.errors import FlowFailed, did_you_mean
+from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 
 if TYPE_CHECKING:
     from modelflow.serve.catalogue import Catalogue
@@ -76,7 +76,7 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH)
     try:
-        with released(), settled_heap(), termination(told.asked, finish, server.refresh):
+        with release_at_end(), settled_heap(), termination(told.asked, finish, server.refresh):
             yield told
     finally:
         sys.setswitchinterval(before)
@@ -108,14 +108,17 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
         click.UsageError: one is not there, or they are too many.
         ConfigError: as `catalogue_of`.
     """
-    catalogue = catalogue_given(given)
-    known = catalogue.read()
+    known = catalogue_given(given).read()
     for name in given["isolate"]:
         if name not in known:
             near, models = did_you_mean(name, known), ", ".join(known) or "none"
             message = f"--isolate {name}: there is no such model{near} (models: {models})"
             raise click.UsageError(message)
-    names = [*dict.fromkeys((*given["isolate"], *catalogue.isolated()))]
+    names = [*dict.fromkeys(given["isolate"])]
+    for name, source in known.items():
+        with contextlib.suppress(ConfigError):  # told when it is loaded
+            if name not in names and source.is_isolated():
+                names.append(name)
     if len(names) > _MOST_ISOLATED:
         message = (
             f"{len(names)} models are to be isolated (--isolate, or [serve] isolate of a graph); "

@@ -136,18 +136,6 @@ class Catalogue:
             models += [name] if nodes else []
         return Placing(models, sorted(declared), unread)
 
-    def isolated(self) -> list[str]:
-        """Returns the models whose graphs ask for processes of their own, as they are now.
-
-        Raises:
-            ConfigError: as `read`.
-        """
-        found = []
-        for name, source in self.read().items():
-            with contextlib.suppress(ConfigError):  # told when it is loaded
-                found += [name] if source.is_isolated() else []
-        return found
-
     def read(self) -> dict[str, Source]:
         """Returns every model that is there now, by its name.
 

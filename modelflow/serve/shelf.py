@@ -280,7 +280,7 @@ class Shelf:
             self._end(before)
 
     def _break(self, running: Running) -> None:
-        """Takes out a version whose flow has ended by itself; `_unloaded` is told why."""
+        """Takes out a version whose flow has ended by itself; `_note_unloaded` is told why."""
         number = running.edition.number
         if self._running.get(number) is running:
             self._failed[number] = (running.edition, StreamClosed("the flow has ended by itself"))
@@ -321,7 +321,7 @@ class Shelf:
         number = running.edition.number
 
         def unloaded(outcome: Exception | None) -> None:
-            self._mailbox.post(partial(self._unloaded, number, outcome, is_served=is_served))
+            self._mailbox.post(partial(self._note_unloaded, number, outcome, is_served=is_served))
 
         def unload() -> None:
             try:
@@ -332,7 +332,7 @@ class Shelf:
 
         self._loader.run(unload, unloaded)
 
-    def _unloaded(self, number: int, outcome: Exception | None, *, is_served: bool) -> None:
+    def _note_unloaded(self, number: int, outcome: Exception | None, *, is_served: bool) -> None:
         text = "" if outcome is None else reason_of(outcome)
         self._ending -= 1
         if not is_served:  # another load of the version may be what serves, or what has failed

@@ -9,7 +9,7 @@ from tests import programs
 
 HEAD = """
 import atexit, threading
-from modelflow.cli.last_moment import end_within, limit_exit, released
+from modelflow.cli.last_moment import end_within, limit_exit, release_at_end
 
 class Hangs:
     def __del__(self):
@@ -32,10 +32,10 @@ def ended(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "with released():\n    end_within(0.2)\n    threading.Event().wait()",
-        "with released():\n    end_within(0.2)\n    end_within(1000)\n    Hangs()",
-        "with released():\n    end_within(0.2)\natexit.register(Hangs)\nlimit_exit()",
-        "with released():\n    end_within(0.2)\n    sum(range(10**15))",  # and keeps the lock
+        "with release_at_end():\n    end_within(0.2)\n    threading.Event().wait()",
+        "with release_at_end():\n    end_within(0.2)\n    end_within(1000)\n    Hangs()",
+        "with release_at_end():\n    end_within(0.2)\natexit.register(Hangs)\nlimit_exit()",
+        "with release_at_end():\n    end_within(0.2)\n    sum(range(10**15))",  # and keeps the lock
     ],
 )
 def test_whatever_hangs_the_process_ends_and_says_where_it_was(text):
@@ -45,11 +45,11 @@ def test_whatever_hangs_the_process_ends_and_says_where_it_was(text):
 
 @pytest.mark.parametrize("end", ["", "limit_exit()"])
 def test_what_ends_in_time_goes_on(end):
-    text = f"with released():\n    end_within(1000)\n{end}\nprint('over')"
+    text = f"with release_at_end():\n    end_within(1000)\n{end}\nprint('over')"
     assert ended(text) == (0, "over\n")
 
 
 def test_a_program_that_was_not_to_end_goes_on():
-    text = "with released():\n    end_within(0.1)\nthreading.Event().wait(0.3)\n"
-    text += "with released():\n    limit_exit()\nprint('over')"
+    text = "with release_at_end():\n    end_within(0.1)\nthreading.Event().wait(0.3)\n"
+    text += "with release_at_end():\n    limit_exit()\nprint('over')"
     assert ended(text) == (0, "over\n")
