@@ -4,6 +4,7 @@
 """
 
 import argparse
+import compileall
 import sys
 import tempfile
 from pathlib import Path
@@ -30,6 +31,7 @@ parser.add_argument("--pause-ms", type=float, default=0.0, help="of each client 
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
 if options.serve:
+    compileall.compile_dir("modelflow", quiet=1)  # as pip does; many processes are started
     with tempfile.TemporaryDirectory() as folder:
         pause = options.pause_ms / 1e3
         attack = Attack(options.mode, options.seed, Path(folder), pause)
