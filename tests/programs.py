@@ -11,8 +11,11 @@ from typing import Any
 
 __all__ = ["LIMIT", "run", "started"]
 
-LIMIT = 800.0
-"""Seconds until what hangs is given up; far beyond what any test takes on a busy machine."""
+LIMIT = 450.0
+"""Seconds until what hangs is given up; far beyond what any test takes on a busy machine.
+
+Less than pytest's own limit, which ends the test's process, and what the program has said is lost.
+"""
 
 # The kernel ends the program when the test's process ends, however it does. A program of our own
 # between the two, since a function that runs after a fork may deadlock where there are threads.

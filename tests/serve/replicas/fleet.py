@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from tests import programs
@@ -197,8 +198,9 @@ def is_alive(pid):
 
 
 def wait_until(is_so):
+    end = time.monotonic() + programs.LIMIT
     while not is_so():
-        pass
+        assert time.monotonic() < end, "it has not come to be so"
 
 
 def wait_until_closed(fleet):

@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import time
+
+from tests.programs import LIMIT
 
 GRAPH = """digraph %(name)s {
     input [type=input]
@@ -103,6 +106,8 @@ def ask(fleet, name, text, headers=None):
 
 def ask_until(fleet, status, name, text):
     """Asks until this status comes, as a process is replaced meanwhile; returns the document."""
+    end = time.monotonic() + LIMIT
     while (found := ask(fleet, name, text))[0] != status:
         assert found[0] in (0, 404, 503), found
+        assert time.monotonic() < end, (found, "".join(fleet.said))
     return found[1]
