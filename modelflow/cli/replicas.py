@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from modelflow.cli.last_moment import LAST_SECONDS, end_within, release_at_end
 from modelflow.cli.serving import explained, options_given, tell
 from modelflow.cli.telling import tell_error
 from modelflow.exit_code import ExitCode
@@ -24,6 +25,8 @@ from modelflow.serve.replicas.supervisor import StartError, Supervisor
 __all__ = ["keep_replicas"]
 
 _USAGE = 2  # the exit code of what was not asked for rightly
+# Seconds within which the processes that were killed at their own last moment are seen to be gone.
+_SEEN_SECONDS = 1.0
 
 
 def keep_replicas(given: Mapping[str, Any]) -> int:
@@ -52,7 +55,13 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
             isolated = given["isolate"]
             supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
             herald = Herald(os.environ)
-            number = supervisor.run(partial(_said, herald), herald.stopping)
+
+            def leave() -> None:
+                end_within(sum(drain) + LAST_SECONDS + _SEEN_SECONDS)
+                herald.stopping()
+
+            with release_at_end():
+                number = supervisor.run(partial(_said, herald), leave)
         except StartError as error:
             return _failed(error)
     if number == SIGINT:

@@ -1,11 +1,13 @@
 """Programs that must end, each in a process of its own."""
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests import programs
+from tests.serve.replicas.fleet import write_graphs
 
 HEAD = """
 import atexit, threading
@@ -53,3 +55,25 @@ def test_a_program_that_was_not_to_end_goes_on():
     text = "with release_at_end():\n    end_within(0.1)\nthreading.Event().wait(0.3)\n"
     text += "with release_at_end():\n    limit_exit()\nprint('over')"
     assert ended(text) == (0, "over\n")
+
+
+def test_a_server_ends_that_does_not_hear_of_the_end_of_its_processes(tmp_path):
+    text = """
+import asyncio, sys
+from modelflow.cli.main import main
+from modelflow.serve.replicas.process import ReplicaProcess
+
+async def never(self):
+    await asyncio.Event().wait()
+
+ReplicaProcess.ended = never
+sys.argv[1:] = "serve m.dot --replicas 2 --http 127.0.0.1:0 --grpc off --drain-timeout 0.1".split()
+main()
+"""
+    command = [sys.executable, "-c", text]
+    folder = write_graphs(tmp_path)
+    with programs.started(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert "serves m at" in next(line for line in process.stderr if "serves" in line)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=programs.LIMIT)[1]
+        assert (process.returncode, "most recent call first" in said) == (1, True)
