@@ -79,7 +79,7 @@ def sent_and_received(flow, count, sessions=1):
     return got
 
 
-@settings(max_examples=12)
+@settings(max_examples=4)
 @given(node_settings, node_settings, node_settings, node_settings)
 def test_ten_thousand_buffers_through_fork_and_join(first, left, right, join):
     with Running(diamond(first, left, right, join)) as flow:

@@ -94,14 +94,14 @@ def test_what_was_sent_before_the_signal_to_end_is_answered(tmp_path, processes)
 
 
 @pytest.mark.parametrize("how", ["load", "poll"])
-def test_no_request_fails_while_a_model_is_loaded_twenty_times(tmp_path, how):
+def test_no_request_fails_while_a_model_is_loaded_a_dozen_times(tmp_path, how):
     root = write_version(tmp_path / "m", 1)
     options = {"is_repository_open": True} if how == "load" else {"poll": 0.01}
     with serving(root, **options) as server:
         clients = [Client(server.address, BODY) for _ in range(2)]
         try:
             held = [
-                _reload(server, root, number, is_asked=how == "load") for number in range(2, 22)
+                _reload(server, root, number, is_asked=how == "load") for number in range(2, 14)
             ]
         finally:
             for client in clients:
