@@ -193,7 +193,7 @@ def is_alive(pid):
     """Whether a process runs, and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or since
         return False
 
 
