@@ -1,5 +1,6 @@
 """Loads that do not come back: what they leave, and what is told of them when they do."""
 
+import itertools
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -129,16 +130,16 @@ def test_what_comes_late_of_a_load_that_was_given_up_is_not_the_end_of_another(h
 
 def test_a_load_that_hangs_is_given_up_though_the_model_was_unloaded_meanwhile(holding, caplog):
     holding.unload()  # else it goes on while another is loaded
-    given_up, number = _GIVEN_UP, -1
     with ThreadPoolExecutor() as pool:
-        while _GIVEN_UP in given_up:  # it was unloaded too late: this process had stood still
-            number += 1
+        for number in itertools.count():
             holding.hold(f"held {number}")
             loading = pool.submit(holding.load)
             wait_until((holding.folder / f"opened held {number}").exists)
             holding.unload()
-            given_up = loading.result()[1]
+            if _GIVEN_UP not in loading.result()[1]:
+                break  # else it was unloaded too late: this process had stood still
     told = "version 1: a load that nobody wants any more is given up: "
     wait_until(lambda: told in caplog.text)
-    where = holding.server._loader.list_hanging(("m", 1))[-1]
-    assert where.startswith("node 'unit' has been in open for ")
+    hanging = holding.server._loader.list_hanging(("m", 1))
+    assert len(hanging) == number + 1
+    assert hanging[-1].startswith("node 'unit' has been in open for ")

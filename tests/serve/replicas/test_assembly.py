@@ -10,16 +10,11 @@ import pytest
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from tests.serve.grpc.stub import Stub, refused
 from tests.serve.models_on_disk import write_version
-from tests.serve.replicas.fleet import GRAPH, serving, write_graphs
+from tests.serve.replicas.fleet import GRAPH, serving, wait_until, write_graphs
 
 M = (("model", "m"), ("version", "1"))
 OK = (("code", "OK"), *M)
 RELOAD = "tensorflow.serving.ModelService", "HandleReloadConfigRequest"
-
-
-def wait_until(is_so):
-    while not is_so():
-        pass
 
 
 @contextlib.contextmanager
