@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modelflow.archive.archive import Archive
+from modelflow.archive.kept import hold
 from modelflow.archive.manifest import Manifest
 from modelflow.errors import ConfigError
 
-__all__ = ["cache_folder", "is_unpacked", "unpacked"]
+__all__ = ["cache_folder", "is_unpacked", "make_private", "unpacked"]
 
 _CHUNK = 1 << 20
 
@@ -60,13 +61,15 @@ def unpacked(path: Path) -> tuple[Path, Manifest]:
         place = cache_folder() / "archives" / archive.digest
         try:
             for folder in (place.parent.parent, place.parent):
-                _make_private(folder)
+                make_private(folder)
             if not (_is_folder(place) and _is_verified(place, archive.manifest)):
                 with _locked(place):
                     # Whoever held the lock before may have made it.
                     if not (_is_folder(place) and _is_same(place, archive.manifest)):
                         _replace(place, archive)
+                        hold(place)
                         return place, archive.manifest
+            hold(place)
             archive.verify()
         except OSError as error:
             message = (
@@ -98,8 +101,13 @@ def _check_python(archive: Archive) -> None:
         raise ConfigError(message)
 
 
-def _make_private(folder: Path) -> None:
-    """Makes the folder, which nobody else may write to: code is run from it."""
+def make_private(folder: Path) -> None:
+    """Makes a folder that nobody else may write to: code is run from it.
+
+    Raises:
+        OSError: it cannot be made.
+        ConfigError: it is there, and others may write to it.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if found.st_uid not in (os.geteuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

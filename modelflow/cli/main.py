@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from modelflow.cli.cache import cache
 from modelflow.cli.check import check
 from modelflow.cli.choice import Choice
 from modelflow.cli.completion import completion
@@ -133,6 +134,7 @@ for command in (
     new,
     version,
     completion,
+    cache,
 ):
     cli.add_command(command)
 

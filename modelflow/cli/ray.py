@@ -3,10 +3,12 @@
 import contextlib
 import copy
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options, tell_environment
@@ -20,6 +22,7 @@ from modelflow.exit_code import ExitCode
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
     from modelflow.cli.feeding import Feed
+    from modelflow.config.placement import PlacementConfig
     from modelflow.graph.graph import Graph
     from modelflow.remote import Crossing, Engine
     from modelflow.remote.sample import Sample
@@ -128,15 +131,31 @@ def _crossing(crossing: "Crossing") -> str:
 
 
 class _PlacedChoice(GraphChoice):
-    """A graph whose placed nodes an engine runs."""
+    """A graph whose placed nodes an engine runs, or all of it."""
 
     _engine: "Engine"
-    _replicas: str | None
+    _placement: "PlacementConfig"
+    _given: Sequence[str]
     _is_quiet: bool
 
-    def run_by(self, engine: "Engine", replicas: str | None, *, is_quiet: bool) -> "_PlacedChoice":
-        """Says what runs its parts; and how many do, of a graph that places none."""
-        self._engine, self._replicas, self._is_quiet = engine, replicas, is_quiet
+    def run_by(
+        self,
+        engine: "Engine",
+        placement: "PlacementConfig",
+        given: Sequence[str],
+        *,
+        is_quiet: bool,
+    ) -> "_PlacedChoice":
+        """Says what runs its parts; and how what runs a graph that places none.
+
+        Args:
+            engine: What runs them.
+            placement: Of a graph that places none.
+            given: The options that say so.
+            is_quiet: Nothing is noted.
+        """
+        self._engine, self._placement, self._given = engine, placement, given
+        self._is_quiet = is_quiet
         return self
 
     def read(
@@ -146,57 +165,152 @@ class _PlacedChoice(GraphChoice):
         check_devices: bool = True,  # noqa: ARG002 - the devices are elsewhere
     ) -> "Graph":
         """Returns the graph in front; see `GraphChoice.read`."""
-        from modelflow.remote import placed, placed_whole
+        from modelflow.remote import nodes_in_order, placed, whole
 
         graph = super().read(changes, check_devices=False)
-        if not any(node.settings.placement for node in graph.nodes.values()):
-            graph = placed_whole(graph, self._replicas or "1")
-        elif self._replicas is not None and not self._is_quiet:
-            declared = ", ".join(f"[placement.{name}]" for name in graph.config.placements)
-            tell(
-                "note",
-                f"--replicas {self._replicas} does nothing: the graph places nodes, and how many "
-                f"run 'replicas' says in {declared}",
+        if any(node.settings.placement for node in graph.nodes.values()):
+            if self._given:
+                told = ", ".join(self._given)
+                verb = "does" if len(self._given) == 1 else "do"
+                self._note(f"{told} {verb} nothing: the graph places nodes, as [placement] says")
+            return placed(graph, self._engine)
+        names = nodes_in_order(graph)
+        if names and self._placement.replicas[1] > 1:
+            self._note(
+                f"one replica runs the whole graph: what node {names[0]!r} gives of an item "
+                "depends on those before it"
             )
-        return placed(graph, self._engine)
+        return whole(graph, self._engine, self._placement)
+
+    def _note(self, text: str) -> None:
+        if not self._is_quiet:
+            tell("note", text)
+
+
+def _whole_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Adds the options that say what runs a graph that places no node."""
+    options = (
+        click.option(
+            "--replicas",
+            default="1",
+            metavar="N|MIN..MAX",
+            help="Of a graph that places no node: how many actors run the whole of it; between two "
+            "numbers as many as the items that wait need.  [default: 1]",
+        ),
+        click.option("--cpus", type=click.FloatRange(0), default=1.0, help="Of each."),
+        click.option("--gpus", type=click.FloatRange(0), default=0.0, help="Of each."),
+        click.option("--memory", metavar="SIZE", help="Of each: 8GiB."),
+        click.option(
+            "--resources",
+            multiple=True,
+            metavar="NAME=AMOUNT",
+            help="Of each, of what the machines of the cluster say they have.",
+        ),
+        click.option(
+            "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of their machines."
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(0, min_open=True),
+            metavar="SECONDS",
+            help="An actor that has done no item that is waited for in so long counts as lost; "
+            "without it an item may take as long as it takes.",
+        ),
+        click.option(
+            "--in-flight",
+            type=click.IntRange(1, 1024),
+            default=4,
+            help="Messages under way to one actor at once.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_WHOLE = ("replicas", "cpus", "gpus", "memory", "resources", "labels", "timeout", "in_flight")
+
+
+def _placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
+    """Returns what the options say of a graph that places none.
+
+    Raises:
+        click.UsageError: a value is of another form.
+    """
+    from modelflow.config.placement import PlacementConfig, bytes_of, replicas_of
+
+    try:
+        replicas = replicas_of(given["replicas"])
+    except ConfigError as error:
+        message = f"--replicas: {error}"
+        raise click.UsageError(message) from error
+    resources = {"CPU": given["cpus"], "GPU": given["gpus"]}
+    resources |= {name: _amount(name, text) for name, text in _pairs("--resources", given)}
+    if given["memory"] is not None:
+        size = bytes_of(given["memory"])
+        if size is None:
+            message = f"--memory: got {given['memory']!r}; expected a size such as 8GiB"
+            raise click.UsageError(message)
+        resources["memory"] = size
+    return PlacementConfig(
+        "whole",
+        replicas,
+        {name: amount for name, amount in resources.items() if amount},
+        dict(_pairs("--label", given)),
+        in_flight=given["in_flight"],
+        timeout=given["timeout"],
+    )
+
+
+def _pairs(option: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for text in given["resources" if option == "--resources" else "labels"]:
+        name, mark, value = text.partition("=")
+        if not (name and mark and value):
+            message = f"{option}: got {text!r}; expected NAME=VALUE"
+            raise click.UsageError(message)
+        yield name, value
+
+
+def _amount(name: str, text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < math.inf:
+        message = f"--resources: {name}: got {text!r}; expected a number of at least 0"
+        raise click.UsageError(message)
+    return amount
 
 
 @ray.command("run", params=list(map(copy.copy, run.params)))
 @address_option
-@click.option(
-    "--replicas",
-    metavar="N|MIN..MAX",
-    help="Of a graph that places no node: how many actors run the whole of it.  [default: 1]",
-)
+@_whole_options
 @click.pass_context
-def ray_run(
-    context: click.Context, /, address: str | None, replicas: str | None, **options: Any
-) -> int:
+def ray_run(context: click.Context, /, address: str | None, **options: Any) -> int:
     """Runs a graph as 'modelflow run' does, with what it places in actors of a cluster.
 
-    A graph that places nothing is run whole by each of --replicas actors: files are read and
-    results are written here. What is lost with an actor or a machine is done again; an item that
-    kills its actor three times is an error. With --resume the same command goes on after whatever
-    ended it.
+    A graph that places nothing is run whole by each of --replicas actors, whatever it is made of:
+    files are read and results are written here. What is lost with an actor or a machine is done
+    again; an item that kills its actor three times is an error. With --resume the same command goes
+    on after whatever ended it.
 
     \b
     modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
-    modelflow ray run graph.mfz --replicas 1..8 --input photos --output scores.jsonl \\
+    modelflow ray run graph.mfz --replicas 1..8 --gpus 1 --input photos --output scores.jsonl \\
         --resume scores.done
     """
-    from modelflow.config.placement import replicas_of
-
-    if replicas is not None:
-        try:
-            replicas_of(replicas)
-        except ConfigError as error:
-            message = f"--replicas: {error}"
-            raise click.UsageError(message) from error
+    of_whole = {name: options.pop(name) for name in _WHOLE}
+    placement = _placement_of(of_whole)
+    given = [
+        f"--{name.removesuffix('s') if name == 'labels' else name.replace('_', '-')}"
+        for name in _WHOLE
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
     choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
     if not options["quiet"]:
         tell_environment(choice.environment)
     with _engine(address) as engine:
-        choice.run_by(engine, replicas, is_quiet=options["quiet"])
+        choice.run_by(engine, placement, given, is_quiet=options["quiet"])
         return run_graph(context, choice, **options)
 
 

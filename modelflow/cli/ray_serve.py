@@ -1,6 +1,5 @@
 """``modelflow ray serve``: servers on a Ray cluster, each with a listener of its own."""
 
-import hashlib
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -131,7 +130,7 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
 
 def _sent(
     words: Sequence[str], given: Mapping[str, Any], share: str
-) -> tuple[list[str], dict[str, bytes]]:
+) -> tuple[list[str], dict[str, Path]]:
     """Returns the arguments as they hold on another machine, and the archives that they name.
 
     Raises:
@@ -140,16 +139,16 @@ def _sent(
     from modelflow.archive.archive import Archive, is_archive_file
 
     found: list[str] = []
-    archives: dict[str, bytes] = {}
+    archives: dict[str, Path] = {}
     for word in words:
         model, mark, path = word.rpartition("=")
         if not word.startswith("-") and is_archive_file(Path(path)):
             with Archive(Path(path)) as archive:
                 archive.verify()
-            name, content = Path(path).name, Path(path).read_bytes()
-            if archives.setdefault(name, content) != content:  # one of another folder has its name
-                name = f"{hashlib.sha256(content).hexdigest()}{Path(path).suffix}"
-                archives[name] = content
+            name = Path(path).name
+            if archives.setdefault(name, Path(path)) != Path(path):  # of another folder
+                name = f"{archive.digest}{Path(path).suffix}"
+                archives[name] = Path(path)
             found.append(f"{model or Path(path).stem}={name}")
         elif not word.startswith("-") and Path(path).exists():
             found.append(f"{model}{mark}{Path(path).resolve()}")

@@ -10,7 +10,7 @@ from modelflow.config.keys import KeyReader
 from modelflow.config.schema import PLACEMENT_KEYS
 from modelflow.errors import ConfigError, Location
 
-__all__ = ["PlacementConfig", "read_placements", "replicas_of"]
+__all__ = ["PlacementConfig", "bytes_of", "read_placements", "replicas_of"]
 
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
@@ -36,7 +36,8 @@ class PlacementConfig:
         labels: What its machine must be labelled with.
         strategy: ``spread`` over machines, or ``pack`` into few.
         in_flight: Batches under way to one replica at once.
-        timeout: Seconds without an answer after which a replica counts as lost.
+        timeout: Seconds without a row that is done after which a replica counts as lost; None: as
+            long as it gives signs of life, it is none.
         start_timeout: Seconds that a replica may take until it is ready.
         retries: How often a batch is sent again whose replica was lost.
         location: Where it stands.
@@ -48,7 +49,7 @@ class PlacementConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     strategy: str = "spread"
     in_flight: int = 4
-    timeout: float = 30.0
+    timeout: float | None = None
     start_timeout: float = 300.0
     retries: int = 2
     location: Location = field(default_factory=lambda: Location("<code>"), compare=False)
@@ -72,7 +73,7 @@ def read_placements(given: Any, reader: KeyReader) -> dict[str, PlacementConfig]
             _labels(path, keys["labels"], reader),
             keys["strategy"],
             keys["in_flight"],
-            keys["timeout_ms"] / 1e3,
+            None if keys["timeout_ms"] is None else keys["timeout_ms"] / 1e3,
             keys["start_timeout_ms"] / 1e3,
             keys["retries"],
             reader.at(*path),
@@ -112,7 +113,7 @@ def _resources(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str
     found = {}
     for name, amount in given.items():
         is_size = name == "memory"
-        value = _size(amount) if is_size else _amount(amount)
+        value = bytes_of(amount) if is_size else _amount(amount)
         meant = _OWN.get(name.lower().rstrip("s"), name)
         if name != meant:
             message = f"got {name!r}; did you mean {meant!r}?"
@@ -139,7 +140,8 @@ def _amount(given: Any) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _size(given: Any) -> float | None:
+def bytes_of(given: Any) -> float | None:
+    """Reads a size: ``8GiB``, ``500MB``, a number of bytes; None: it is of another form."""
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     matched = _SIZE.match(str(given))

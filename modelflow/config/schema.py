@@ -226,10 +226,11 @@ PLACEMENT_KEYS: tuple[Option, ...] = (
     ),
     Option(
         "timeout_ms",
-        float,
-        30_000.0,
+        float | None,
+        None,
         "A replica that has done no row that a batch waits for, for so long, counts as lost, and "
-        "another is asked.",
+        "another is asked; none: a row may take as long as it takes, and a replica is lost that "
+        "has given no sign of life for 30 s.",
         minimum=1,
         maximum=86_400_000,
     ),

@@ -102,7 +102,7 @@ def _placement(placed: PlacementConfig) -> dict[str, Any]:
         "labels": dict(placed.labels),
         "strategy": placed.strategy,
         "in_flight": placed.in_flight,
-        "timeout_ms": placed.timeout * 1e3,
+        "timeout_ms": None if placed.timeout is None else placed.timeout * 1e3,
         "start_timeout_ms": placed.start_timeout * 1e3,
         "retries": placed.retries,
     }

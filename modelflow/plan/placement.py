@@ -23,7 +23,7 @@ from modelflow.plan.origins import find_origins
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "is_placeable", "ports_of"]
+__all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "graph_of", "ports_of"]
 
 # A call to another machine costs some hundred times what one to the next thread does: never for one
 # row alone where more wait.
@@ -163,7 +163,7 @@ def front_of(
         target = into[edge.source, edge.target] if ends[1] is not None else edge.target
         edges.setdefault((source, target), Edge(source, target, edge.location))
     try:
-        return _graph(graph, nodes, tuple(edges.values()), graph.name)
+        return graph_of(graph, nodes, tuple(edges.values()), graph.name)
     except graphlib.CycleError as error:
         around = [name for name in dict.fromkeys(error.args[1]) if name in inside]
         message = (
@@ -199,7 +199,12 @@ def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
     )
 
 
-def _graph(whole: Graph, nodes: dict[str, Node], edges: tuple[Edge, ...], name: str) -> Graph:
+def graph_of(whole: Graph, nodes: dict[str, Node], edges: tuple[Edge, ...], name: str) -> Graph:
+    """Returns a graph of other nodes in the place of a whole, or of a part of it.
+
+    Raises:
+        GraphError: streams meet that must not; every place is listed.
+    """
     proof = prove(nodes, edges)
     if proof.scopes.findings:
         raise error_of(proof.scopes.findings)
@@ -366,7 +371,7 @@ class _Finder:
             *(Edge(leaving.source, Endpoint(leaving.port, leaving.port)) for leaving in exits),
         ]
         name = f"{self._graph.name}/{next(iter(members))}"
-        return _graph(self._graph, ends | nodes, tuple(edges), name)
+        return graph_of(self._graph, ends | nodes, tuple(edges), name)
 
 
 class _Names:
@@ -383,11 +388,6 @@ class _Names:
             name = f"{wanted}.{count}"
         self._taken.add(name)
         return name
-
-
-def is_placeable(node: Node) -> bool:
-    """Tells whether a node may run elsewhere at all; where it may be cut out is another matter."""
-    return not _obstacle(node)
 
 
 def _obstacle(node: Node) -> str:

@@ -1,73 +1,16 @@
 """The actor of a replica: it runs its parts and answers batches."""
 
 import os
-import sys
-import tempfile
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from modelflow.archive.sent import SentArchives
 from modelflow.archive.unpacked import unpacked
 from modelflow.remote.listener import Listener
 from modelflow.remote.part import Part, PartFlow, started, stop_all
 
-__all__ = ["Door", "Origin", "PartActor", "Versions", "take_up"]
-
-
-class Versions(NamedTuple):
-    """What must be the same on both sides.
-
-    Attributes:
-        python: Major and minor version.
-        modelflow: The version.
-    """
-
-    python: str
-    modelflow: str
-
-    @classmethod
-    def here(cls) -> "Versions":
-        """Returns those of this process."""
-        from modelflow import __version__
-
-        return cls(".".join(map(str, sys.version_info[:2])), __version__)
-
-
-class Origin(NamedTuple):
-    """Where a replica comes from.
-
-    Attributes:
-        search_path: Where the caller looks for modules; what is there on the machine is used.
-        versions: The caller's.
-        label: What it runs, for people.
-    """
-
-    search_path: Sequence[str]
-    versions: Versions
-    label: str
-
-    @classmethod
-    def here(cls, label: str) -> "Origin":
-        """Returns that of what this process sends."""
-        return cls(tuple(map(os.path.abspath, sys.path)), Versions.here(), label)
-
-
-def take_up(origin: Origin) -> None:
-    """Has modules be found in this process as they are at the caller.
-
-    Raises:
-        RuntimeError: other versions run here than at the caller.
-    """
-    here = Versions.here()
-    if here != origin.versions:
-        message = (
-            f"machine {os.uname().nodename} runs Python {here.python} and modelflow "
-            f"{here.modelflow}; expected Python {origin.versions.python} and modelflow "
-            f"{origin.versions.modelflow}, as the caller has them"
-        )
-        raise RuntimeError(message)
-    sys.path.extend(path for path in origin.search_path if path not in sys.path)
+__all__ = ["Door", "PartActor"]
 
 
 class Door(NamedTuple):
@@ -90,21 +33,19 @@ class PartActor:
     Batches do not pass Ray: who uses it connects to its `Listener`.
     """
 
-    def __init__(self, origin: Origin, alone: float | None = None) -> None:
-        """Takes up where modules are found.
+    def __init__(self, label: str, alone: float | None = None) -> None:
+        """Listens, and runs nothing yet.
 
         Args:
-            origin: Where it comes from.
+            label: What it is to run, for people.
             alone: Seconds without anybody connected after which it ends itself; None: it is ended.
-
-        Raises:
-            RuntimeError: other versions run here than at the caller.
         """
         import ray
         from ray import cloudpickle
 
-        take_up(origin)
-        self._label = origin.label
+        self._label = label
+        self._archives = SentArchives()
+        self.has, self.receive = self._archives.has, self._archives.receive
         self._lock = threading.Lock()
         self._parts: dict[str, PartFlow] = {}
         host = ray.util.get_node_ip_address()
@@ -117,12 +58,12 @@ class PartActor:
             )
             self._watching.start()
 
-    def open(self, parts: Sequence[Part], archive: bytes | None = None) -> Door | None:
+    def open(self, parts: Sequence[Part], digest: str = "") -> Door | None:
         """Opens every unit of the parts, once; returns where it listens.
 
         Args:
             parts: What is to run.
-            archive: The archive that their graph is from, which is unpacked here; None: it is in
+            digest: Of the archive that their graph is from, which was sent here; "": it is in
                 none, and its files lie at the same places as at the caller.
 
         Returns:
@@ -136,8 +77,9 @@ class PartActor:
             if not is_kept:
                 return None
             if not self._parts:
-                if archive is not None:
-                    parts = _unpacked(parts, archive)
+                if digest:
+                    place, manifest = unpacked(self._archives.path_of(digest))
+                    parts = [part.moved(place, manifest) for part in parts]
                 self._parts.update(started(parts))
             return Door(os.getpid(), self._listener.address, self._listener.key)
 
@@ -163,11 +105,3 @@ class PartActor:
         self._listener.stop()
         if self._watching is not None:
             self._watching.join()
-
-
-def _unpacked(parts: Sequence[Part], archive: bytes) -> list[Part]:
-    with tempfile.TemporaryDirectory(prefix="modelflow-") as folder:
-        path = Path(folder, "graph.mfz")
-        path.write_bytes(archive)
-        place, manifest = unpacked(path)
-    return [part.moved(place, manifest) for part in parts]

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.ray.cluster import Cluster, ClusterError, needed_text
+from modelflow.ray.client import ClusterError
+from modelflow.ray.cluster import Cluster, needed_text
 
 __all__ = ["Apart"]
 

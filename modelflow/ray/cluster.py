@@ -1,39 +1,19 @@
-"""The cluster: what its machines have, who of modelflow is there, what Ray is told and says."""
+"""The cluster: what its machines have, who of modelflow is there, actors by their names."""
 
-import contextlib
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Mapping
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import ModelflowError
+from modelflow.ray.client import Client, ClusterError
 
-__all__ = [
-    "NAMESPACE",
-    "Actor",
-    "ActorGoneError",
-    "Cluster",
-    "ClusterError",
-    "Machine",
-    "actor_options",
-    "end_of",
-    "first_line",
-    "needed_text",
-    "opened",
-]
-
-NAMESPACE = "modelflow"
-"""The namespace of modelflow's actors."""
+__all__ = ["Actor", "Cluster", "Machine", "RemoteActor", "needed_text", "versions"]
 
 _ANSWER = 5.0  # seconds
-
-
-class ClusterError(ModelflowError):
-    """A cluster that cannot be reached, or cannot hold what it is to run."""
-
-
-class ActorGoneError(ClusterError):
-    """An actor has ended, or its machine has, before it was ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,28 +64,90 @@ class Actor:
         return f"replica {self.name} (process {self.process}): {self.label}{rows}"
 
 
+class RemoteActor:
+    """An actor, by its name."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        """Of one that was made, or found."""
+        self._client = client
+        self.name = name
+
+    def call(self, method: str, *given: Any, timeout: float | None = None) -> Any:
+        """Calls a method of what it keeps.
+
+        Raises:
+            TimeoutError: there was no answer in time.
+            ActorGoneError: it has ended.
+            ClusterError: the method has raised; or the cluster cannot be reached.
+        """
+        return self._client.ask("call", self.name, method, _pickled(given), timeout=timeout)
+
+    def is_placed(self) -> bool:
+        """Tells whether it has a machine."""
+        return bool(self._client.ask("is_placed", self.name))
+
+    def send(self, path: str, digest: str, timeout: float) -> None:
+        """Sends an archive to its machine, if that has none of the same content."""
+        self._client.ask("send", self.name, path, digest, timeout=timeout)
+
+    def end_of(self, timeout: float) -> str:
+        """Returns what Ray knows of its end; "": nothing within so many seconds."""
+        return str(self._client.ask("end_of", self.name, timeout))
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._client.ask("kill", self.name)
+
+
 class Cluster:
-    """A cluster that this process is connected to."""
+    """A cluster that a process of its own is connected to."""
+
+    def __init__(self, client: Client) -> None:
+        """Asks nothing."""
+        self._client = client
 
     def machines(self) -> list[Machine]:
         """Returns the machines that are up."""
-        import ray
-
-        return [
-            Machine(node["NodeManagerAddress"], node["Resources"], node.get("Labels", {}))
-            for node in ray.nodes()
-            if node["Alive"]
-        ]
+        return [Machine(*one) for one in self._client.ask("machines")]
 
     def free_text(self) -> str:
         """Returns what of all machines is not taken, for people; "": nothing."""
-        import ray
+        return _amounts_text(self._client.ask("free"))
 
-        return _amounts_text(ray.available_resources())
+    def make(
+        self,
+        name: str,
+        placement: PlacementConfig,
+        given: tuple[Any, ...],
+        *,
+        calls: int,
+        is_detached: bool = False,
+    ) -> RemoteActor:
+        """Makes an actor.
 
-    def actors(self) -> list[Actor]:
-        """Returns the replicas of modelflow that answer, of whoever has begun them."""
-        return self.asked_actors()[0]
+        Args:
+            name: Its name.
+            placement: What it takes of its machine.
+            given: What is called to make what it keeps, and with what.
+            calls: How many calls it answers at once.
+            is_detached: Nobody owns it: it ends by itself.
+
+        Raises:
+            LookupError: there is one of the name.
+            ClusterError: the cluster cannot be reached.
+        """
+        options = _options(placement, calls)
+        if is_detached:
+            options["lifetime"] = "detached"
+        paths = [*map(os.path.abspath, sys.path)]
+        make, *arguments = given
+        greeted = (versions(), paths, _pickled((make, arguments)))
+        self._client.ask("make", name, options, greeted)
+        return RemoteActor(self._client, name)
+
+    def find(self, name: str) -> RemoteActor | None:
+        """Returns the actor of a name; None: there is none."""
+        return RemoteActor(self._client, name) if self._client.ask("find", name) else None
 
     def asked_actors(self) -> tuple[list[Actor], list[str]]:
         """Asks the replicas of modelflow, of whoever has begun them, what they do.
@@ -114,24 +156,22 @@ class Cluster:
             Those that answer; and the names of those that do not: they start, wait for a machine
             that has room, or hang.
         """
-        import ray
-        from ray.exceptions import RayError
-        from ray.util import list_named_actors
+        answering, silent = [], []
+        nothing, names = _pickled(()), self._client.ask("names")
+        asked = [(name, self._client.begin("call", name, "figures", nothing)) for name in names]
+        due = monotonic() + _ANSWER
+        for name, found in asked:
+            try:
+                answering.append(Actor(name, **found.result(max(0.0, due - monotonic()))))
+            except FutureTimeoutError:
+                silent.append(name)
+            except ClusterError:  # it ends
+                continue
+        return answering, silent
 
-        asked: dict[Any, str] = {}
-        for actor in list_named_actors(all_namespaces=True):
-            if actor["namespace"] == NAMESPACE:
-                with contextlib.suppress(ValueError):  # it has ended meanwhile
-                    found = ray.get_actor(actor["name"], namespace=NAMESPACE)
-                    asked[found.figures.remote()] = actor["name"]
-        if not asked:
-            return [], []
-        ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER)
-        answering = []
-        for ref in ready:
-            with contextlib.suppress(RayError):  # it ends
-                answering.append(Actor(asked[ref], **ray.get(ref)))
-        return answering, [asked[ref] for ref in late]
+    def actors(self) -> list[Actor]:
+        """Returns the replicas of modelflow that answer, of whoever has begun them."""
+        return self.asked_actors()[0]
 
     def lacking(self, placement: PlacementConfig) -> str:
         """Says why no machine could ever hold a replica of a placement; "": one could."""
@@ -143,14 +183,22 @@ class Cluster:
         return f"it needs {needed} on one machine, and none has that (machines: {seen})"
 
 
-def actor_options(placement: PlacementConfig, name: str, calls: int) -> dict[str, Any]:
-    """Returns what Ray is told of an actor.
+def versions() -> tuple[str, str]:
+    """Returns those of Python (major and minor) and modelflow."""
+    from modelflow import __version__
 
-    Args:
-        placement: What it takes of its machine.
-        name: Its name.
-        calls: How many calls it answers at once.
-    """
+    return ".".join(map(str, sys.version_info[:2])), __version__
+
+
+def _pickled(given: Any) -> bytes:
+    from ray import cloudpickle
+
+    found: bytes = cloudpickle.dumps(given)
+    return found
+
+
+def _options(placement: PlacementConfig, calls: int) -> dict[str, Any]:
+    """Returns what Ray is told of an actor."""
     resources = dict(placement.resources)
     options = {
         "num_cpus": resources.pop("CPU", 0),
@@ -160,8 +208,6 @@ def actor_options(placement: PlacementConfig, name: str, calls: int) -> dict[str
         "label_selector": dict(placement.labels) or None,
         "scheduling_strategy": "SPREAD" if placement.strategy == "spread" else "DEFAULT",
         "max_concurrency": calls,
-        "name": name,
-        "namespace": NAMESPACE,
     }
     return {key: value for key, value in options.items() if value is not None}
 
@@ -171,69 +217,6 @@ def needed_text(placement: PlacementConfig) -> str:
     parts = [f"{name}={_amount(name, value)}" for name, value in placement.resources.items()]
     parts += [f"the label {name}={value!r}" for name, value in placement.labels.items()]
     return ", ".join(parts) or "nothing"
-
-
-def opened(ref: Any, timeout: float, late: Callable[[], str]) -> Any:
-    """Waits for what opens an actor.
-
-    Args:
-        ref: The call.
-        timeout: The longest wait in seconds.
-        late: Says why it may not be there in time.
-
-    Returns:
-        What the call has returned.
-
-    Raises:
-        ClusterError: it was not there in time, or it raised.
-        ActorGoneError: the actor has ended.
-    """
-    import ray
-    from ray.exceptions import GetTimeoutError, RayActorError, RaySystemError, RayTaskError
-
-    try:
-        return ray.get(ref, timeout=timeout)
-    except GetTimeoutError as error:
-        raise ClusterError(late()) from error
-    except RayTaskError as error:
-        cause = error.cause  # Ray's own has a traceback in its text
-        said = first_line(cause) if isinstance(cause, RaySystemError) else str(cause)
-        raise ClusterError(said) from error
-    except RayActorError as error:
-        message = f"its actor has ended: {_why_it_died(error)}"
-        raise ActorGoneError(message) from error
-
-
-def end_of(actor: Any, timeout: float) -> str:
-    """Returns what Ray knows of an actor's end; "": nothing yet.
-
-    Args:
-        actor: The actor.
-        timeout: Seconds in which Ray may hear of it.
-    """
-    import ray
-    from ray.exceptions import RayActorError, RayError
-
-    try:
-        ray.get(actor.__ray_ready__.remote(), timeout=timeout)
-    except RayActorError as error:
-        return _why_it_died(error)
-    except RayError:  # it hangs, or nobody can be asked
-        return ""
-    return ""
-
-
-def _why_it_died(error: Exception) -> str:
-    """Returns the reason in an error of Ray's, without what the actor was and what it may mean."""
-    _, begin, reason = str(error).partition("The actor is dead because ")
-    reason = " ".join(reason.partition("Some common causes")[0].split())
-    return reason if begin else first_line(error)
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of an error of Ray's, which says much more."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _amounts_text(amounts: Mapping[str, float]) -> str:

@@ -3,14 +3,13 @@
 import contextlib
 import os
 import re
-import signal
 import socket
-import threading
 from collections.abc import Iterator
-from typing import Any
+from importlib.util import find_spec
 
 from modelflow.errors import ConfigError, MissingDependencyError, did_you_mean
-from modelflow.ray.cluster import NAMESPACE, Cluster, ClusterError, first_line
+from modelflow.ray.client import Client, ClusterError
+from modelflow.ray.cluster import Cluster
 
 __all__ = ["checked_address", "connected"]
 
@@ -82,46 +81,13 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         MissingDependencyError: Ray is not installed.
     """
     given = checked_address(address)
-    try:
-        import ray
-    except ImportError as error:
+    if find_spec("ray") is None:
         package = extra = "ray"
-        raise MissingDependencyError(package, extra, "a Ray cluster") from error
+        raise MissingDependencyError(package, extra, "a Ray cluster")
     _reach(given)
-    if ray.is_initialized():
-        yield Cluster()
-        return
-    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
-    _say_nothing_among_results()
+    client = Client(given)
     try:
-        with _own_sigterm():
-            ray.init(address=given, logging_level="error", **options)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        message = f"the cluster at {given!r} cannot be used: {first_line(error)}"
-        raise ClusterError(message) from error
-    try:
-        yield Cluster()
+        client.ask("names")  # connects now: what is wrong is told here
+        yield Cluster(client)
     finally:
-        ray.shutdown()
-
-
-@contextlib.contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Has a SIGTERM do what it did before: Ray would have it exit with 15, without a word."""
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if is_main and before is not None:
-            signal.signal(signal.SIGTERM, before)
-
-
-def _say_nothing_among_results() -> None:
-    """Has Ray not print to the standard output, where results may go, that an actor has ended.
-
-    ``log_to_driver`` says nothing of that; a replica that is lost is told of by its pool.
-    """
-    from ray._private import worker
-
-    worker._worker_logs_enabled = False
+        client.close()

@@ -2,30 +2,23 @@
 
 import contextlib
 import hashlib
-import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from time import monotonic
+from typing import Any, TypeVar
 
+from modelflow.archive.sent import digest_of
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Location, ReplicaLostError
 from modelflow.http.endpoint import join_address
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.process import END_TIMEOUT
 from modelflow.ipc.socket_channel import SocketChannel, call
-from modelflow.ray.actor import Door, Origin, PartActor
-from modelflow.ray.cluster import (
-    NAMESPACE,
-    ActorGoneError,
-    Cluster,
-    ClusterError,
-    actor_options,
-    end_of,
-    first_line,
-    needed_text,
-    opened,
-)
+from modelflow.ray.actor import Door, PartActor
+from modelflow.ray.client import ActorGoneError, ClusterError
+from modelflow.ray.cluster import Cluster, RemoteActor, needed_text
 from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
@@ -49,6 +42,8 @@ _END_PAUSE = 0.5
 # Calls of an actor at once: none of them has to do with batches.
 _CALLS = 4
 
+Result = TypeVar("Result")
+
 
 class RayEngine(Engine):
     """Runs parts in actors of a cluster that this process is connected to."""
@@ -68,7 +63,7 @@ class RayEngine(Engine):
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
         """Makes an actor that runs ``parts``; see `Engine.replica`."""
-        archive = _archive_of(parts)
+        archive = parts[0].config.archive
         name = f"{self._name}/{placement.name}/{number}"
         if self._is_shared:  # nobody finds the actors of another graph
             name = f"{name}/{_digest(placement, parts, archive)}"
@@ -83,7 +78,7 @@ class RayReplica(ChannelReplica):
         cluster: Cluster,
         placement: PlacementConfig,
         parts: Sequence[Part],
-        archive: bytes | None,
+        archive: Path | None,
         name: str,
         *,
         is_shared: bool,
@@ -96,9 +91,7 @@ class RayReplica(ChannelReplica):
         self._base = self._name = name
         self._is_shared = is_shared
         self._is_ours = True
-        self._actor: Any = None
-        self._placed: Any = None  # what tells that the actor has a machine
-        self._settled: threading.Event | None = None
+        self._actor: RemoteActor | None = None
 
     @property
     def _who(self) -> str:
@@ -142,20 +135,30 @@ class RayReplica(ChannelReplica):
             ClusterError: it is not ready in time, or cannot run the parts.
             ReplicaLostError: it cannot be reached.
         """
-        self._actor = self._found(timeout) if self._is_shared else self._made()
-        ref = self._actor.open.remote(self._parts, self._archive)
-        settled = threading.Event()
-        ref.future().add_done_callback(lambda _: settled.set())
+        actor = self._found(timeout) if self._is_shared else self._made()
         with self._lock:
-            self._settled = settled
-            if self._is_over:
-                settled.set()
-        settled.wait(timeout)
-        door: Door | None = opened(ref, 0, lambda: self._not_ready(timeout))
+            self._actor = actor
+            is_over = self._is_over
+        if is_over:
+            self.kill()
+        due = monotonic() + timeout
+        digest = ""
+        if self._archive is not None:
+            digest = digest_of(self._archive)
+            self._in_time(lambda left: actor.send(str(self._archive), digest, left), due)
+        door: Door | None = self._in_time(
+            lambda left: actor.call("open", self._parts, digest, timeout=left), due
+        )
         if door is None:
             message = "nobody used it, and it ends"
             raise ActorGoneError(message)
         return self._channels_to(door)
+
+    def _in_time(self, ask: Callable[[float], Result], due: float) -> Result:
+        try:
+            return ask(max(0.0, due - monotonic()))
+        except TimeoutError as error:
+            raise ClusterError(self._not_ready(self._placement.start_timeout)) from error
 
     def lacking(self) -> str:
         """Says what it takes of a machine while it has none."""
@@ -202,43 +205,36 @@ class RayReplica(ChannelReplica):
         if lacking:
             raise ClusterError(lacking)
 
-    def _found(self, seconds: float) -> Any:
+    def _found(self, seconds: float) -> RemoteActor:
         """Returns the actor that bears the name, made if there is none.
 
         Raises:
             ClusterError: there is none, and its name is not free within so many seconds.
         """
-        import ray
-
         while True:
-            try:
-                actor = ray.get_actor(self._name, namespace=NAMESPACE)
-            except ValueError:
-                try:
-                    return self._made()
-                except ValueError as error:  # made meanwhile, or its name is not free yet
-                    seconds -= _NAME_PAUSE
-                    if seconds <= 0 or self._ended.wait(_NAME_PAUSE):
-                        message = f"{self._who} can neither be found nor made: {first_line(error)}"
-                        raise ClusterError(message) from error
-            else:
+            if (found := self._cluster.find(self._name)) is not None:
                 self._is_ours = False
-                return actor
+                return found
+            try:
+                return self._made()
+            except LookupError as error:  # made meanwhile, or its name is not free yet
+                seconds -= _NAME_PAUSE
+                if seconds <= 0 or self._ended.wait(_NAME_PAUSE):
+                    message = f"{self._who} can neither be found nor made: {error}"
+                    raise ClusterError(message) from error
 
-    def _made(self) -> Any:
-        import ray
-
+    def _made(self) -> RemoteActor:
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))
         if not self._is_shared:  # nobody looks for it, and the last one's may not be free yet
             self._name = f"{self._base}/{uuid.uuid4().hex[:6]}"
-        options = actor_options(self._placement, self._name, _CALLS)
-        if self._is_shared:  # no user owns it: it ends when none is left
-            options["lifetime"] = "detached"
         self._is_ours = True
-        alone = _ALONE if self._is_shared else None
-        actor = ray.remote(PartActor).options(**options).remote(Origin.here(nodes), alone)
-        self._placed = actor.__ray_ready__.remote()
-        return actor
+        return self._cluster.make(
+            self._name,
+            self._placement,
+            (PartActor, nodes, _ALONE if self._is_shared else None),
+            calls=_CALLS,
+            is_detached=self._is_shared,  # no user owns it: it ends when none is left
+        )
 
     def _how_it_ended(self) -> str:
         return f"{self._who} has ended, or its machine cannot be reached any more"
@@ -246,19 +242,16 @@ class RayReplica(ChannelReplica):
     def reason(self) -> str:
         """Says why it was lost, with what Ray knows of it."""
         known = super().reason()
-        said = "" if self._is_over or self._actor is None else end_of(self._actor, _HEARD_OF)
+        said = "" if self._is_over or self._actor is None else self._actor.end_of(_HEARD_OF)
         return f"{known}: {said}" if said else known
 
     def close(self) -> None:
         """Leaves it; has its units closed and ends it, unless others may use it."""
-        import ray
-        from ray.exceptions import RayError
-
         if not self._is_over:
             self._leave(END_TIMEOUT)
             if self._actor is not None and not self._is_shared:
-                with contextlib.suppress(RayError):  # it has ended, or hangs
-                    ray.get(self._actor.stop.remote(), timeout=END_TIMEOUT)
+                with contextlib.suppress(ClusterError, TimeoutError):  # it has ended, or hangs
+                    self._actor.call("stop", timeout=END_TIMEOUT)
         self.kill()
         self._close_channels()
 
@@ -266,8 +259,6 @@ class RayReplica(ChannelReplica):
         """Ends the actor at once; one that others may use ends by itself, once it has a machine."""
         with self._lock:
             self._ended.set()
-            if self._settled is not None:
-                self._settled.set()
             for channel in self._channels:
                 channel.end()
             self._reporting.end()
@@ -275,25 +266,23 @@ class RayReplica(ChannelReplica):
             self._kill_hung()
 
     def _is_placed(self) -> bool:
-        import ray
-
-        return self._placed is not None and bool(ray.wait([self._placed], timeout=0)[0])
+        return self._actor is not None and self._actor.is_placed()
 
     def _kill_hung(self) -> None:
-        import ray
-
         if self._actor is not None:
-            ray.kill(self._actor)
+            with contextlib.suppress(ClusterError):  # with its cluster it has ended
+                self._actor.kill()
 
 
-def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: bytes | None) -> str:
+def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: Path | None) -> str:
     """Returns what tells actors apart that run something else, wherever it was read."""
     from ray import cloudpickle
 
     asked = replace(placement, location=Location(""))
     written = repr((asked, [_written(part) for part in parts])).encode()
     given = cloudpickle.dumps([part.units for part in parts])
-    return hashlib.sha256(written + given + (archive or b"")).hexdigest()[:12]
+    content = digest_of(archive).encode() if archive is not None else b""
+    return hashlib.sha256(written + given + content).hexdigest()[:12]
 
 
 def _written(part: Part) -> tuple[Any, ...]:
@@ -305,11 +294,6 @@ def _written(part: Part) -> tuple[Any, ...]:
         return part.name, nodes, edges
     sections = [sorted(each.items()) for each in (config.driver, config.graph)]
     return part.name, nodes, edges, sections, config.path, config.modules
-
-
-def _archive_of(parts: Sequence[Part]) -> bytes | None:
-    path = parts[0].config.archive
-    return None if path is None else path.read_bytes()
 
 
 def _nodes(part: Part) -> list[str]:

@@ -5,19 +5,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+from modelflow.archive.sent import digest_of
 from modelflow.config.placement import PlacementConfig
-from modelflow.ray.actor import Origin
 from modelflow.ray.apart import Apart
-from modelflow.ray.cluster import (
-    Cluster,
-    ClusterError,
-    actor_options,
-    first_line,
-    needed_text,
-    opened,
-)
+from modelflow.ray.client import ClusterError
+from modelflow.ray.cluster import Cluster, RemoteActor, needed_text
 from modelflow.ray.server_actor import ServerActor
 
 __all__ = ["RayServed"]
@@ -38,7 +33,7 @@ class RayServed:
         cluster: Cluster,
         placement: PlacementConfig,
         name: str,
-        files: Callable[[], tuple[Sequence[str], Mapping[str, bytes]]],
+        files: Callable[[], tuple[Sequence[str], Mapping[str, Path]]],
         drain: float,
         apart: Apart | None = None,
     ) -> None:
@@ -60,7 +55,7 @@ class RayServed:
         self._drain = drain
         self._apart = apart
         self._lock = threading.Lock()
-        self._actor: Any = None
+        self._actor: RemoteActor | None = None
         self._is_over = self._is_open = False
 
     def open(self) -> str:
@@ -73,59 +68,53 @@ class RayServed:
         if lacking := self._cluster.lacking(self._placement):
             raise ClusterError(lacking)
         words, archives = self._files()
-        timeout = self._placement.start_timeout
-
-        def late() -> str:
-            return (
+        due = monotonic() + self._placement.start_timeout + _MORE
+        try:
+            if self._apart is None:
+                actor = self._begin({})
+            else:
+                with self._apart.placing(lambda: self._is_over) as (labels, placed):
+                    actor = self._begin(labels)
+                    placed(self._name, actor.call("machine", timeout=due - monotonic()))
+            digests = {name: digest_of(path) for name, path in archives.items()}
+            for name, path in archives.items():
+                actor.send(str(path), digests[name], due - monotonic())
+            self._is_open = True
+            left = max(0.0, due - monotonic())
+            given = (words, digests, str(Path.cwd()), self._placement.start_timeout)
+            address: str = actor.call("open", *given, timeout=left)
+        except TimeoutError as error:
+            message = (
                 f"it needs {needed_text(self._placement)}, and no machine has had that free "
-                f"within {timeout:g} s"
+                f"within {self._placement.start_timeout:g} s"
             )
-
-        if self._apart is None:
-            self._begin({})
-        else:
-            with self._apart.placing(lambda: self._is_over) as (labels, placed):
-                self._begin(labels)
-                placed(self._name, opened(self._actor.machine.remote(), timeout + _MORE, late))
-        ref = self._actor.open.remote(words, archives, str(Path.cwd()), timeout)
-        self._is_open = True
-        address: str = opened(ref, timeout + _MORE, late)
+            raise ClusterError(message) from error
         return address
 
-    def _begin(self, labels: Mapping[str, str]) -> None:
-        import ray
-
+    def _begin(self, labels: Mapping[str, str]) -> RemoteActor:
         placement = replace(self._placement, labels={**self._placement.labels, **labels})
-        options = actor_options(placement, self._name, _CALLS)
         with self._lock:
             if self._is_over:
                 message = "it was ended before it had begun"
                 raise ClusterError(message)
-            self._actor = ray.remote(ServerActor).options(**options).remote(Origin.here(self._name))
+            self._actor = self._cluster.make(self._name, placement, (ServerActor,), calls=_CALLS)
+            return self._actor
 
     def wait(self) -> str:
         """Waits for its end; see `Served`."""
-        import ray
-        from ray.exceptions import RayError
-
+        assert self._actor is not None  # it was opened
         try:
-            code = ray.get(self._actor.wait.remote())
+            code = self._actor.call("wait")
             self._is_open = False
-        except RayError as error:
+        except ClusterError as error:
             self._has_left()
-            return f"its actor is lost: {first_line(error)}"
+            return f"its actor is lost: {error}"
         self.kill()
         return f"it ended with {code}"
 
     def waiting(self) -> int:
         """Returns how many rows wait there; of one that does not answer none are known."""
-        import ray
-        from ray.exceptions import RayError
-
-        try:
-            return int(ray.get(self._actor.waiting.remote(), timeout=_MORE))
-        except RayError:
-            return 0
+        return int(self._told("waiting", _MORE) or 0)
 
     def leave(self) -> None:
         """Takes note that it is to end: another one may wait for its machine."""
@@ -133,27 +122,27 @@ class RayServed:
 
     def stop(self) -> None:
         """Has it answer what it has taken on, and end."""
-        import ray
-        from ray.exceptions import RayError
-
-        with contextlib.suppress(RayError):
-            seconds = self._drain + _MORE
-            ray.get(self._actor.stop.remote(seconds), timeout=seconds + _MORE)
+        seconds = self._drain + _MORE
+        self._told("stop", seconds + _MORE, seconds)
 
     def kill(self) -> None:
         """Ends it at once."""
-        import ray
-        from ray.exceptions import RayError
-
         with self._lock:
             self._is_over = True
             actor = self._actor
         if actor is not None:
             if self._is_open:  # killed it clears up nothing
-                with contextlib.suppress(RayError):
-                    ray.get(actor.end.remote(), timeout=_LAST)
-            ray.kill(actor)
+                self._told("end", _LAST)
+            with contextlib.suppress(ClusterError):  # with its cluster it has ended
+                actor.kill()
         self._has_left()
+
+    def _told(self, method: str, timeout: float, *given: float) -> Any:
+        """Calls it; returns None where it has ended, or does not answer in time."""
+        assert self._actor is not None  # it was begun
+        with contextlib.suppress(ClusterError, TimeoutError):
+            return self._actor.call(method, *given, timeout=timeout)
+        return None
 
     def _has_left(self) -> None:
         if self._apart is not None:

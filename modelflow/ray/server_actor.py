@@ -10,14 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modelflow.archive.sent import SentArchives
 from modelflow.errors import ModelflowError
-from modelflow.ray.actor import Origin, take_up
-from modelflow.ray.sent_folder import SentFolder
 
 __all__ = ["CLUSTER", "MACHINE", "ServerActor", "ServerError"]
 
@@ -46,14 +46,11 @@ class ServerError(ModelflowError):
 class ServerActor:
     """Keeps one server; Ray calls its methods from several threads at once."""
 
-    def __init__(self, origin: Origin) -> None:
-        """Takes up where modules are found.
-
-        Raises:
-            RuntimeError: other versions run here than at the caller.
-        """
-        take_up(origin)
-        self._folder = SentFolder()
+    def __init__(self) -> None:
+        """Keeps nothing yet."""
+        self._archives = SentArchives()
+        self.has, self.receive = self._archives.has, self._archives.receive
+        self._folder = tempfile.TemporaryDirectory(prefix="modelflow-")
         self._log = _log()
         self._process: subprocess.Popen[bytes] | None = None
         self._address = ""
@@ -66,14 +63,15 @@ class ServerActor:
         return found
 
     def open(
-        self, words: Sequence[str], archives: Mapping[str, bytes], folder: str, timeout: float
+        self, words: Sequence[str], archives: Mapping[str, str], folder: str, timeout: float
     ) -> str:
         """Starts the server and waits until everything is loaded, and answers.
 
         Args:
             words: The arguments of ``modelflow serve``; the host `MACHINE` is this machine,
                 ``--on=`` `CLUSTER` its cluster.
-            archives: Archives that they name, by the name of their file.
+            archives: The digests of archives that they name, which were sent here, by the name of
+                their file.
             folder: That which the caller is in: relative paths are below it here as well, where
                 there is such a one.
             timeout: The longest wait in seconds.
@@ -86,9 +84,9 @@ class ServerActor:
         """
         import ray
 
-        sent = self._folder.path
-        for name, content in archives.items():
-            (sent / name).write_bytes(content)
+        sent = Path(self._folder.name)
+        for name, digest in archives.items():
+            (sent / name).symlink_to(self._archives.path_of(digest))
         host = ray.util.get_node_ip_address()
         here = f"--on={ray.get_runtime_context().gcs_address}"
         given = [
@@ -129,7 +127,7 @@ class ServerActor:
         code = process.wait()
         tail = _tail(self._log, begun)
         what = f"was not ready within {timeout:g} s" if not seen else f"has ended with {code}"
-        self._folder.remove()
+        self._folder.cleanup()
         message = f"the server {what}: {tail or 'it said nothing'}"
         raise ServerError(message)
 
@@ -137,7 +135,7 @@ class ServerActor:
         """Waits until the server has ended; returns its exit code."""
         process = self._process
         code = 0 if process is None else process.wait()
-        self._folder.remove()
+        self._folder.cleanup()
         return code
 
     def waiting(self) -> int:
@@ -176,7 +174,7 @@ class ServerActor:
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        self._folder.remove()
+        self._folder.cleanup()
         return code
 
     def end(self) -> None:
@@ -185,7 +183,7 @@ class ServerActor:
         if process is not None:
             process.kill()
             process.wait()
-        self._folder.remove()
+        self._folder.cleanup()
 
 
 def _log() -> Path | None:

@@ -17,8 +17,9 @@ __all__ = ["answer_all", "said"]
 def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
     """Answers batches until the other side wants no more, or has gone.
 
-    While something moves that a batch waits for, None is sent now and then; then ``(True,
-    Answers)``, or ``(False, error)``. An `Inquiry` is answered with ``(True, Report)``.
+    Until a batch is answered a sign of life is sent once a second: whether something was done
+    meanwhile that it waits for; then ``(True, Answers)``, or ``(False, error)``. An `Inquiry` is
+    answered with ``(True, Report)``.
     """
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -38,7 +39,7 @@ def answer_all(channel: Channel, parts: Mapping[str, PartFlow]) -> None:
 
 def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tuple[bool, Any]:
     try:
-        return True, parts[rows.part].answer(rows, on_move=lambda: channel.send(None))
+        return True, parts[rows.part].answer(rows, channel.send)
     except PartEndedError as error:
         return False, error
     except OSError:  # nobody hears any more how it goes

@@ -4,9 +4,11 @@ By that one it is asked what its nodes have done.
 """
 
 import contextlib
+import math
 import threading
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ReplicaLostError
@@ -14,8 +16,14 @@ from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import NotSendableError, Replica
 from modelflow.remote.report import Report, Reporting
+from modelflow.runtime.clock import SYSTEM_CLOCK
 
 __all__ = ["ChannelReplica"]
+
+# Seconds without a sign of life after which a replica is lost; it gives one a second. One whose
+# unit holds the interpreter's lock gives none, which few do for so long.
+_SILENCE = 30.0
+_LEAST = 0.001
 
 
 class ChannelReplica(Replica):
@@ -71,8 +79,7 @@ class ChannelReplica(Replica):
         for channel in self._channels:
             with contextlib.suppress(OSError):  # it has ended, or hangs
                 channel.send(None, timeout)
-        with contextlib.suppress(OSError):
-            self._reporting.leave(timeout)
+        self._reporting.end()  # a report that nobody has taken may fill it
 
     def _close_channels(self) -> None:
         self._reporting.close()
@@ -89,7 +96,7 @@ class ChannelReplica(Replica):
         with self._lock:
             return not self._is_over and not (self._free and self._free[-1].has_ended())
 
-    def call(self, rows: Rows, timeout: float) -> Answers:
+    def call(self, rows: Rows, timeout: float | None) -> Answers:
         """Has a batch worked on; see `Replica.call`."""
         with self._lock:
             channel = None if self._is_over else self._free.pop()
@@ -97,17 +104,14 @@ class ChannelReplica(Replica):
             raise ReplicaLostError(self._how_it_ended())
         try:
             try:
-                channel.send(rows, timeout)
+                self._send(channel, rows, timeout)
             except MessageError as error:
                 self._give_back(channel)
                 message = f"a row cannot be sent to another process: {error}"
                 raise NotSendableError(message) from error.reason
             found = self._received(channel, timeout)
         except TimeoutError as error:
-            self._hung = (
-                f"{self._who} has done no row for {timeout:g} s "
-                f"([placement.{self._placement.name}] timeout_ms)"
-            )
+            self._hung = f"{self._who} {error}"
             self._kill_hung()
             raise ReplicaLostError(self._hung) from error
         except (EOFError, OSError) as error:
@@ -117,16 +121,43 @@ class ChannelReplica(Replica):
             raise found
         return found
 
-    def _received(self, channel: Channel, timeout: float) -> Answers | Exception:
-        """Waits for an answer as long as something moves there; returns it, or what was raised."""
+    def _send(self, channel: Channel, rows: Rows, timeout: float | None) -> None:
+        limit = _SILENCE if timeout is None else min(timeout, _SILENCE)
         try:
-            while (message := channel.receive(timeout)) is None:
-                pass
+            channel.send(rows, limit)
+        except TimeoutError as error:
+            raise self._silence(None if timeout is None or timeout > limit else timeout) from error
+
+    def _received(self, channel: Channel, timeout: float | None) -> Answers | Exception:
+        """Waits for an answer; returns it, or what was raised.
+
+        Raises:
+            TimeoutError: there is no sign of life, or nothing was done within the time.
+        """
+        limit = math.inf if timeout is None else timeout
+        due = SYSTEM_CLOCK.now() + limit
+        message: Any = False
+        try:
+            while isinstance(message, bool):
+                left = max(_LEAST, due - SYSTEM_CLOCK.now())
+                try:
+                    message = channel.receive(min(_SILENCE, left))
+                except TimeoutError as error:
+                    raise self._silence(timeout if left < _SILENCE else None) from error
+                if message is True:
+                    due = SYSTEM_CLOCK.now() + limit
         except MessageError as error:  # a value's class cannot be found here, say
             text = f"an answer cannot be read here: {error}"
             return NotSendableError(text)
         answer: Answers | Exception = message[1]
         return answer
+
+    def _silence(self, timeout: float | None) -> TimeoutError:
+        """Returns how it has hung; None: there was no sign of life."""
+        if timeout is None:
+            return TimeoutError(f"has given no sign of life for {_SILENCE:g} s")
+        name = self._placement.name
+        return TimeoutError(f"has done no row for {timeout:g} s ([placement.{name}] timeout_ms)")
 
     def _give_back(self, channel: Channel) -> None:
         with self._lock:

@@ -5,15 +5,28 @@ crosses as what it says, never as a class of somebody's (`modelflow.remote.cause
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError, described
 from modelflow.ipc.channel import MessageError, sendable
 from modelflow.remote.cause import Cause, cause_of
+from modelflow.runtime import watcher
 
-__all__ = ["Answers", "Fault", "Rows", "buffers_of", "column_of", "fault_of", "portable", "rows_of"]
+__all__ = [
+    "Answers",
+    "Column",
+    "Done",
+    "Fault",
+    "Rows",
+    "Several",
+    "buffers_of",
+    "column_of",
+    "fault_of",
+    "portable",
+    "rows_of",
+]
 
 Meta = dict[str, Any] | None
 Column = tuple[list[Any], list[Meta]]
@@ -28,11 +41,21 @@ class Rows:
         columns: For each input of the part, the data and the meta of each row.
         remaining: How many seconds each row has left; None: any. (No time of a clock: machines
             need not agree on that.)
+        session: The session that they go into, one after the other; "": each is a request of its
+            own.
+        is_first, is_last: Nothing of the session came before; nothing will come.
+        is_cancelled: Nobody waits for anything of the session any more.
+        watched: The rows of which is to be told what is done for them, by their places.
     """
 
     part: str
     columns: Mapping[str, Column]
     remaining: Sequence[float | None]
+    session: str = ""
+    is_first: bool = False
+    is_last: bool = False
+    is_cancelled: bool = False
+    watched: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.remaining)
@@ -41,7 +64,8 @@ class Rows:
         """Returns one row as a batch."""
         at = slice(place, place + 1)
         columns = {port: (data[at], metas[at]) for port, (data, metas) in self.columns.items()}
-        return Rows(self.part, columns, self.remaining[at])
+        watched = (0,) if place in self.watched else ()
+        return Rows(self.part, columns, self.remaining[at], watched=watched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +107,46 @@ class Fault:
         return error
 
 
+class Several(NamedTuple):
+    """What an output has got of one row, where that may be none or many."""
+
+    data: list[Any]
+    metas: list[Meta]
+
+
+class Done(NamedTuple):
+    """What one call of a unit did for a row that is watched.
+
+    Attributes:
+        row: The place of the row in its batch.
+        call: Its times are seconds since the batch had come; its error is ``fault``.
+        fault: Why the row has failed there; None: it has not.
+    """
+
+    row: int
+    call: watcher.Part
+    fault: Fault | None
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What has become of a batch.
 
     Attributes:
         columns: For each output of the part, the data (or `Fault`) and the meta of each row.
+        row_seconds: What a row takes the replica, as it does several at once.
+        under_way: How many other batches the replica had when it answered, of whomever.
+        is_over: Of a session: nothing more will come.
+        done: What was done for rows that are watched.
+        seconds: From when the batch had come to these answers.
     """
 
     columns: Mapping[str, Column]
+    row_seconds: float = 0.0
+    under_way: int = 0
+    is_over: bool = False
+    done: Sequence[Done] = ()
+    seconds: float = 0.0
 
 
 def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Rows:
@@ -173,7 +228,7 @@ def portable(answers: Answers, pickled: Callable[[Any], object]) -> Answers:
             _sendable(value, meta, node, pickled) for value, meta in zip(data, metas, strict=True)
         ]
         columns[output] = [cell[0] for cell in cells], [cell[1] for cell in cells]
-    return Answers(columns)
+    return replace(answers, columns=columns)
 
 
 # What can be sent, whatever it holds.

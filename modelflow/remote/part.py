@@ -1,6 +1,7 @@
 """A part of a graph where it runs: what is sent there, and the flow that answers."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,10 +15,23 @@ from modelflow.config.serve_port import ServeConfig
 from modelflow.errors import EndFlow, FlowFailed, PlanError, StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.node import Role
+from modelflow.plan.origins import find_origins
 from modelflow.plan.placement import Partition
-from modelflow.remote.message import Answers, Rows, buffers_of, column_of
+from modelflow.remote.message import (
+    Answers,
+    Column,
+    Done,
+    Rows,
+    Several,
+    buffers_of,
+    column_of,
+    fault_of,
+)
+from modelflow.remote.part_session import PartSession, Sources
 from modelflow.remote.replica import PartEndedError
+from modelflow.remote.report import this_process
 from modelflow.request import Request
+from modelflow.runtime import watcher
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.stats import NodeStats
 
@@ -26,8 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "PartFlow", "part_of", "started", "stop_all"]
 
-# Seconds between two looks at whether anything moves.
-_LOOK = 0.25
+# Seconds between two signs of life; where rows are done, between two that say so.
+_ALIVE = 1.0
+_MOVED = 0.25
+# Of what was measured before, what counts when another batch is done.
+_KEPT = 0.8
 
 
 @dataclass(frozen=True)
@@ -100,24 +117,81 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
     return Part(partition.name, config, tuple(units))
 
 
-class _Batch:
-    """How many rows of a batch are not done; its own thread counts."""
+class _Pace:
+    """What a row takes a replica: the time in which it has something to do, by the rows it does.
 
-    __slots__ = ("left",)
+    Later rows count more: the first ones may wait for what is loaded with them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._since = self._busy = self._rows = 0.0
+
+    def begin(self) -> None:
+        """Notes that a batch has come."""
+        with self._lock:
+            if not self._under_way:
+                self._since = SYSTEM_CLOCK.now()
+            self._under_way += 1
+
+    def end(self, rows: int) -> float:
+        """Notes that a batch of so many rows is done; returns the seconds that a row takes."""
+        with self._lock:
+            self._under_way -= 1
+            now = SYSTEM_CLOCK.now()
+            self._busy = self._busy * _KEPT + now - self._since
+            self._rows = self._rows * _KEPT + rows
+            self._since = now
+            return self._busy / self._rows
+
+
+class _Batch:
+    """A batch that has come; the thread that answers it counts how many rows are not done."""
 
     def __init__(self, left: int) -> None:
         self.left = left
+        self.come = SYSTEM_CLOCK.now()
+        self.done: list[Done] = []
+
+
+class _RowWatcher:
+    """Notes what units do for a row, for those who watch it in front."""
+
+    def __init__(self, batch: _Batch, row: int) -> None:
+        self._batch, self._row = batch, row
+
+    def called(self, part: watcher.Part) -> None:
+        come = self._batch.come
+        track = f"{this_process()}/{part.track}"
+        start, end = part.start - come, part.end - come
+        call = part._replace(start=start, end=end, error=None, track=track)
+        fault = None if part.error is None else fault_of(part.error)
+        self._batch.done.append(Done(self._row, call, fault))
+
+    def over(self) -> None:
+        """It is answered with its batch."""
 
 
 class PartFlow:
     """A part that runs. Safe to use from several threads: their batches share those inside."""
 
-    def __init__(self, flow: Flow) -> None:
-        """Takes the flow of the part's graph; starts nothing."""
+    def __init__(self, flow: Flow, dropped: "SimpleQueue[Buffer] | None" = None) -> None:
+        """Starts nothing.
+
+        Args:
+            flow: That of the part's graph.
+            dropped: Is given what comes in error to a node that nothing follows.
+        """
         self._flow = flow
         self._outputs = flow.graph.outputs
+        origin = find_origins(flow.graph).get("")
+        self._single = origin.single_outputs if origin is not None else frozenset(self._outputs)
         # In the order in which they came.
         self._batches: dict[_Batch, None] = {}
+        self._pace = _Pace()
+        self._sessions: dict[str, PartSession] = {}
+        self._sources = Sources((), dropped or SimpleQueue())
 
     @classmethod
     def of(cls, part: Part) -> Self:
@@ -126,7 +200,8 @@ class PartFlow:
         Raises:
             ModelflowError: it cannot run here.
         """
-        return cls(Flow(part.config, units=part.units))
+        dropped: SimpleQueue[Buffer] = SimpleQueue()
+        return cls(Flow(part.config, units=part.units, on_error=dropped.put), dropped)
 
     def start(self) -> Self:
         """Opens every unit.
@@ -135,6 +210,8 @@ class PartFlow:
             FlowFailed: a unit did not open.
         """
         self._flow.start()
+        streams = tuple(self._flow.source_streams.values())
+        self._sources = self._sources._replace(streams=streams)
         return self
 
     def stop(self) -> None:
@@ -145,29 +222,53 @@ class PartFlow:
         """Returns what each of its nodes has done."""
         return dict(self._flow.stats())
 
-    def answer(self, rows: Rows, on_move: Callable[[], None] | None = None) -> Answers:
+    def answer(self, rows: Rows, sign: Callable[[bool], None] | None = None) -> Answers:
         """Has a batch worked on: each row by itself, so that batches are made anew inside.
 
         A row that is past its deadline is an error and reaches no unit.
 
         Args:
             rows: The batch.
-            on_move: Called now and then while something moves that the batch waits for.
+            sign: Called at least once a second, with whether something has been done meanwhile
+                that the batch waits for.
 
         Raises:
             PartEndedError: a unit has ended the flow.
             StreamClosed: the flow was stopped, or has failed in another way.
         """
+        if rows.session:
+            return self._exchange(rows, sign or (lambda _: None))
         batch = _Batch(len(rows))
         self._batches[batch] = None
+        self._pace.begin()
         try:
-            return self._answered(rows, batch, on_move)
+            columns = self._answered(rows, batch, sign)
         except StreamClosed as error:
             if said := self._said_at_end():
                 raise PartEndedError(said) from error
             raise
         finally:
             del self._batches[batch]
+            row_seconds = self._pace.end(len(rows))
+        passed = SYSTEM_CLOCK.now() - batch.come
+        return Answers(
+            columns, row_seconds, len(self._batches), done=tuple(batch.done), seconds=passed
+        )
+
+    def _exchange(self, rows: Rows, sign: Callable[[bool], None]) -> Answers:
+        if rows.is_first:
+            self._sessions[rows.session] = PartSession(self._flow, self._sources)
+            self._sources = Sources((), SimpleQueue())  # the first session has what they bring
+        session = self._sessions.get(rows.session)
+        if session is None:
+            message = (
+                "the replica that had the session was lost, and the state of its units with it"
+            )
+            raise StreamClosed(message)
+        answers = session.exchange(rows, sign)
+        if answers.is_over:
+            del self._sessions[rows.session]
+        return answers
 
     def _ahead(self, batch: "_Batch") -> int:
         """Returns how many rows are not done of a batch, and of those that came before it."""
@@ -178,7 +279,9 @@ class PartFlow:
                 break
         return total
 
-    def _answered(self, rows: Rows, batch: "_Batch", on_move: Callable[[], None] | None) -> Answers:
+    def _answered(
+        self, rows: Rows, batch: "_Batch", sign: Callable[[bool], None] | None
+    ) -> dict[str, Column]:
         events: SimpleQueue[bool] = SimpleQueue()
         inputs = {port: buffers_of(column) for port, column in rows.columns.items()}
 
@@ -191,41 +294,46 @@ class PartFlow:
             )
             for place, left in enumerate(rows.remaining)
         ]
+        for row in rows.watched:
+            requests[row].watch(_RowWatcher(batch, row))
         try:
-            self._see_through(requests, batch, events, on_move)
+            self._see_through(requests, batch, events, sign)
         except BaseException:  # nobody wants them any more, or nobody can do them
             for request in requests:
                 request.cancel()
             raise
-        found: dict[str, list[Buffer]] = {output: [] for output in self._outputs}
-        for request in requests:
-            answer = request.answer()
-            for output, column in found.items():
-                column.extend(answer[output])
-        return Answers({output: column_of(column) for output, column in found.items()})
+        answers = [request.answer() for request in requests]
+        return {output: self._column(output, answers) for output in self._outputs}
+
+    def _column(self, output: str, answers: Sequence[Mapping[str, Sequence["Buffer"]]]) -> Column:
+        """Returns what an output has got of each row."""
+        if output in self._single:
+            return column_of([buffer for answer in answers for buffer in answer[output]])
+        return [Several(*column_of(answer[output])) for answer in answers], [None] * len(answers)
 
     def _see_through(
         self,
         requests: Sequence[Request],
         batch: "_Batch",
         events: "SimpleQueue[bool]",
-        on_move: Callable[[], None] | None,
+        sign: Callable[[bool], None] | None,
     ) -> None:
         """Submits requests, and waits until all are over: ``events`` has a True for each."""
         has_room = partial(events.put, False)
         unsent = self._flow.submit(requests, has_room)
-        before, looked = self._ahead(batch), SYSTEM_CLOCK.now()
+        before, signed = self._ahead(batch), SYSTEM_CLOCK.now()
         while batch.left:
             with contextlib.suppress(Empty):
-                if events.get(timeout=None if on_move is None else _LOOK):
+                if events.get(timeout=None if sign is None else _MOVED):
                     batch.left -= 1
                 else:
                     unsent = self._flow.submit(unsent, has_room)
-            if on_move is not None and SYSTEM_CLOCK.now() - looked >= _LOOK:
-                now, looked = self._ahead(batch), SYSTEM_CLOCK.now()
-                if now < before:
-                    on_move()
-                before = now
+            if sign is None or (passed := SYSTEM_CLOCK.now() - signed) < _MOVED:
+                continue
+            now = self._ahead(batch)
+            if now < before or passed >= _ALIVE:
+                sign(now < before)
+                before, signed = now, SYSTEM_CLOCK.now()
 
     def _said_at_end(self) -> str:
         """Returns what a unit said that has ended the flow; "": none has."""

@@ -1,19 +1,17 @@
 """From a graph that says what is placed where to the graph in front."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from modelflow.config.placement import PlacementConfig, replicas_of
 from modelflow.errors import PlanError
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import Source, read_graph
-from modelflow.plan.placement import Partition, find_partitions, front_of, is_placeable
+from modelflow.plan.placement import Partition, find_partitions, front_of
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import part_of
 from modelflow.remote.remote_unit import remote_spec
 
-__all__ = ["placed", "placed_whole"]
+__all__ = ["placed"]
 
 
 def placed(
@@ -66,25 +64,3 @@ def placed(
         sent = [part_of(partition, units) for partition in parts]
         pools[name] = engine.pool(parts[0].placement, sent)
     return front_of(graph, partitions, lambda part: remote_spec(part, pools[part.placement.name]))
-
-
-def placed_whole(graph: Graph, replicas: str, name: str = "whole") -> Graph:
-    """Returns a graph with all of it placed together, but what cannot be elsewhere.
-
-    Args:
-        graph: Places nothing.
-        replicas: How many, as in ``[placement.NAME]``: ``"2"``, ``"1..8"``.
-        name: What the placement is called.
-
-    Raises:
-        ConfigError: ``replicas`` is of another form.
-    """
-    placement = PlacementConfig(name, replicas_of(replicas))
-    nodes = {
-        key: replace(node, settings=replace(node.settings, placement=name))
-        if is_placeable(node)
-        else node
-        for key, node in graph.nodes.items()
-    }
-    config = replace(graph.config, placements={name: placement})
-    return replace(graph, nodes=nodes, config=config)

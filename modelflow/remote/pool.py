@@ -20,12 +20,20 @@ from modelflow.remote.slot import IDLE, Slot, Terms
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.stats import NodeStats
 
-__all__ = ["Pool", "PoolFigures", "User"]
+__all__ = ["MESSAGE", "WAITED", "Pool", "PoolFigures", "User"]
 
 logger = logging.getLogger(__name__)
 
+MESSAGE = 0.05
+"""Seconds that a replica is to work on what crosses together: some fifty times what a way costs."""
+
+WAITED = 0.5
+"""Seconds that a call has waited for a place when another replica begins."""
+
 # Seconds after which who waits for the first replicas is told of it, then twice as many, ...
 _TOLD_AFTER = 10.0
+# Seconds that a call waits for a replica that could not be started, where no time-out is set.
+_WITHOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,7 @@ class Pool:
         self._users: set[User] = set()
         self._is_closing = False
         self._grow_from = clock.now()
+        self._row_seconds: dict[str, float] = {}
         self._waiting = self._calls = self._rows = self._lost = 0
 
     @property
@@ -277,7 +286,17 @@ class Pool:
             with self._changed:
                 self._calls += 1
                 self._rows += len(rows)
+                self._row_seconds[rows.part] = answers.row_seconds
+                slot.others = max(0, answers.under_way - (slot.busy - 1))
             return answers
+
+    def rows_at_once(self, part: str) -> int:
+        """Returns how many rows of a part take a replica `MESSAGE` seconds; 1: nobody knows yet.
+
+        More would keep a replica busy while others have nothing to do, fewer cost a way each.
+        """
+        seconds = self._row_seconds.get(part)
+        return 1 if seconds is None else max(1, int(MESSAGE / max(seconds, 1e-9)))
 
     @contextlib.contextmanager
     def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[Slot]:
@@ -315,15 +334,15 @@ class Pool:
                         slot.busy += 1
                         reserved = None
                         return slot
-                    if slot is None:
-                        self._grow()
                     now = self._clock.now()
+                    growing = None if slot is not None else self._grow(now - begun)
                     if any(slot.is_ready for slot in self._slots.values()):
                         without = now
                     left = self._left(now - begun, now - without, patience)
                     if left is not None and left <= 0:
                         break
-                    self._clock.wait(self._changed, left)
+                    waits = [wait for wait in (left, growing) if wait is not None]
+                    self._clock.wait(self._changed, min(waits, default=None))
                 raise self._none(user, self._clock.now() - begun)
             finally:
                 if reserved is not None:
@@ -342,11 +361,15 @@ class Pool:
         if not any(slot.is_ready for slot in self._slots.values()):
             is_new = any(slot.failure is None for slot in self._slots.values())
             terms = self.placement
-            bounds.append((terms.start_timeout if is_new else terms.timeout) - without)
+            bounds.append((terms.start_timeout if is_new else terms.timeout or _WITHOUT) - without)
         return min(bounds, default=None)
 
     def _free(self, is_alone: bool) -> Slot | None:
-        """Returns the less busy of two replicas that have room; None: none has."""
+        """Returns the least busy replica that has room; None: none has.
+
+        Of all, and with what others have there as far as it has told: of two it would wait longer
+        (benchmarks/replica_choice.py).
+        """
         most = self.placement.in_flight
         found = []
         for slot in self._slots.values():
@@ -354,9 +377,7 @@ class Pool:
                 self._lose(slot)
             if slot.is_ready and not slot.is_reserved and (is_alone or slot.busy < most):
                 found.append(slot)
-        if len(found) > 2:
-            found = random.sample(found, 2)
-        return min(found, key=lambda slot: slot.busy, default=None)
+        return min(found, key=lambda slot: (slot.busy + slot.others, random.random()), default=None)
 
     def _none(self, user: User, waited: float) -> NoReplicaError:
         name = self.placement.name
@@ -372,14 +393,23 @@ class Pool:
     def _lose(self, slot: Slot) -> None:
         self._lost += slot.lose()
 
-    def _grow(self) -> None:
-        """Begins one more replica, where there may be one and none is about to be ready."""
-        if (
-            len(self._slots) < self.placement.replicas[1]
-            and self._clock.now() >= self._grow_from
-            and all(slot.is_ready for slot in self._slots.values())
-        ):
+    def _grow(self, waited: float) -> float | None:
+        """Begins one more replica, where a call has waited long enough and none is about to be.
+
+        Args:
+            waited: How long the call has waited for a place.
+
+        Returns:
+            Seconds after which it is to be asked again; None: there may be no other one.
+        """
+        if len(self._slots) >= self.placement.replicas[1]:
+            return None
+        left = max(WAITED - waited, self._grow_from - self._clock.now())
+        if left > 0:
+            return left
+        if all(slot.is_ready for slot in self._slots.values()):
             self._fill(next(n for n in range(len(self._slots) + 1) if n not in self._slots))
+        return None  # whoever waits is told when it is ready
 
     def _fill(self, number: int) -> None:
         """Has a slot of a number begin."""

@@ -8,21 +8,25 @@ at last row by row, so that no row is. A row whose replica was lost with it each
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError, NoReplicaError, ReplicaLostError
 from modelflow.plan.placement import Partition, ports_of
 from modelflow.remote.cause import Cause
-from modelflow.remote.message import Answers, Column, Fault, Rows, buffers_of, fault_of, rows_of
+from modelflow.remote.message import Column, Fault, Rows, buffers_of, fault_of, rows_of
 from modelflow.remote.pool import Pool, User
 from modelflow.remote.replica import NotSendableError, PartEndedError
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.stats import NodeStats
+from modelflow.runtime.watcher import Watcher
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
 __all__ = ["RemoteUnit", "remote_spec"]
+
+Watchers = Sequence[Watcher | None]
 
 UNIT = "remote"
 # Seconds that who looks waits for what replicas tell.
@@ -50,6 +54,8 @@ def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
 
 class RemoteUnit(FlowUnit):
     """Sends batches to the replicas of a pool, and gives what comes back."""
+
+    is_telling = True
 
     def __init__(self, node: str, outputs: Sequence[str], pool: Pool) -> None:
         """Stores what it is to do.
@@ -107,43 +113,51 @@ class RemoteUnit(FlowUnit):
         """Returns what its replicas have done, as far as they tell at once: see `Pool.reports`."""
         return self._pool.reports(self._node, _TELLING)
 
+    def most_rows(self) -> int:
+        """Returns how many rows are to cross together: see `Pool.rows_at_once`."""
+        return self._pool.rows_at_once(self._node)
+
     def process(self, ctx: Context) -> None:
         """Has a batch worked on; every row has a result."""
         now = SYSTEM_CLOCK.now()
-        rows = rows_of(self._node, ctx.inputs, now)
+        watchers = ctx.watchers
+        watched = tuple(place for place, watcher in enumerate(watchers) if watcher is not None)
+        rows = replace(rows_of(self._node, ctx.inputs, now), watched=watched)
         known = [_errors_of(row) for row in zip(*ctx.inputs.values(), strict=True)]
-        for port, (data, metas) in self._asked(rows, now).items():
+        for port, (data, metas) in self._asked(rows, now, watchers).items():
             for place, errors in enumerate(known):
                 fault = data[place]
                 if errors and isinstance(fault, Fault):  # one that passed by is the one that came
                     data[place] = errors.get(fault, fault)
             ctx.emit(buffers_of((data, metas)), port)
 
-    def _asked(self, rows: Rows, begun: float) -> Mapping[str, Column]:
+    def _asked(self, rows: Rows, begun: float, watchers: Watchers) -> Mapping[str, Column]:
         retries = self._pool.placement.retries
         losses: list[str] = []
         for attempt in range(retries + 1):
             if attempt == retries > 0 and len(rows) > 1:
-                return self._one_by_one(rows, begun, losses)
+                return self._one_by_one(rows, begun, watchers, losses)
             try:
-                return self._call(rows, begun, is_alone=attempt > 0).columns
+                return self._call(rows, begun, watchers, is_alone=attempt > 0)
             except ReplicaLostError as loss:
                 losses.append(str(loss))
             except NoReplicaError as refusal:
                 return self._without(rows, refusal, begun)
             except NotSendableError as error:
                 if len(rows) > 1:
-                    return self._one_by_one(rows, begun, losses)
+                    return self._one_by_one(rows, begun, watchers, losses)
                 return self._without(rows, error, phase="transfer")
         return self._without(rows, _lost(losses))
 
-    def _one_by_one(self, rows: Rows, begun: float, losses: Sequence[str]) -> Mapping[str, Column]:
+    def _one_by_one(
+        self, rows: Rows, begun: float, watchers: Watchers, losses: Sequence[str]
+    ) -> Mapping[str, Column]:
         """Sends each row alone: those to blame for a loss are found."""
         found: dict[str, Column] = {output: ([], []) for output in self._outputs}
         for place in range(len(rows)):
             row = rows.row(place)
             try:
-                columns = self._call(row, begun, is_alone=bool(losses)).columns
+                columns = self._call(row, begun, watchers[place:], is_alone=bool(losses))
             except ReplicaLostError as loss:
                 columns = self._without(row, _lost([*losses, str(loss)]))
             except NoReplicaError as refusal:
@@ -155,18 +169,27 @@ class RemoteUnit(FlowUnit):
                 found[output][1].extend(metas)
         return found
 
-    def _call(self, rows: Rows, begun: float, *, is_alone: bool) -> Answers:
+    def _call(
+        self, rows: Rows, begun: float, watchers: Watchers, *, is_alone: bool
+    ) -> Mapping[str, Column]:
         passed = SYSTEM_CLOCK.now() - begun
         remaining = [None if left is None else max(0.0, left - passed) for left in rows.remaining]
         known = [left for left in remaining if left is not None]
         # Behind the last deadline nobody waits for a replica any more.
         patience = max(known) if len(known) == len(remaining) else None
         assert self._user is not None  # it was opened
-        rows = Rows(rows.part, rows.columns, remaining)
         try:
-            return self._pool.call(self._user, rows, is_alone=is_alone, patience=patience)
+            rows = replace(rows, remaining=remaining)
+            answers = self._pool.call(self._user, rows, is_alone=is_alone, patience=patience)
         except PartEndedError as end:
             raise EndFlow(str(end)) from end
+        come = SYSTEM_CLOCK.now() - answers.seconds  # as if the answers took no time to come
+        for row, call, fault in answers.done:
+            if (watcher := watchers[row]) is not None:
+                error = None if fault is None else fault.error()
+                begun, ended = come + call.start, come + call.end
+                watcher.called(call._replace(start=begun, end=ended, error=error))
+        return answers.columns
 
     def _without(
         self, rows: Rows, reason: Exception, begun: float | None = None, phase: str = "lost"

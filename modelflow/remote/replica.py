@@ -42,12 +42,13 @@ class Replica(ABC):
         """
 
     @abstractmethod
-    def call(self, rows: Rows, timeout: float) -> Answers:
+    def call(self, rows: Rows, timeout: float | None) -> Answers:
         """Has a batch worked on.
 
         Args:
             rows: The batch.
-            timeout: Seconds after which the replica counts as lost.
+            timeout: Seconds without a row that is done after which the replica counts as lost;
+                None: it does once it gives no sign of life.
 
         Raises:
             ReplicaLostError: there is no answer, and there will be none.

@@ -16,12 +16,17 @@ from modelflow.runtime.stats import GONE, NodeStats, add_nodes
 if TYPE_CHECKING:
     from modelflow.remote.part import PartFlow
 
-__all__ = ["Inquiry", "Report", "Reporting", "Reports"]
+__all__ = ["Inquiry", "Report", "Reporting", "Reports", "this_process"]
 
 # Seconds in which what has begun to come of a report must be there.
 _REST = 1.0
 # Replicas that are gone whose figures are kept apart: one that others use too may come again.
 _MOST_GONE = 32
+
+
+def this_process() -> str:
+    """Returns the name of a replica that runs here: its machine and process."""
+    return f"{os.uname().nodename}/{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Report:
     def of(cls, parts: "Mapping[str, PartFlow]") -> "Report":
         """Makes that of this process."""
         figures = {name: part.figures() for name, part in parts.items()}
-        return cls(f"{os.uname().nodename}/{os.getpid()}", figures)
+        return cls(this_process(), figures)
 
 
 class Reporting:
@@ -77,7 +82,7 @@ class Reporting:
             if channel is None:
                 return self._last
             try:
-                self._hear(channel, 0.0 if self._is_asked else timeout)
+                self._hear(channel, timeout)
             except (OSError, EOFError, MessageError):  # it has ended; or is of no use any more
                 self._channel = None
                 channel.close()
@@ -95,16 +100,6 @@ class Reporting:
     def _take(self, channel: Channel) -> None:
         _, self._last = channel.receive(_REST)
         self._is_asked = False
-
-    def leave(self, timeout: float) -> None:
-        """Tells the other side that nobody will ask any more.
-
-        Raises:
-            OSError: it has ended, or hangs.
-        """
-        with self._lock:
-            if self._channel is not None:
-                self._channel.send(None, timeout)
 
     def end(self) -> None:
         """Has both sides see the end; from any thread, while another one asks."""

@@ -59,6 +59,7 @@ class Slot:
         replica: What runs, or is about to; None: nothing yet, or nothing any more.
         is_ready: It takes batches.
         busy: How many it works on.
+        others: How many of others it had when it last answered.
         is_reserved: Somebody waits to be alone there.
         used_at: When a batch was done last, or it became ready.
         failure: Why the last try to start one failed; None: it has not, or another one goes on.
@@ -71,7 +72,7 @@ class Slot:
         self.number = number
         self.replica: Replica | None = None
         self.is_ready = False
-        self.busy = 0
+        self.busy = self.others = 0
         self.is_reserved = False
         self.used_at = terms.clock.now()
         self.failure: Exception | None = None

@@ -4,6 +4,8 @@ A node with ``batch_size=8`` and ``batch_timeout_ms=5`` has three rows. The work
 for them waits, alone, until there are eight or the oldest has waited for 5 ms; the others rest.
 """
 
+from collections.abc import Callable
+
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.seat import Seat
@@ -24,6 +26,8 @@ class Filling:
     """Of the worker that waits for a fuller batch, if any."""
     is_held: bool
     """No batch is to be cut; see `Inbox.hold`."""
+    most_rows: Callable[[], int] | None
+    """The most rows that the unit wants now; None: it takes any number."""
 
     def __init__(self, policy: InboxPolicy, order: Order, stats: QueueStats, clock: Clock) -> None:
         """Makes that of an empty queue.
@@ -36,6 +40,7 @@ class Filling:
         """
         self.collector = None
         self.is_held = False
+        self.most_rows = None
         self.bound(policy)
         self._order = order
         self._waiting = order.waiting
@@ -64,7 +69,7 @@ class Filling:
             return True
         self.collector = seat
         try:
-            while waiting and order.ready < self._full and not self.is_held:
+            while waiting and not self._is_full() and not self.is_held:
                 if self._oldest is None:  # what was paused has come back
                     self._oldest = self._clock.now()
                 left = self._oldest + self._timeout - self._clock.now()
@@ -77,7 +82,7 @@ class Filling:
 
     def wake(self) -> None:
         """Wakes the collector, if its batch has become full."""
-        if self.collector is not None and self._order.ready >= self._full:
+        if self.collector is not None and self._is_full():
             self.collector.wake()
 
     def note_cut(self, batch: Batch | None) -> None:
@@ -87,8 +92,14 @@ class Filling:
             self._stats.closed[self._reason(batch, waited)] += 1
         self._oldest = self._clock.now() if self._waiting else None
 
+    def _is_full(self) -> bool:
+        ready = self._order.ready
+        return ready >= self._full or (self.most_rows is not None and ready >= self.most_rows())
+
     def _reason(self, batch: Batch, waited: float) -> str:
-        if batch.size >= self._size:
+        if batch.size >= self._size or (
+            self.most_rows is not None and batch.size >= self.most_rows()
+        ):
             return "full"
         if self._timeout and waited >= self._timeout:
             return "timeout"

@@ -49,6 +49,7 @@ class Inbox(Controlled):
         """
         matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
         super().__init__(node, policy, order, matcher, clock)
+        self._most_rows: Callable[[], int] | None = None
         self.ports = tuple(ports)
         self._resting = self._rests.seats
         self._go_by(policy)
@@ -135,6 +136,13 @@ class Inbox(Controlled):
 
     # -- workers --------------------------------------------------------------------------------
 
+    def limit_by(self, most_rows: Callable[[], int]) -> None:
+        """Has batches be of no more rows than a unit wants, which is asked for each of them."""
+        with self._lock:
+            self._most_rows = most_rows
+            if self._filling is not None:
+                self._filling.most_rows = most_rows
+
     def seat(self, worker: Stander | None = None, stats: WorkerStats | None = None) -> Seat:
         """Returns a new place here, for a worker that will `take`; ``stats`` count its calls."""
         return Seat(self._lock, worker, stats)
@@ -166,7 +174,7 @@ class Inbox(Controlled):
                     if filling is None or filling.is_over(seat):
                         # Asked only where it may be less: every batch passes here.
                         is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
-                        is_part = is_slow or self._is_shared
+                        is_part = is_slow or self._is_shared or self._most_rows is not None
                         batch = order.cut(self._part(seat, is_slow) if is_part else self._size)
                         if self._room.count or filling is not None:
                             self._note_cut(batch)
@@ -194,7 +202,8 @@ class Inbox(Controlled):
                 part = self._size
                 if seat is not None:
                     is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
-                    part = self._part(seat, is_slow) if is_slow or self._is_shared else part
+                    is_part = is_slow or self._is_shared or self._most_rows is not None
+                    part = self._part(seat, is_slow) if is_part else part
                 batch = order.cut(part)
                 if self._room.count or self._filling is not None:
                     self._note_cut(batch)
@@ -233,6 +242,8 @@ class Inbox(Controlled):
             is_slow: They take long and gain nothing from one another: each goes by itself.
         """
         ready, size = self._order.ready, self._size
+        if self._most_rows is not None:
+            return max(1, min(size, self._most_rows()))
         if is_slow:
             part = 1
         elif seat.is_cheap:

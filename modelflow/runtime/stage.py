@@ -139,6 +139,9 @@ class Stage:
 
     def calls_of(self, units: Sequence[FlowUnit]) -> list[UnitCall]:
         """Returns what calls opened instances, one of each unit."""
+        first = units[0]
+        if type(first).most_rows is not FlowUnit.most_rows:
+            self.inbox.limit_by(first.most_rows)
         return [
             self.kind.call(unit, plan) for unit, plan in zip(units, self.plan.units, strict=True)
         ]

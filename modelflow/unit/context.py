@@ -1,6 +1,6 @@
 """What a call of a flow unit gets, and where it puts what it gives."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
@@ -30,10 +30,13 @@ class Context:
         event: What was given to `send_event`, in the call that it brought about; else None.
         is_cancelled: In ``stream_end``: nobody waits for what it gives.
         is_finished, is_held: `finish` or `hold` was called.
+        watchers: Only for a unit that `is_telling`: of each row who is told what units do for it,
+            or None.
     """
 
-    __slots__ = ("_session", "_state", "_stream_meta", "inputs", "outputs")
+    __slots__ = ("_session", "_state", "_stream_meta", "inputs", "outputs", "watchers")
 
+    watchers: Sequence[Any]
     event: Any = None
     is_cancelled: bool = False
     is_finished: bool = False

@@ -50,6 +50,9 @@ class FlowUnit:
     or ``__init__`` of its own: what that makes (a database's connection, say) may belong to its
     thread. A unit whose spec says that it `is_compute_bound` may always."""
 
+    is_telling: ClassVar[bool] = False
+    """`process` tells those who watch a row (`Context.watchers`) what was done for it elsewhere."""
+
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuses methods that would have to be awaited.
 
@@ -133,6 +136,13 @@ class FlowUnit:
             Replica -> node -> its `NodeStats`. It may wait a moment for them.
         """
         return {}
+
+    def most_rows(self) -> int:
+        """Returns the most buffers that the next call should have; for shared units.
+
+        Asked for each batch, with the lock of its queue held, so it waits for nothing.
+        """
+        return self.batch_size
 
     def tensors(self) -> Mapping[str, TensorSpec]:
         """Returns, by port, what the opened unit knows of one item there beyond its description.

@@ -79,7 +79,9 @@ def test_a_damaged_archive_leaves_nothing_behind(packed, cache):
     packed.write_bytes(packed.read_bytes().replace(b"x = 1\n", b"x = 2\n", 1))
     with pytest.raises(ConfigError, match="copy the archive anew"):
         unpacked(packed)
-    assert [path for path in (cache / "archives").iterdir() if path.suffix != ".lock"] == []
+    assert [
+        path for path in (cache / "archives").iterdir() if path.suffix not in (".lock", ".used")
+    ] == []
 
 
 def test_what_a_killed_process_left_is_removed(packed, cache):
@@ -102,7 +104,7 @@ def test_many_processes_at_once_unpack_it_together(packed, cache):
         others = [programs.run([sys.executable, "-c", program, packed]) for _ in range(3)]
         first, _ = one.communicate(timeout=programs.LIMIT)
     assert {first, *(other.stdout for other in others)} == {f"{unpacked(packed)[0]}\n"}
-    assert sorted(path.suffix for path in (cache / "archives").iterdir()) == ["", ".lock"]
+    assert sorted(path.suffix for path in (cache / "archives").iterdir()) == ["", ".lock", ".used"]
 
 
 def test_a_folder_that_others_may_write_to_is_refused(packed, cache):
@@ -145,7 +147,7 @@ def test_a_link_in_the_cache_is_replaced_and_not_followed(packed, tmp_path, suff
     assert contents(unpacked(packed)[0]) == FILES
     assert not place.is_symlink()
     assert contents(elsewhere) == before
-    assert sorted(path.suffix for path in place.parent.iterdir()) == ["", ".lock"]
+    assert sorted(path.suffix for path in place.parent.iterdir()) == ["", ".lock", ".used"]
 
 
 def test_a_place_that_cannot_be_written_is_told(packed, tmp_path, monkeypatch):
@@ -167,7 +169,9 @@ def test_a_full_disk_leaves_nothing_behind(packed, cache):
     )
     done = programs.run([sys.executable, "-c", program, packed])
     assert "cannot be unpacked into" in done.stderr
-    assert [path for path in (cache / "archives").iterdir() if path.suffix != ".lock"] == []
+    assert [
+        path for path in (cache / "archives").iterdir() if path.suffix not in (".lock", ".used")
+    ] == []
 
 
 def test_another_python_is_refused(tmp_path):

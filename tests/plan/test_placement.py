@@ -7,7 +7,7 @@ from modelflow.config.write import write_config
 from modelflow.errors import ConfigError, GraphError
 from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
-from modelflow.remote import cuts_of, placed_whole
+from modelflow.remote import cuts_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import spec_of
 
@@ -169,10 +169,3 @@ def test_a_placement_is_written_as_it_was_read_but_where_the_graph_stands_alone(
     again = read_config(write_config(graph.config, "toml"), "toml")
     assert again.placements == graph.config.placements
     assert "placement" not in write_config(graph.config, "dot")
-
-
-def test_of_a_graph_that_places_nothing_all_is_placed_that_can_be():
-    graph = placed_whole(graph_of("input->stream->plain->plain_2->output"), "2..3")
-    (part,) = find_partitions(graph)
-    assert part.nodes == ("plain", "plain_2")
-    assert part.placement.replicas == (2, 3)

@@ -10,11 +10,13 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.node import Role
 from modelflow.graph.reach import following, preceding, reached
-from modelflow.remote import ProcessEngine, placed
+from modelflow.graph.read import read_graph
+from modelflow.remote import ProcessEngine, nodes_in_order, placed, whole
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent
 from tests.properties.test_random_graphs import EXAMPLES, quiet, run_with_threads, thorough, usages
-from tests.remote.local_replica import placed_here
+from tests.properties.tokens import Expected
+from tests.remote.local_replica import LocalEngine, placed_here
 
 __all__ = ["quiet"]  # keeps what callbacks raise on purpose out of the log
 
@@ -60,6 +62,18 @@ class Placed:
         return getattr(self._program, name)
 
 
+class Whole(Placed):
+    """A program that a replica runs whole."""
+
+    sources = ()  # what they bring comes in the one session
+
+    def expected(self, *given):
+        """Its sinks put what they got into the context of a session, which is elsewhere then."""
+        parts = self._program.expected(*given), *(one.expected() for one in self._program.sources)
+        outputs = {name: rows for part in parts for name, rows in part.outputs.items()}
+        return Expected(outputs, {}, sum(part.errors for part in parts))
+
+
 def run_far(program, rows, data, engine):
     """Draws placements of a program, and runs it with them where they may be so."""
     graph = program.graph()
@@ -98,6 +112,23 @@ def test_any_legal_placement_gives_what_one_machine_gives(program, rows, data):
         return
     front, _ = placed_here(placed)
     run_with_threads(Placed(program, front), rows, [data.draw(usages) for _ in rows])
+
+
+@pytest.mark.timeout(3000)
+@thorough
+@given(programs(), sessions, st.data())
+def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, rows, data):
+    config, units = sent(program.graph(), {})
+    graph = read_graph(config, units=units, check_devices=False)
+    replicas, in_flight = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
+    terms = PlacementConfig("whole", (replicas, replicas), in_flight=in_flight)
+    front = whole(graph, LocalEngine(), terms, units)
+    is_in_order = bool(nodes_in_order(graph))
+    rows = rows[:1] if is_in_order else rows
+    far = (Whole if is_in_order else Placed)(program, front)
+    # What is too late is in error before it crosses: by another name.
+    uses = [replace(data.draw(usages), late=frozenset()) for _ in rows]
+    run_with_threads(far, rows, uses)
 
 
 FEW = settings(parent=thorough, max_examples=max(1, EXAMPLES // 10))

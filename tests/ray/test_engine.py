@@ -24,8 +24,8 @@ from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
 from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
 from modelflow.ray import RayEngine, connected
-from modelflow.ray.cluster import ClusterError
-from modelflow.ray.engine import _archive_of, _digest
+from modelflow.ray.client import ActorGoneError, ClusterError
+from modelflow.ray.engine import _digest
 from modelflow.remote import placed
 from modelflow.remote.part import Part, part_of
 from tests import programs as commands
@@ -74,11 +74,14 @@ def text_of(*, replicas="1", resources="far=1", timeout=60_000):
 
 def process_of(engine, place=0):
     """The number of the process of a replica, and its machine."""
-    import ray
-
     (pool,) = engine._pools
     slot = list(pool._slots.values())[place]
-    return ray.get(slot.replica._actor.open.remote(())).process
+    return number_of(slot.replica)
+
+
+def number_of(replica):
+    """The number of the process of a replica."""
+    return replica._actor.call("figures", timeout=60)["process"]
 
 
 def test_rows_come_back_in_order_from_an_actor(cluster):
@@ -234,11 +237,9 @@ def made(cluster, **resources):
 
 
 def see_end_of(replica):
-    import ray
-
-    with pytest.raises(ray.exceptions.RayActorError):
+    with pytest.raises(ActorGoneError):
         while True:
-            ray.get(replica._actor.figures.remote(), timeout=60)
+            number_of(replica)
 
 
 def test_a_shared_actor_that_its_maker_never_opens_ends_by_itself(cluster, soon_alone):
@@ -248,15 +249,13 @@ def test_a_shared_actor_that_its_maker_never_opens_ends_by_itself(cluster, soon_
 def test_a_maker_that_gives_up_leaves_the_actor_to_others_once_it_has_a_machine(
     cluster, soon_alone
 ):
-    import ray
-
     maker = made(cluster, far=1)
     other = RayEngine(cluster, "shared").replica(maker._placement, [PART], 0)
-    ray.get(maker._placed)
+    process = number_of(maker)
     other.start(60.0)
     maker.kill()
-    assert ray.get(other._actor.figures.remote())["rows"] == {"work": 0}
-    assert other._actor._actor_id == maker._actor._actor_id
+    assert other._actor.call("figures")["rows"] == {"work": 0}
+    assert number_of(other) == process
     other.close()
     see_end_of(other)
 
@@ -266,22 +265,22 @@ def test_a_maker_that_gives_up_leaves_the_actor_to_others_once_it_has_a_machine(
 
 
 def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_alone, monkeypatch):
-    import ray
-
     maker = made(cluster, far=1)
+    process = number_of(maker)
     other = RayEngine(cluster, "shared").replica(maker._placement, [PART], 0)
     found, ended = other._found, []
 
     def find(seconds):
         actor = found(seconds)
         if not ended:  # between being found and being asked
-            ray.kill(actor)
-            ended.append(actor)
+            ended.append(actor.call("figures")["process"])
+            actor.kill()
         return actor
 
     monkeypatch.setattr(other, "_found", find)
     other.start(60.0)
-    assert other._actor._actor_id != maker._actor._actor_id == ended[0]._actor_id
+    assert number_of(other) != process
+    assert ended == [process]
     other.close()
     see_end_of(other)
 
@@ -289,21 +288,19 @@ def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_a
 def test_who_connects_too_late_to_an_actor_of_its_own_has_another_one(
     cluster, soon_alone, monkeypatch
 ):
-    import ray
-
     maker = RayEngine(cluster, "shared").replica(PlacementConfig("far"), [PART], 0)
     connect, ended = maker._channels_to, []
 
     def connect_late(door):
         if not ended:  # as when nobody connects within `_ALONE` seconds
-            ray.kill(maker._actor)
-            ended.append(maker._actor)
+            maker._actor.kill()
+            ended.append(door.process)
             wait_until_ended([door.process])  # Ray calls it dead a little before
         return connect(door)
 
     monkeypatch.setattr(maker, "_channels_to", connect_late)
     maker.start(60.0)
-    assert maker._actor._actor_id != ended[0]._actor_id
+    assert [number_of(maker)] != ended
     maker.close()
     see_end_of(maker)
 
@@ -320,7 +317,7 @@ def test_shared_actors_are_those_of_the_same_graph_wherever_its_archive_lies(tmp
         graph = read_graph(path / "g.mfz", check_devices=False)
         (cut,) = find_partitions(graph)
         part = part_of(cut, ())
-        return _digest(replace(cut.placement, **changes), [part], _archive_of([part]))
+        return _digest(replace(cut.placement, **changes), [part], path / "g.mfz")
 
     here = digest("here", text)
     assert digest("there", text) == here
@@ -462,7 +459,9 @@ def test_nothing_but_results_is_on_standard_output_when_an_actor_ends(machines, 
     lines = list(map(json.loads, done.stdout.splitlines()))
     assert [line.get("data") for line in lines] == ["0", None, "2"]
     assert "its replica was lost 3 times" in lines[1]["error"]["message"]
-    assert "note: --replicas 3 does nothing: the graph places nodes" in done.stderr
+    assert (
+        "note: --replicas does nothing: the graph places nodes, as [placement] says" in done.stderr
+    )
 
 
 def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, cluster, tmp_path):

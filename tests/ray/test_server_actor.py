@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from modelflow.ray.actor import Origin
+from modelflow.config.placement import PlacementConfig
 from modelflow.ray.server_actor import ServerActor
 
 GRAPH = """[graph]
@@ -19,24 +19,20 @@ graphconf = '''digraph m {
 
 @pytest.fixture
 def actor(cluster):
-    import ray
-
-    made = ray.remote(ServerActor).options(max_concurrency=4).remote(Origin.here("one server"))
+    made = cluster.make("one server", PlacementConfig("one"), (ServerActor,), calls=4)
     yield made
-    ray.kill(made)
+    made.kill()
 
 
 def test_what_it_is_doing_is_told_before_while_and_after_it_serves(actor, tmp_path):
-    import ray
-
     def told():
-        return ray.get(actor.figures.remote())["label"]
+        return actor.call("figures")["label"]
 
     assert told().startswith("serves at (not yet)")
     (tmp_path / "m.toml").write_text(GRAPH)
     words = [str(tmp_path / "m.toml"), "--http", "machine:0", "--grpc", "off"]
-    address = ray.get(actor.open.remote(words, {}, str(tmp_path), 60.0))
+    address = actor.call("open", words, {}, str(tmp_path), 60.0)
     assert told().startswith(f"serves at {address}")
-    os.kill(ray.get(actor.figures.remote())["process"], signal.SIGKILL)
-    assert ray.get(actor.wait.remote()) == -signal.SIGKILL
+    os.kill(actor.call("figures")["process"], signal.SIGKILL)
+    assert actor.call("wait") == -signal.SIGKILL
     assert told().startswith(f"served at {address}")

@@ -5,6 +5,7 @@ import pickle
 from modelflow import Flow
 from modelflow.errors import ReplicaLostError, StreamClosed
 from modelflow.plan.placement import find_partitions, front_of
+from modelflow.remote.engine import Engine
 from modelflow.remote.part import PartFlow
 from modelflow.remote.pool import Pool
 from modelflow.remote.remote_unit import remote_spec
@@ -12,10 +13,10 @@ from modelflow.remote.replica import Replica
 
 
 class LocalReplica(Replica):
-    """Runs partitions here; messages go through pickle, as on their way to a process."""
+    """Runs parts here; messages go through pickle, as on their way to a process."""
 
-    def __init__(self, partitions, calls=None):
-        self.parts = {part.name: PartFlow(Flow(part.graph)) for part in partitions}
+    def __init__(self, parts, calls=None):
+        self.parts = parts
         self.calls = [] if calls is None else calls
 
     def start(self, timeout):
@@ -52,4 +53,15 @@ def placed_here(graph, calls=None):
 
 
 def _pool(parts, calls):
-    return Pool(parts[0].placement, lambda _: LocalReplica(parts, calls))
+    return Pool(parts[0].placement, lambda _: LocalReplica(_flows(parts), calls))
+
+
+def _flows(partitions):
+    return {part.name: PartFlow(Flow(part.graph)) for part in partitions}
+
+
+class LocalEngine(Engine):
+    """Runs parts in replicas of this process, read anew from what is sent."""
+
+    def replica(self, placement, parts, number):
+        return LocalReplica({part.name: PartFlow.of(part) for part in parts})

@@ -50,13 +50,13 @@ def test_rows_that_nobody_waits_for_any_more_are_given_up(caplog):
         seen.append(value)
         return value
 
-    def gone():
+    def gone(_):
         gate.release(1000)
         raise BrokenPipeError("nobody hears it")
 
     part = PartFlow(Flow(GRAPH, units=[gated])).start()
     with pytest.raises(BrokenPipeError, match="nobody hears it"):
-        part.answer(rows_of(*range(12)), on_move=gone)
+        part.answer(rows_of(*range(12)), sign=gone)
     assert part.answer(rows_of("next")).columns["output"][0] == ["next"]
     part.stop()
     assert "next" in seen

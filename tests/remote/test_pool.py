@@ -8,7 +8,7 @@ import pytest
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.pool import Pool
+from modelflow.remote.pool import WAITED, Pool
 from modelflow.remote.replica import Replica
 from modelflow.remote.report import Report
 from modelflow.remote.slot import IDLE
@@ -163,7 +163,10 @@ def test_a_replica_beyond_the_least_ends_when_nobody_needs_it():
     pool = pool_of(made, (1, 2), in_flight=1, clock=clock)
     user = opened(pool)
     first = held(pool, user, made[0])
-    pool.call(user, ROWS)
+    second = called(pool, user)
+    clock.until_deadline(clock.now() + WAITED)
+    clock.advance(WAITED)
+    second()
     made[0].gate.set()
     first()
     clock.until_deadline(clock.now() + IDLE)
@@ -446,6 +449,8 @@ def test_an_extra_replica_that_cannot_start_is_not_tried_again_at_once():
     made.failures.append(OSError("no room"))
     first = held(pool, user, made[0])
     waiting = called(pool, user)
+    clock.until_deadline(clock.now() + WAITED)
+    clock.advance(WAITED)
     until(pool, lambda: pool._grow_from > clock.now())
     made[0].gate.set()
     assert first().columns["out"][0] == waiting().columns["out"][0] == [0]

@@ -355,6 +355,24 @@ def test_a_unit_that_ends_the_flow_ends_it_from_there_too():
     assert all(figures.lost == 0 for figures in engine.figures().values())
 
 
+def test_a_row_that_takes_longer_than_a_silence_may_runs_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("modelflow.remote.channel_replica._SILENCE", 2.0)
+    notes = tmp_path / "notes"
+    text = text_of(notes=notes).replace("timeout_ms = 60000", "")
+    with Flow(placed(text, ProcessEngine())) as flow:
+        assert flow.infer(-5).data == -10
+    assert lines_of(notes) == [-5]
+
+
+def test_one_that_gives_no_sign_of_life_is_lost_where_no_time_out_is_set(monkeypatch):
+    monkeypatch.setattr("modelflow.remote.channel_replica._SILENCE", 2.0)
+    text = text_of(replicas="2", retries=1).replace("timeout_ms = 60000", "")
+    with Flow(placed(text, ProcessEngine())) as flow:
+        found = [answer for _, answer in flow.map([1, -2, 3], errors="return")]
+    assert [answer.data for answer in found if not isinstance(answer, Exception)] == [2, 6]
+    assert "has given no sign of life for 2 s" in str(found[1])
+
+
 def test_what_moves_is_not_lost_however_long_it_takes():
     engine = ProcessEngine()
     with flow_of("slow", engine, timeout=3000) as flow:

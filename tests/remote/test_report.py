@@ -81,12 +81,6 @@ def test_one_that_ends_while_it_is_asked_is_waited_for_no_more(reporting):
     thread.join()
 
 
-def test_who_asks_no_more_says_so(reporting):
-    asking, asked = reporting
-    asking.leave(LONG)
-    assert asked.receive(LONG) is None
-
-
 # -- all of a pool --------------------------------------------------------------------------------
 
 

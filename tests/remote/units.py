@@ -15,6 +15,8 @@ from modelflow.errors import BadRequest, EndFlow
 def risky(value, *, notes: str = ""):
     """Doubles a number; -1 kills its process, -2 stops it, -3 is refused, -4 gives a function.
 
+    -5 takes 4 s.
+
     Args:
         value: The number.
         notes: A file to which each number is appended, a line each.
@@ -29,6 +31,8 @@ def risky(value, *, notes: str = ""):
         select.select([], [], [])  # another thread may be the one that stops first
     if value == -3:
         raise ValueError(f"refuses {value}")
+    if value == -5:
+        time.sleep(4.0)
     return (lambda: 0) if value == -4 else 2 * value
 
 

@@ -57,8 +57,8 @@ class NormalCall(UnitCall, BatchCall):
         if self._in_place:
             columns = self._writable(columns)
         size = len(columns[0])
-        if self._is_per_stream:
-            context = self._context(columns, stream_of(0))
+        if self._is_per_stream or self._is_telling:
+            context = self._context_of(columns, stream_of)
         elif self._is_one_to_one:
             context = Context({self.inputs[0]: columns[0]}, {self._outputs[0]: []})
         else:
@@ -89,6 +89,14 @@ class NormalCall(UnitCall, BatchCall):
         if is_process_gone:  # halves would end a process each time
             return self._process_rows(columns, stream_of)
         return self._process_halves(columns, stream_of)
+
+    def _context_of(self, columns: Columns, stream_of: StreamOf) -> Context:
+        if self._is_per_stream:
+            return self._context(columns, stream_of(0))
+        context = self._context(columns, None)
+        streams = map(stream_of, range(len(columns[0])))
+        context.watchers = [one and one.session.watcher for one in streams]
+        return context
 
     def _process_halves(self, columns: Columns, stream_of: StreamOf) -> Columns:
         """Tries a batch that failed again, half by half, until the guilty rows stand alone."""

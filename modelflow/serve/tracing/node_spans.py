@@ -41,13 +41,14 @@ class NodeSpans:
         # Of each request anew: the two clocks drift apart.
         self._offset = time.time_ns() - _nanoseconds(SYSTEM_CLOCK.now())
         self._lock = threading.Lock()
-        self._nodes: dict[str, _Tally] | None = {}  # None: it is over
+        # By node and unit: the node of a part that is elsewhere bears the name of one in it.
+        self._nodes: dict[tuple[str, str], _Tally] | None = {}  # None: it is over
 
     def called(self, part: Part) -> None:
         """Notes a call; of one that comes when all is over, a span is made at once."""
         with self._lock:
             if self._nodes is not None:
-                self._nodes.setdefault(part.node, _Tally(part)).add(part)
+                self._nodes.setdefault((part.node, part.unit), _Tally(part)).add(part)
                 late = None
             else:
                 late = _Tally(part)

@@ -1,0 +1,125 @@
+"""A session of a part's flow that is fed from elsewhere; see `modelflow.remote.remote_session`."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+from modelflow.errors import EndOfStream
+from modelflow.flow import Flow
+from modelflow.remote.message import Answers, Rows, buffers_of, column_of
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+    from modelflow.stream_io import StreamIO
+
+__all__ = ["DROPPED", "PartSession", "Sources"]
+
+DROPPED = "node.dropped"
+"""The column of what has come in error to a node that nothing follows; no output has a dot."""
+
+
+# Seconds that a row waits for room before what has come out is taken, and a sign of life is given.
+_ROOM = 0.25
+# Seconds that an exchange of no rows waits for the first result.
+_PULL = 0.25
+
+
+class Sources(NamedTuple):
+    """What the sources of a flow bring.
+
+    Attributes:
+        streams: Their sessions.
+        dropped: What of these has come in error to a node that nothing follows.
+    """
+
+    streams: "tuple[StreamIO, ...]"
+    dropped: "SimpleQueue[Buffer]"
+
+
+class PartSession:
+    """The session, and those of the flow's sources. For one thread at a time."""
+
+    def __init__(self, flow: Flow, sources: Sources) -> None:
+        """Opens it in a flow that runs."""
+        self._outputs = flow.graph.outputs
+        self._input = flow.create_stream_io() if flow.graph.inputs else None
+        self._streams, self._dropped = list(sources.streams), sources.dropped
+        if self._input is not None:
+            self._streams.append(self._input)
+            self._input._session.on_error = self._dropped.put
+        self._open = list(self._streams)
+        self._told = 0  # of what was dropped
+
+    def exchange(self, rows: Rows, sign: Callable[[bool], None]) -> Answers:
+        """Puts rows in, and returns what has come out of it since the last time.
+
+        Args:
+            rows: The rows.
+            sign: Called while they wait for room.
+        """
+        if rows.is_cancelled:
+            for stream in self._streams:
+                stream.cancel()
+            return Answers({}, is_over=True)
+        found: dict[str, list[Buffer]] = {output: [] for output in self._outputs}
+        inputs = {port: buffers_of(column) for port, column in rows.columns.items()}
+        for place, deadline in enumerate(rows.remaining):
+            for port, buffers in inputs.items():
+                while not self._is_put(port, buffers[place], deadline):
+                    self._take(found)
+                    sign(False)
+        if rows.is_last and self._input is not None:
+            self._input.close_input()
+        self._take(found)
+        if not rows and not any(found.values()):
+            self._wait()
+            self._take(found)
+        found[DROPPED] = list(self._taken_of_dropped())
+        columns = {output: column_of(buffers) for output, buffers in found.items()}
+        return Answers(columns, is_over=not (self._open or self._lacks_dropped()))
+
+    def _lacks_dropped(self) -> bool:
+        """Tells whether something was dropped that is not told yet: that comes at once."""
+        return self._told < sum(stream.error_count for stream in self._streams)
+
+    def _taken_of_dropped(self) -> "Iterator[Buffer]":
+        with contextlib.suppress(Empty):
+            while True:
+                yield self._dropped.get(timeout=_PULL if self._lacks_dropped() else 0.0)
+                self._told += 1
+
+    def _is_put(self, port: str, buffer: "Buffer", deadline: float | None) -> bool:
+        assert self._input is not None  # else no row comes
+        try:
+            self._input.send(port, buffer, timeout=_ROOM, deadline=deadline)
+        except TimeoutError:
+            return False
+        return True
+
+    def _wait(self) -> None:
+        """Waits for something to come out, or for the end, of the session that is open longest."""
+        if self._open:
+            stream = self._open[0]
+            try:
+                if stream.outputs:
+                    stream.wait_ready(stream.outputs[0], timeout=_PULL)
+                else:
+                    stream.wait(_PULL)
+            except TimeoutError:
+                return
+
+    def _take(self, found: "dict[str, list[Buffer]]") -> None:
+        is_over = [stream.wait(0) for stream in self._open]  # before: what comes then is taken
+        for stream in self._open:
+            for port in stream.outputs:
+                found[port].extend(_ready(stream, port))
+        self._open = [one for one, over in zip(self._open, is_over, strict=True) if not over]
+
+
+def _ready(stream: "StreamIO", port: str) -> "Iterator[Buffer]":
+    while True:
+        try:
+            yield stream.recv_buffer(port, timeout=0)
+        except (TimeoutError, EndOfStream):
+            return
