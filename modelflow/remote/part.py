@@ -236,12 +236,12 @@ class PartFlow:
             PartEndedError: a unit has ended the flow.
             StreamClosed: the flow was stopped, or has failed in another way.
         """
-        if rows.session:
-            return self._exchange(rows, sign or (lambda _: None))
         batch = _Batch(len(rows))
         self._batches[batch] = None
         self._pace.begin()
         try:
+            if rows.session:
+                return self._exchange(rows, sign or (lambda _: None))
             columns = self._answered(rows, batch, sign)
         except StreamClosed as error:
             if said := self._said_at_end():

@@ -5,18 +5,21 @@ from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
+from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.flow import Flow
 from modelflow.remote.message import Answers, Rows, buffers_of, column_of
 
 if TYPE_CHECKING:
-    from modelflow.buffer import Buffer
     from modelflow.stream_io import StreamIO
 
 __all__ = ["DROPPED", "PartSession", "Sources"]
 
 DROPPED = "node.dropped"
-"""The column of what has come in error to a node that nothing follows; no output has a dot."""
+"""The column of what has come to nodes that nothing follows: errors, and None for what was none.
+
+No output has a name with a dot.
+"""
 
 
 # Seconds that a row waits for room before what has come out is taken, and a sign of life is given.
@@ -34,7 +37,7 @@ class Sources(NamedTuple):
     """
 
     streams: "tuple[StreamIO, ...]"
-    dropped: "SimpleQueue[Buffer]"
+    dropped: SimpleQueue[Buffer]
 
 
 class PartSession:
@@ -49,7 +52,11 @@ class PartSession:
             self._streams.append(self._input)
             self._input._session.on_error = self._dropped.put
         self._open = list(self._streams)
-        self._told = 0  # of what was dropped
+        self._flow = flow
+        origins = flow.plan.origins.values()
+        self._ends = {node for one in origins for node in one.terminals} - {*self._outputs}
+        # Of what has come there how much was told of, and how many errors.
+        self._told = self._failed = 0
 
     def exchange(self, rows: Rows, sign: Callable[[bool], None]) -> Answers:
         """Puts rows in, and returns what has come out of it since the last time.
@@ -75,21 +82,27 @@ class PartSession:
         if not rows and not any(found.values()):
             self._wait()
             self._take(found)
-        found[DROPPED] = list(self._taken_of_dropped())
+        found[DROPPED] = self._ended()
         columns = {output: column_of(buffers) for output, buffers in found.items()}
         return Answers(columns, is_over=not (self._open or self._lacks_dropped()))
 
     def _lacks_dropped(self) -> bool:
         """Tells whether something was dropped that is not told yet: that comes at once."""
-        return self._told < sum(stream.error_count for stream in self._streams)
+        return self._failed < sum(stream.error_count for stream in self._streams)
 
-    def _taken_of_dropped(self) -> "Iterator[Buffer]":
+    def _ended(self) -> list[Buffer]:
+        stats = self._flow.stats() if self._ends else {}
+        come = sum(stats[node].buffers for node in self._ends)
+        errors = []
         with contextlib.suppress(Empty):
             while True:
-                yield self._dropped.get(timeout=_PULL if self._lacks_dropped() else 0.0)
-                self._told += 1
+                errors.append(self._dropped.get(timeout=_PULL if self._lacks_dropped() else 0.0))
+        self._failed += len(errors)
+        others = max(0, come - self._told - len(errors))
+        self._told += others + len(errors)
+        return errors + [Buffer(None)] * others
 
-    def _is_put(self, port: str, buffer: "Buffer", deadline: float | None) -> bool:
+    def _is_put(self, port: str, buffer: Buffer, deadline: float | None) -> bool:
         assert self._input is not None  # else no row comes
         try:
             self._input.send(port, buffer, timeout=_ROOM, deadline=deadline)
@@ -109,7 +122,7 @@ class PartSession:
             except TimeoutError:
                 return
 
-    def _take(self, found: "dict[str, list[Buffer]]") -> None:
+    def _take(self, found: dict[str, list[Buffer]]) -> None:
         is_over = [stream.wait(0) for stream in self._open]  # before: what comes then is taken
         for stream in self._open:
             for port in stream.outputs:
@@ -117,7 +130,7 @@ class PartSession:
         self._open = [one for one, over in zip(self._open, is_over, strict=True) if not over]
 
 
-def _ready(stream: "StreamIO", port: str) -> "Iterator[Buffer]":
+def _ready(stream: "StreamIO", port: str) -> Iterator[Buffer]:
     while True:
         try:
             yield stream.recv_buffer(port, timeout=0)

@@ -125,10 +125,10 @@ class _Spread(FlowUnit):
 
 
 class _Drop(FlowUnit):
-    """Takes what came in error to a node that nothing follows: it is counted and told of here."""
+    """Takes what has come to a node that nothing follows: it is counted, and errors are told of."""
 
     def process(self, ctx: Context) -> None:
-        """Is given nothing but errors."""
+        """Does nothing more."""
 
 
 def _node(name: str, unit: type[FlowUnit], kind: Kind, *outputs: Port) -> Node:
