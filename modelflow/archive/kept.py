@@ -12,14 +12,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from modelflow.archive.manifest import SUFFIX
 
 __all__ = ["KeptCopy", "hold", "list_copies", "prune"]
 
 _USED = ".used"
-_held: dict[Path, IO[bytes]] = {}
+_held: dict[Path, int] = {}
 _lock = threading.Lock()
 
 
@@ -48,9 +47,9 @@ def hold(place: Path) -> None:
     """
     with _lock:
         if place not in _held:
-            file = _used_file(place).open("ab")
+            file = os.open(_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(file, fcntl.LOCK_SH)
-            os.utime(file.fileno())
+            os.utime(file)
             _held[place] = file
 
 

@@ -47,9 +47,7 @@ class SentArchives:
         path = self.path_of(digest)
         for folder in (path.parent.parent, path.parent):
             make_private(folder)
-        if (left := self._files.pop(digest, None)) is not None:  # who sent it has gone
-            for file in left:
-                file.close()
+        self._drop(digest)  # who sent it has gone
         lock = path.with_suffix(".lock").open("ab")
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
@@ -73,7 +71,8 @@ class SentArchives:
         """
         lock, part = self._files[digest]
         if part.tell() != offset:
-            message = f"{part.name}: got bytes from {offset} on; expected {part.tell()}"
+            self._drop(digest)
+            message = f"{part.name}: got bytes from {offset} on; expected those that follow"
             raise OSError(message)
         if chunk:
             part.write(chunk)
@@ -88,3 +87,7 @@ class SentArchives:
                 raise OSError(message)
             os.replace(draft, path)
         hold(path)
+
+    def _drop(self, digest: str) -> None:
+        for file in self._files.pop(digest, ()):
+            file.close()

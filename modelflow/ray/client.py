@@ -104,17 +104,22 @@ class Client:
             if self._is_over:
                 message = "the cluster was left"
                 raise ClusterError(message)
-            if self._pipe is None:
-                self._begin()
-            assert self._pipe is not None  # it was begun
             number = next(self._numbers)
-            self._waiting[number] = found
+            asked = number, what, given
             try:
-                self._pipe.send((number, what, given))
-            except OSError as error:
-                del self._waiting[number]
-                raise self._lost() from error
+                self._connected().send(asked)
+            except OSError:  # it has just ended
+                self._pipe = None
+                self._connected().send(asked)
+            self._waiting[number] = found
         return found
+
+    def _connected(self) -> Connection:
+        """Returns the pipe to the process, which is begun where there is none; lock held."""
+        if self._pipe is None:
+            self._begin()
+        assert self._pipe is not None  # it was begun
+        return self._pipe
 
     def _begin(self) -> None:
         """Starts the process, and waits until it is connected; the lock is held."""
@@ -134,20 +139,19 @@ class Client:
             ours.close()
             message = f"the cluster at {self._address!r} cannot be used: {said}"
             raise ClusterError(message)
-        self._pipe, self._process = ours, process
+        self._pipe, self._process, self._waiting = ours, process, {}
         self._reading = threading.Thread(
-            target=self._read, args=(ours, process), name="modelflow/ray client"
+            target=self._read, args=(ours, process, self._waiting), name="modelflow/ray client"
         )
         self._reading.start()
 
-    def _read(self, pipe: Connection, process: Any) -> None:
+    def _read(self, pipe: Connection, process: Any, waiting: dict[int, "Future[Any]"]) -> None:
         """Gives answers to those who wait for them, until the process ends."""
         with contextlib.suppress(EOFError, OSError):
             while True:
                 number, kind, value = pipe.recv()
-                found = self._waiting.pop(number, None)
-                if found is None:
-                    continue
+                with self._lock:  # it may be just being noted
+                    found = waiting.pop(number)
                 if kind is None:
                     found.set_result(value)
                 else:
@@ -157,7 +161,6 @@ class Client:
             pipe.close()
             if self._pipe is pipe:
                 self._pipe = None
-            waiting, self._waiting = self._waiting, {}
         for found in waiting.values():
             found.set_exception(self._lost())
 

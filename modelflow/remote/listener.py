@@ -7,10 +7,14 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from modelflow.ipc.socket_channel import KEY_SIZE, SocketChannel, welcome
 from modelflow.remote.answering import answer_all
 from modelflow.remote.part import PartFlow
+
+if TYPE_CHECKING:
+    from modelflow.ipc.channel import Channel
 
 __all__ = ["Listener"]
 
@@ -55,6 +59,7 @@ class Listener:
         self._is_over = False
         self._strangers: dict[socket.socket, None] = {}  # who came first is first
         self._channels: set[SocketChannel] = set()
+        self._asking: list[Channel] = []
         self._threads: set[threading.Thread] = set()
         self._keepers = 0
         self._accepting = threading.Thread(target=self._accept, name="modelflow/listener")
@@ -164,7 +169,7 @@ class Listener:
                 del self._strangers[connection]
                 self._channels.add(channel)
                 self._changed.notify_all()
-            answer_all(channel, self._parts)
+            answer_all(channel, self._parts, self._asking)
         except OSError as error:
             logger.warning("a connection was refused: %s", error)
         finally:

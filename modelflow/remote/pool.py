@@ -20,12 +20,15 @@ from modelflow.remote.slot import IDLE, Slot, Terms
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.stats import NodeStats
 
-__all__ = ["MESSAGE", "WAITED", "Pool", "PoolFigures", "User"]
+__all__ = ["MESSAGE", "TOLD", "WAITED", "Pool", "PoolFigures", "User"]
 
 logger = logging.getLogger(__name__)
 
 MESSAGE = 0.05
 """Seconds that a replica is to work on what crosses together: some fifty times what a way costs."""
+
+TOLD = 1.0
+"""Seconds for which a replica counts as being as busy as it told when it answered."""
 
 WAITED = 0.5
 """Seconds that a call has waited for a place when another replica begins."""
@@ -61,9 +64,11 @@ class PoolFigures:
 class User:
     """Who uses a pool: one far node of one flow."""
 
-    __slots__ = ("is_gone",)
+    __slots__ = ("is_gone", "part")
 
-    def __init__(self) -> None:
+    def __init__(self, part: str = "") -> None:
+        self.part = part
+        """The far node."""
         self.is_gone = False
         """It waits for nothing any more."""
 
@@ -99,7 +104,7 @@ class Pool:
         )
         self._slots: dict[int, Slot] = {}
         self._old: list[Slot] = []  # whose threads end
-        self._users: set[User] = set()
+        self._users: dict[User, None] = {}  # who came first is first
         self._is_closing = False
         self._grow_from = clock.now()
         self._row_seconds: dict[str, float] = {}
@@ -112,15 +117,21 @@ class Pool:
 
     # -- users ----------------------------------------------------------------------------------
 
-    def join(self) -> User:
+    def join(self, part: str = "") -> User:
         """Takes part: the first one has the least number of replicas begin; waits for none.
 
         What could not start before is no failure of this user's: it waits for the next try.
+
+        Args:
+            part: The far node.
         """
-        user = User()
+        user = User(part)
         with self._changed:
             self._changed.wait_for(lambda: not self._is_closing)
-            self._users.add(user)
+            if not self._users:  # what was done for those before is none of its figures
+                self._reports.clear()
+                self._calls = self._rows = self._lost = 0
+            self._users[user] = None
             for slot in self._slots.values():
                 slot.failure = None
             for number in range(self.placement.replicas[0]):
@@ -183,7 +194,7 @@ class Pool:
     def leave(self, user: User) -> None:
         """Ends every replica when the last user leaves, and joins every thread."""
         with self._changed:
-            self._users.discard(user)
+            self._users.pop(user, None)
             user.is_gone = True
             self._changed.notify_all()
             if self._users:
@@ -237,15 +248,20 @@ class Pool:
                 lost=self._lost,
             )
 
-    def reports(self, part: str, timeout: float) -> dict[str, dict[str, NodeStats]]:
+    def reports(self, user: User, timeout: float) -> dict[str, dict[str, NodeStats]]:
         """Returns what its replicas have done for a part: replica (or `GONE`) -> node -> figures.
 
+        Of several flows that have the part the first one is told: what they have done is counted
+        once.
+
         Args:
-            part: The part.
+            user: Whose part it is; it may have left.
             timeout: Seconds in which they are to tell; of one that does not it is what it has told
                 before.
         """
         with self._changed:
+            if next((one for one in self._users if one.part == user.part), user) is not user:
+                return {}
             replicas = [slot.replica for slot in (*self._slots.values(), *self._old)]
         due = SYSTEM_CLOCK.now() + timeout
         told_of = [
@@ -255,7 +271,7 @@ class Pool:
         ]
         running = {report.replica: report for report in told_of if report is not None}
         with self._changed:
-            return self._reports.of(part, running)
+            return self._reports.of(user.part, running)
 
     # -- calls ----------------------------------------------------------------------------------
 
@@ -377,7 +393,13 @@ class Pool:
                 self._lose(slot)
             if slot.is_ready and not slot.is_reserved and (is_alone or slot.busy < most):
                 found.append(slot)
-        return min(found, key=lambda slot: (slot.busy + slot.others, random.random()), default=None)
+        now = self._clock.now()
+
+        def load(slot: Slot) -> tuple[int, float]:
+            others = slot.others if now - slot.used_at < TOLD else 0
+            return slot.busy + others, random.random()
+
+        return min(found, key=load, default=None)
 
     def _none(self, user: User, waited: float) -> NoReplicaError:
         name = self.placement.name

@@ -38,10 +38,11 @@ def run(channels: Sequence[Channel]) -> None:
             first.send((False, ReplicaLostError(said(error))))
             return
         threads: list[threading.Thread] = []
+        asking: list[Channel] = []
         try:
             for channel in others:
                 thread = threading.Thread(
-                    target=answer_all, args=(channel, parts), name="modelflow/replica"
+                    target=answer_all, args=(channel, parts, asking), name="modelflow/replica"
                 )
                 thread.start()
                 threads.append(thread)
@@ -49,7 +50,7 @@ def run(channels: Sequence[Channel]) -> None:
             first.send((False, ReplicaLostError(said(error))))
         else:
             first.send((True, os.getpid()))
-            answer_all(first, parts)
+            answer_all(first, parts, asking)
         finally:
             for thread in threads:
                 thread.join()  # their channels end with the first one

@@ -78,7 +78,7 @@ class RemoteUnit(FlowUnit):
         Raises:
             NoReplicaError: one did not start, or the flow ends.
         """
-        user = self._pool.join()
+        user = self._pool.join(self._node)
         with self._lock:
             self._user = user
             is_interrupted = self._is_interrupted
@@ -111,7 +111,7 @@ class RemoteUnit(FlowUnit):
 
     def elsewhere(self) -> dict[str, dict[str, NodeStats]]:
         """Returns what its replicas have done, as far as they tell at once: see `Pool.reports`."""
-        return self._pool.reports(self._node, _TELLING)
+        return {} if self._user is None else self._pool.reports(self._user, _TELLING)
 
     def most_rows(self) -> int:
         """Returns how many rows are to cross together: see `Pool.rows_at_once`."""

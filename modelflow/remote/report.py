@@ -123,6 +123,11 @@ class Reports:
         self._gone: dict[str, Report] = {}
         self._before: dict[str, dict[str, NodeStats]] = {}
 
+    def clear(self) -> None:
+        """Forgets all of it."""
+        self._gone.clear()
+        self._before.clear()
+
     def has_gone(self, last: Report) -> None:
         """Keeps the last report of a replica that ends."""
         self._gone.pop(last.replica, None)

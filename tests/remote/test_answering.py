@@ -9,6 +9,10 @@ from modelflow.ipc.memory_channel import MemoryChannel, open_channel
 from modelflow.remote.answering import answer_all
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import NotSendableError
+from modelflow.remote.report import Inquiry
+from modelflow.runtime.stats import NodeStats
+
+LONG = 60.0
 
 
 class Part:
@@ -16,6 +20,42 @@ class Part:
 
     def answer(self, rows, sign):
         return Answers({"output": ([np.arange(3) for _ in rows.remaining], [None] * len(rows))})
+
+
+class Telling(Part):
+    """Has figures."""
+
+    def figures(self):
+        return {"n": NodeStats("n", "unit", buffers=7)}
+
+
+def test_of_several_who_use_a_replica_one_is_told_its_figures():
+    parts, asking, sides = {"part": Telling()}, [], []
+    for _ in range(2):
+        here, ends = open_channel()
+        there = MemoryChannel(ends)
+        thread = threading.Thread(target=answer_all, args=(there, parts, asking))
+        thread.start()
+        sides.append((here, there, thread))
+
+    def told(place):
+        here = sides[place][0]
+        here.send(Inquiry())
+        return here.receive(LONG)[1].parts
+
+    def leave(place):
+        here, there, thread = sides[place]
+        here.end()
+        thread.join()
+        here.close()
+        there.close()
+
+    assert told(0)["part"]["n"].buffers == 7
+    assert told(1) == {}
+    assert told(0)["part"]["n"].buffers == 7
+    leave(0)
+    assert told(1)["part"]["n"].buffers == 7
+    leave(1)
 
 
 def test_rows_that_can_be_sent_each_and_not_all_at_once_are_asked_for_each_alone(monkeypatch):

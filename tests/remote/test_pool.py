@@ -8,7 +8,7 @@ import pytest
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.pool import WAITED, Pool
+from modelflow.remote.pool import TOLD, WAITED, Pool
 from modelflow.remote.replica import Replica
 from modelflow.remote.report import Report
 from modelflow.remote.slot import IDLE
@@ -34,7 +34,8 @@ class Told(Replica):
         self.may_close = threading.Event()
         self.may_close.set()
         self.is_killed = self.is_closed = False
-        self.calls = 0
+        self.calls = self.under_way = 0
+        self.row_seconds = 0.0
 
     def start(self, timeout):
         self.has_begun.set()
@@ -53,7 +54,8 @@ class Told(Replica):
         assert self.gate.wait(LONG)
         if self.is_killed:
             raise ReplicaLostError(f"replica {self.number} is gone")
-        return Answers({"out": ([self.number], [None])})
+        columns = {"out": ([self.number], [None])}
+        return Answers(columns, self.row_seconds, self.under_way)
 
     def report(self, timeout):
         return Report(f"r{self.number}", {"part": {"n": NodeStats("n", "u", buffers=self.calls)}})
@@ -95,7 +97,7 @@ def pool_of(made, replicas=(1, 1), *, in_flight=2, clock=None, **terms):
 
 def opened(pool):
     """A user of the pool, whose replicas are ready."""
-    user = pool.join()
+    user = pool.join("part")
     pool.wait(user)
     return user
 
@@ -155,6 +157,48 @@ def test_calls_go_where_there_is_room_and_a_replica_is_added_when_there_is_none(
     made[0].gate.set()
     assert first().columns["out"][0] == [0]
     assert (pool.figures().replicas, pool.figures().calls, pool.figures().rows) == (2, 2, 2)
+    pool.leave(user)
+
+
+def test_another_replica_begins_when_a_call_has_waited_long_however_few_wait():
+    made, clock = Made(), FakeClock()
+    pool = pool_of(made, (1, 3), in_flight=1, clock=clock)
+    user = opened(pool)
+    first = held(pool, user, made[0])
+    second = called(pool, user)
+    clock.until_deadline(clock.now() + WAITED)
+    assert len(made) == 1
+    clock.advance(WAITED)
+    assert second().columns["out"][0] == [1]
+    made[0].gate.set()
+    first()
+    assert len(made) == 2
+    pool.leave(user)
+
+
+def test_as_many_rows_go_at_once_as_are_done_in_the_time_of_a_message():
+    made = Made()
+    pool = pool_of(made)
+    user = opened(pool)
+    assert pool.rows_at_once("part") == 1
+    for seconds, rows in ((0.2, 1), (0.01, 5), (0.0001, 500)):
+        made[0].row_seconds = seconds
+        pool.call(user, ROWS)
+        assert pool.rows_at_once("part") == rows
+    pool.leave(user)
+
+
+def test_the_replica_that_is_least_busy_is_asked_also_by_what_others_have_there():
+    made, clock = Made(), FakeClock()
+    pool = pool_of(made, (2, 2), clock=clock)
+    user = opened(pool)
+    made[0].under_way = 5
+    for _ in range(20):
+        pool.call(user, ROWS)
+    places = [pool.call(user, ROWS).columns["out"][0] for _ in range(20)]
+    assert places == [[1]] * 20
+    clock.advance(TOLD + 0.1)  # what it has told is old
+    assert {pool.call(user, ROWS).columns["out"][0][0] for _ in range(20)} == {0, 1}
     pool.leave(user)
 
 
@@ -340,11 +384,16 @@ def test_an_abort_lets_replicas_close_that_work_on_nothing():
     made = Made()
     pool = pool_of(made, replicas=(2, 2))
     user = opened(pool)
-    under_way = held(pool, user, made[0])
+    for one in made:
+        one.gate.clear()
+    under_way = called(pool, user)
+    until(pool, lambda: pool.figures().busy)
+    (busy,) = (slot.number for slot in pool._slots.values() if slot.busy)
+    assert made[busy].entered.acquire(timeout=LONG)
     pool.abort(user)
     assert isinstance(under_way(), ReplicaLostError)
     pool.leave(user)
-    assert [made[n].is_killed for n in (0, 1)] == [True, False]
+    assert [made[n].is_killed for n in (busy, 1 - busy)] == [True, False]
     assert all(made[n].is_closed for n in (0, 1))
 
 
@@ -357,15 +406,43 @@ def test_what_replicas_have_done_is_told_while_they_end_and_when_they_are_gone()
     leaving = threading.Thread(target=pool.leave, args=(user,), name="modelflow/test/leave")
     leaving.start()
     until(pool, lambda: not pool._slots)
-    assert pool.reports("part", 0.0)["r0"]["n"].buffers == 1
+    assert pool.reports(user, 0.0)["r0"]["n"].buffers == 1
     made[0].may_close.set()
     leaving.join()
-    assert pool.reports("part", 0.0)[GONE]["n"].buffers == 1
+    assert pool.reports(user, 0.0)[GONE]["n"].buffers == 1
     again = opened(pool)
-    assert {name: nodes["n"].buffers for name, nodes in pool.reports("part", 0.0).items()} == {
+    assert {name: nodes["n"].buffers for name, nodes in pool.reports(again, 0.0).items()} == {
         "r0": 0
     }
     pool.leave(again)
+
+
+def test_a_flow_does_not_begin_with_the_figures_of_the_one_before():
+    made = Made()
+    pool = pool_of(made)
+    first = opened(pool)
+    pool.call(first, ROWS)
+    made[0].kill()
+    pool.call(first, ROWS)
+    pool.leave(first)
+    assert (pool.figures().calls, pool.figures().lost) == (2, 1)
+    second = opened(pool)
+    assert (pool.figures().calls, pool.figures().rows, pool.figures().lost) == (0, 0, 0)
+    assert GONE not in pool.reports(second, 0.0)
+    pool.leave(second)
+
+
+def test_of_two_flows_that_share_a_part_one_tells_what_was_done_for_it():
+    made = Made()
+    pool = pool_of(made)
+    first, second, other = opened(pool), opened(pool), pool.join("another part")
+    pool.call(first, ROWS)
+    assert [[*pool.reports(user, 0.0)] for user in (first, second, other)] == [["r0"], [], ["r0"]]
+    pool.leave(first)
+    assert [*pool.reports(second, 0.0)] == ["r0"]
+    assert [*pool.reports(first, 0.0)] == []
+    pool.leave(other)
+    pool.leave(second)
 
 
 def test_an_abort_of_one_user_leaves_the_replicas_to_the_other():

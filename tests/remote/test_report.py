@@ -59,6 +59,22 @@ def test_one_that_does_not_answer_is_not_waited_for_again_and_its_late_answer_is
     assert asking.report(0.0) == report("r", 2)
 
 
+def test_behind_a_late_answer_the_present_one_is_waited_for(reporting):
+    asking, asked = reporting
+    asking.report(0.0)
+    asked.receive(LONG)
+    asked.send((True, report("r", 1)))
+
+    def answer():
+        asked.receive(LONG)
+        asked.send((True, report("r", 2)))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert asking.report(LONG) == report("r", 2)
+    thread.join()
+
+
 def test_of_one_that_has_ended_it_is_what_it_told_before(reporting):
     asking, asked = reporting
     asking.report(0.0)

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 import modelflow
+from modelflow.remote import ProcessEngine, placed
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
@@ -305,3 +306,29 @@ def test_a_request_of_many_rows_counts_only_its_own(spans):
         assert ask(server, PREDICT, {"instances": rows})[0] == 200
     (node,) = spans.below(spans.requests[0])
     assert said(node, "rows") == (4,)
+
+
+PLACED = """
+[placement.apart]
+[graph]
+graphconf = '''digraph {
+    x [type=input]
+    risky [flowunit="tests.remote.units:risky", placement=apart]
+    then [flowunit="tests.remote.units:odd", placement=apart]
+    y [type=output]
+    x -> risky -> then -> y
+}'''
+"""
+
+
+def test_nodes_that_are_elsewhere_have_spans_below_the_request_where_it_was_worked_on(spans):
+    flow = modelflow.Flow(placed(PLACED, ProcessEngine()))
+    with Server({"m": flow}, ServeOptions(http_port=0, tracing=spans.provider)) as server:
+        assert ask(server, PREDICT, {"instances": [3]})[0] == 200
+    (request,) = spans.requests
+    found = {(span.name, *said(span, "unit", "rows")): span for span in spans.below(request)}
+    assert {*found} == {("risky", "remote", 1), ("risky", "risky", 1), ("then", "odd", 1)}
+    far = found["risky", "remote", 1]
+    first, then = found["risky", "risky", 1], found["then", "odd", 1]
+    assert far.start_time <= first.start_time <= first.end_time <= then.start_time
+    assert then.end_time <= far.end_time

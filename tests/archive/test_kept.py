@@ -1,0 +1,106 @@
+"""What is kept of archives, and what is removed."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from modelflow.archive.kept import hold, list_copies, prune
+from modelflow.cli.main import cli
+
+DAY = 86400.0
+NOW = 1_000 * DAY
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("MODELFLOW_CACHE", str(folder))
+    return folder
+
+
+def kept(cache, name, size, days):
+    """A copy that was used so many days ago."""
+    place = cache / name
+    if place.suffix:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"x" * size)
+    else:
+        place.mkdir(parents=True)
+        (place / "file").write_bytes(b"x" * size)
+    used = place.with_name(f"{place.name}.used")
+    used.touch()
+    os.utime(used, (NOW - days * DAY, NOW - days * DAY))
+    return place
+
+
+def names(copies):
+    return [copy.path.name for copy in copies]
+
+
+def test_what_is_kept_is_listed_that_which_was_used_last_first(cache):
+    kept(cache, "archives/old", 10, 5)
+    kept(cache, "sent/new.mfz", 20, 1)
+    found = list_copies(cache)
+    assert [(copy.path.name, copy.size, copy.is_used) for copy in found] == [
+        ("new.mfz", 20, False),
+        ("old", 10, False),
+    ]
+    assert list_copies(cache / "nowhere") == []
+
+
+@pytest.mark.parametrize(
+    ("terms", "left"),
+    [
+        ({}, []),
+        ({"most_bytes": 30}, ["c", "b"]),
+        ({"most_bytes": 29}, ["c"]),
+        ({"unused_for": 4 * DAY}, ["c", "b"]),
+        ({"most_bytes": 45, "unused_for": 2 * DAY}, ["c", "b"]),
+        ({"most_bytes": 100}, ["c", "b", "a"]),
+    ],
+)
+def test_what_was_used_longest_ago_goes_until_the_rest_has_room(cache, terms, left):
+    for name, size, days in (("a", 20, 5), ("b", 15, 3), ("c", 15, 1)):
+        kept(cache, f"archives/{name}", size, days)
+    removed = prune(cache, now=NOW, **terms)
+    assert names(list_copies(cache)) == left
+    assert sorted(names(removed) + left) == ["a", "b", "c"]
+
+
+def test_what_a_process_uses_stays_until_it_ends_however_it_does(cache):
+    place = kept(cache, "archives/a", 10, 50)
+    program = (
+        "import sys; from pathlib import Path; from modelflow.archive.kept import hold\n"
+        "hold(Path(sys.argv[1])); print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        assert list_copies(cache)[0].is_used
+        assert prune(cache, now=time.time()) == []
+        process.kill()
+    assert names(prune(cache, now=time.time())) == ["a"]
+    assert [*place.parent.iterdir()] == []
+
+
+def test_the_command_lists_and_removes(cache):
+    kept(cache, "archives/a", 2_000_000, 0)
+    hold(kept(cache, "sent/b.mfz", 10, 0))
+    runner = CliRunner()
+    listed = runner.invoke(cli, ["cache", "list"])
+    assert listed.exit_code == 0
+    assert "2.0 MB" in listed.output
+    assert "in use" in listed.output
+    assert "2 of them" in listed.output
+    assert (
+        "expected a size such as 10GiB"
+        in runner.invoke(cli, ["cache", "prune", "--size", "x"]).output
+    )
+    pruned = runner.invoke(cli, ["cache", "prune"])
+    assert "1 removed, 2.0 MB" in pruned.output
+    assert (cache / "sent" / "b.mfz").exists()

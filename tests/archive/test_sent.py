@@ -1,0 +1,88 @@
+"""Archives that come in pieces: once a machine, whoever sends them, whatever ends meanwhile."""
+
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from modelflow.archive.sent import SentArchives, digest_of
+from modelflow.cli.main import cli
+
+LONG = 60.0
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MODELFLOW_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def packed(tmp_path):
+    (tmp_path / "g.dot").write_text(
+        "digraph g { input [type=input] output [type=output] input -> output }"
+    )
+    words = ["pack", str(tmp_path / "g.dot"), "-o", str(tmp_path / "g.mfz")]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    return tmp_path / "g.mfz"
+
+
+def send(archives, digest, content, size=100):
+    """Sends it as a caller does; returns whether it was wanted."""
+    if archives.has(digest):
+        return False
+    for offset in range(0, len(content), size):
+        archives.receive(digest, offset, content[offset : offset + size])
+    archives.receive(digest, len(content), b"")
+    return True
+
+
+def test_an_archive_is_received_once_by_all_processes_of_a_machine(packed):
+    digest, content = digest_of(packed), packed.read_bytes()
+    one, other = SentArchives(), SentArchives()
+    assert send(one, digest, content)
+    assert not send(other, digest, content)
+    assert other.path_of(digest).read_bytes() == content
+
+
+def test_who_comes_while_it_is_received_waits_and_has_it_then(packed):
+    digest, content = digest_of(packed), packed.read_bytes()
+    one, other, told = SentArchives(), SentArchives(), []
+    assert not one.has(digest)
+    waiting = threading.Thread(target=lambda: told.append(other.has(digest)))
+    waiting.start()
+    one.receive(digest, 0, content)
+    assert not told
+    one.receive(digest, len(content), b"")
+    waiting.join(LONG)
+    assert told == [True]
+
+
+def test_who_goes_in_the_middle_leaves_it_to_the_next(packed):
+    digest, content = digest_of(packed), packed.read_bytes()
+    archives = SentArchives()
+    assert not archives.has(digest)
+    archives.receive(digest, 0, content[:50])
+    assert send(archives, digest, content)  # the same process is sent it again
+    assert archives.path_of(digest).read_bytes() == content
+
+
+def test_a_piece_of_another_place_is_refused(packed):
+    digest = digest_of(packed)
+    archives = SentArchives()
+    assert not archives.has(digest)
+    with pytest.raises(OSError, match="got bytes from 7 on; expected those that follow"):
+        archives.receive(digest, 7, b"x")
+
+
+def test_what_is_another_archive_is_refused_and_not_kept(packed, tmp_path):
+    digest = digest_of(packed)
+    (tmp_path / "g.dot").write_text(
+        "digraph h { input [type=input] output [type=output] input -> output }"
+    )
+    words = ["pack", str(tmp_path / "g.dot"), "-o", str(tmp_path / "h.mfz")]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    archives = SentArchives()
+    with pytest.raises(OSError, match="what came is another archive"):
+        send(archives, digest, (tmp_path / "h.mfz").read_bytes())
+    assert not archives.path_of(digest).exists()
+    assert send(archives, digest, packed.read_bytes())
