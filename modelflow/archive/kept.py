@@ -9,14 +9,18 @@ import fcntl
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from modelflow.archive.manifest import SUFFIX
+from modelflow.errors import ConfigError
+from modelflow.sizes import bytes_of
 
-__all__ = ["KeptCopy", "hold", "list_copies", "prune"]
+__all__ = ["KeptCopy", "hold", "keep_size", "list_copies", "prune"]
 
+_SIZE = "MODELFLOW_CACHE_SIZE"
 _USED = ".used"
 _held: dict[Path, int] = {}
 _lock = threading.Lock()
@@ -87,6 +91,21 @@ def prune(
             removed.append(copy)
             left -= copy.size
     return removed
+
+
+def keep_size(folder: Path) -> None:
+    """Removes what was used longest ago beyond what $MODELFLOW_CACHE_SIZE lets be kept, if it does.
+
+    Raises:
+        ConfigError: it is no size.
+    """
+    given = os.environ.get(_SIZE)
+    if given:
+        most = bytes_of(given)
+        if most is None:
+            message = f"{_SIZE}: got {given!r}; expected a size such as 10GiB"
+            raise ConfigError(message)
+        prune(folder, most_bytes=int(most), now=time.time())
 
 
 def _look_at(place: Path) -> KeptCopy:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modelflow.archive.archive import Archive
-from modelflow.archive.kept import hold
+from modelflow.archive.kept import hold, keep_size
 from modelflow.archive.manifest import Manifest
 from modelflow.errors import ConfigError
 
@@ -68,6 +68,7 @@ def unpacked(path: Path) -> tuple[Path, Manifest]:
                     if not (_is_folder(place) and _is_same(place, archive.manifest)):
                         _replace(place, archive)
                         hold(place)
+                        keep_size(cache_folder())
                         return place, archive.manifest
             hold(place)
             archive.verify()

@@ -51,7 +51,7 @@ def prune(size: str | None, days: float | None) -> int:
     """
     from modelflow.archive.kept import prune as pruned
     from modelflow.archive.unpacked import cache_folder
-    from modelflow.config.placement import bytes_of
+    from modelflow.sizes import bytes_of
 
     most = 0.0 if size is None else bytes_of(size)
     if most is None:

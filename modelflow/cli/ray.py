@@ -237,7 +237,8 @@ def _placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
     Raises:
         click.UsageError: a value is of another form.
     """
-    from modelflow.config.placement import PlacementConfig, bytes_of, replicas_of
+    from modelflow.config.placement import PlacementConfig, replicas_of
+    from modelflow.sizes import bytes_of
 
     try:
         replicas = replicas_of(given["replicas"])

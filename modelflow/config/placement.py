@@ -9,20 +9,14 @@ from typing import Any
 from modelflow.config.keys import KeyReader
 from modelflow.config.schema import PLACEMENT_KEYS
 from modelflow.errors import ConfigError, Location
+from modelflow.sizes import bytes_of
 
-__all__ = ["PlacementConfig", "bytes_of", "read_placements", "replicas_of"]
+__all__ = ["PlacementConfig", "read_placements", "replicas_of"]
 
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*\Z")
 # What Ray itself calls its resources, by the name in small letters.
 _OWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
-_UNITS = {
-    "": 1,
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
-    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +132,6 @@ def _amount(given: Any) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) and value >= 0 else None
-
-
-def bytes_of(given: Any) -> float | None:
-    """Reads a size: ``8GiB``, ``500MB``, a number of bytes; None: it is of another form."""
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
-        return None
-    matched = _SIZE.match(str(given))
-    return None if matched is None else float(matched[1]) * _UNITS[matched[2] or ""]
 
 
 def _labels(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str, str]:

@@ -9,7 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from modelflow.archive.kept import hold, list_copies, prune
+from modelflow.archive.unpacked import unpacked
 from modelflow.cli.main import cli
+from modelflow.errors import ConfigError
+from tests.archive.test_sent import archive_of
 
 DAY = 86400.0
 NOW = 1_000 * DAY
@@ -86,6 +89,18 @@ def test_what_a_process_uses_stays_until_it_ends_however_it_does(cache):
         process.kill()
     assert names(prune(cache, now=time.time())) == ["a"]
     assert [*place.parent.iterdir()] == []
+
+
+def test_a_size_that_is_set_is_kept_when_an_archive_is_unpacked(cache, tmp_path, monkeypatch):
+    kept(cache, "archives/a", 5_000, 9)
+    kept(cache, "archives/b", 5_000, 8)
+    monkeypatch.setenv("MODELFLOW_CACHE_SIZE", "8KB")
+    new = archive_of(tmp_path, "g")
+    place, _ = unpacked(new)
+    assert {place.name} < {*names(list_copies(cache))} == {place.name, "b"}
+    monkeypatch.setenv("MODELFLOW_CACHE_SIZE", "much")
+    with pytest.raises(ConfigError, match="MODELFLOW_CACHE_SIZE: got 'much'; expected a size"):
+        unpacked(archive_of(tmp_path, "h"))
 
 
 def test_the_command_lists_and_removes(cache):

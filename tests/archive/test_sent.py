@@ -16,14 +16,17 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("MODELFLOW_CACHE", str(tmp_path / "cache"))
 
 
+def archive_of(folder, name):
+    """An archive of a graph of that name."""
+    graph, archive = folder / f"{name}.dot", folder / f"{name}.mfz"
+    graph.write_text(f"digraph {name} {{ a [type=input]; b [type=output]; a -> b }}")
+    assert CliRunner().invoke(cli, ["pack", str(graph), "-o", str(archive)]).exit_code == 0
+    return archive
+
+
 @pytest.fixture
 def packed(tmp_path):
-    (tmp_path / "g.dot").write_text(
-        "digraph g { input [type=input] output [type=output] input -> output }"
-    )
-    words = ["pack", str(tmp_path / "g.dot"), "-o", str(tmp_path / "g.mfz")]
-    assert CliRunner().invoke(cli, words).exit_code == 0
-    return tmp_path / "g.mfz"
+    return archive_of(tmp_path, "g")
 
 
 def send(archives, digest, content, size=100):
@@ -76,13 +79,8 @@ def test_a_piece_of_another_place_is_refused(packed):
 
 def test_what_is_another_archive_is_refused_and_not_kept(packed, tmp_path):
     digest = digest_of(packed)
-    (tmp_path / "g.dot").write_text(
-        "digraph h { input [type=input] output [type=output] input -> output }"
-    )
-    words = ["pack", str(tmp_path / "g.dot"), "-o", str(tmp_path / "h.mfz")]
-    assert CliRunner().invoke(cli, words).exit_code == 0
     archives = SentArchives()
     with pytest.raises(OSError, match="what came is another archive"):
-        send(archives, digest, (tmp_path / "h.mfz").read_bytes())
+        send(archives, digest, archive_of(tmp_path, "h").read_bytes())
     assert not archives.path_of(digest).exists()
     assert send(archives, digest, packed.read_bytes())
