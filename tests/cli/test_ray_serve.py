@@ -33,7 +33,8 @@ def test_archives_of_one_name_in_two_folders_are_two_archives(tmp_path):
     assert contents["one"] == contents["again"] != contents["two"]
     sent, archives = _sent(words, GIVEN, "name")
     models = dict(word.split("=") for word in sent if not word.startswith("-"))
-    assert {model: archives[name] for model, name in models.items()} == contents
+    found = {model: archives[name].read_bytes() for model, name in models.items()}
+    assert found == contents
 
 
 @pytest.mark.parametrize(
