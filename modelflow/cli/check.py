@@ -47,7 +47,7 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
     modelflow check -v graph.toml --set 'infer.device=cpu'
     """
     from modelflow.flow import Flow
-    from modelflow.remote import cuts_of
+    from modelflow.tune.cut import cuts_of
 
     try:
         checked = graph.read()

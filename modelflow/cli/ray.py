@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from modelflow.cli.feeding import Feed
     from modelflow.config.placement import PlacementConfig
     from modelflow.graph.graph import Graph
-    from modelflow.remote import Crossing, Engine
-    from modelflow.remote.sample import Sample
+    from modelflow.remote import Engine
+    from modelflow.tune.cut import Crossing
+    from modelflow.tune.sample import Sample
 
 __all__ = ["ray"]
 
@@ -65,7 +66,7 @@ def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:
     \b
     modelflow ray plan graph.toml --input 'photos/*.jpg'
     """
-    from modelflow.remote import cuts_of
+    from modelflow.tune.cut import cuts_of
 
     checked = graph.read(check_devices=bool(inputs))
     cuts = cuts_of(checked, _sample(checked, inputs) if inputs else None)
@@ -110,7 +111,7 @@ def _sample(graph: "Graph", inputs: tuple[str, ...]) -> "Sample":
         click.UsageError, ConfigError: there are none, or they are for no input of it.
     """
     from modelflow.cli.feeding import feeds_of
-    from modelflow.remote.sample import sample_of
+    from modelflow.tune.sample import sample_of
 
     feeds = feeds_of(inputs, graph.inputs)
     items = [dict(zip(graph.inputs, buffers, strict=True)) for buffers in _first(feeds)]

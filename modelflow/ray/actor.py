@@ -3,11 +3,13 @@
 import os
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from modelflow.archive.sent import SentArchives
 from modelflow.archive.unpacked import unpacked
-from modelflow.remote.listener import Listener
+from modelflow.ipc.listener import Listener
+from modelflow.remote.answering import answer_all
 from modelflow.remote.part import Part, PartFlow, started, stop_all
 
 __all__ = ["Door", "PartActor"]
@@ -49,7 +51,8 @@ class PartActor:
         self._lock = threading.Lock()
         self._parts: dict[str, PartFlow] = {}
         host = ray.util.get_node_ip_address()
-        self._listener = Listener(host, self._parts, cloudpickle.dumps)
+        answer = partial(answer_all, parts=self._parts, asking=[])
+        self._listener = Listener(host, answer, cloudpickle.dumps)
         self._watching: threading.Thread | None = None
         if alone is not None:  # from now on: its maker may never call
             this = ray.get_runtime_context().current_actor

@@ -6,18 +6,14 @@ where, an `Engine` knows: processes of this machine (`ProcessEngine`), or actors
 (`modelflow.ray`).
 """
 
-from modelflow.remote.cut import Crossing, Cut, cuts_of
 from modelflow.remote.engine import Engine
 from modelflow.remote.place import placed
 from modelflow.remote.process_engine import ProcessEngine
 from modelflow.remote.whole import nodes_in_order, whole
 
 __all__ = [
-    "Crossing",
-    "Cut",
     "Engine",
     "ProcessEngine",
-    "cuts_of",
     "nodes_in_order",
     "placed",
     "whole",

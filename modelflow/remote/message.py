@@ -1,7 +1,7 @@
 """What crosses to a replica and back: rows, and what has become of each.
 
 Arrays are not stacked: whatever carries a message takes them as they are, out of band. An error
-crosses as what it says, never as a class of somebody's (`modelflow.remote.cause`).
+crosses as what it says, never as a class of somebody's (`modelflow.ipc.cause`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError, described
+from modelflow.ipc.cause import Cause, cause_of
 from modelflow.ipc.channel import MessageError, sendable
-from modelflow.remote.cause import Cause, cause_of
 from modelflow.runtime import watcher
 
 __all__ = [

@@ -7,7 +7,7 @@ from modelflow.config.write import write_config
 from modelflow.errors import ConfigError, GraphError
 from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
-from modelflow.remote import cuts_of
+from modelflow.tune.cut import cuts_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import spec_of
 

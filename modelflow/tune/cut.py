@@ -8,7 +8,7 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import tensor_text
 from modelflow.graph.node import Endpoint
 from modelflow.plan.placement import Partition, find_partitions
-from modelflow.remote.sample import Sample
+from modelflow.tune.sample import Sample
 from modelflow.unit.port import Port
 from modelflow.wire.tensor import TensorSpec
 

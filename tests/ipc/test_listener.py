@@ -2,12 +2,14 @@
 
 import socket
 import threading
+from functools import partial
 
 import pytest
 
 from modelflow import Flow
+from modelflow.ipc.listener import Listener
 from modelflow.ipc.socket_channel import SocketChannel, call
-from modelflow.remote.listener import Listener
+from modelflow.remote.answering import answer_all
 from modelflow.remote.message import Rows
 from modelflow.remote.part import PartFlow
 
@@ -32,7 +34,7 @@ def part():
 
 @pytest.fixture
 def listener(part):
-    listener = Listener("127.0.0.1", {"part": part})
+    listener = Listener("127.0.0.1", partial(answer_all, parts={"part": part}))
     yield listener
     listener.stop()
 
@@ -76,7 +78,7 @@ def test_strangers_are_sent_away_and_disturb_nobody(listener):
 def test_of_too_many_strangers_the_one_that_has_had_the_most_time_is_sent_away(
     listener, monkeypatch
 ):
-    monkeypatch.setattr("modelflow.remote.listener._MOST_STRANGERS", 2)
+    monkeypatch.setattr("modelflow.ipc.listener._MOST_STRANGERS", 2)
     silent = [socket.create_connection(listener.address) for _ in range(3)]
     assert silent[0].recv(1) == b""  # at once, while the others may still say something
     channel = connected(listener)
@@ -90,7 +92,7 @@ def test_who_comes_when_there_can_be_no_more_threads_is_sent_away_and_the_next_i
     listener, monkeypatch
 ):
     with monkeypatch.context() as patched:
-        patched.setattr("modelflow.remote.listener.threading.Thread.start", _no_thread)
+        patched.setattr("modelflow.ipc.listener.threading.Thread.start", _no_thread)
         with socket.create_connection(listener.address) as refused:
             assert refused.recv(1) == b""
     channel = connected(listener)
@@ -139,7 +141,7 @@ def test_it_does_not_end_while_somebody_is_on_the_way(listener):
 
 def test_a_stop_ends_what_waits_and_leaves_no_thread(part):
     before = set(threading.enumerate())
-    listener = Listener("127.0.0.1", {"part": part})
+    listener = Listener("127.0.0.1", partial(answer_all, parts={"part": part}))
     channel = connected(listener)
     assert answer(channel, 1) == [2]
     waiting, heard = ending(listener, SECONDS)

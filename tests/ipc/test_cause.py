@@ -7,7 +7,7 @@ import pytest
 
 from modelflow import errors
 from modelflow.errors import BadRequest, FlowFailed, FlowUnitError
-from modelflow.remote.cause import Cause, cause_of
+from modelflow.ipc.cause import Cause, cause_of
 
 
 class OwnError(KeyError):

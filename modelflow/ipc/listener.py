@@ -1,4 +1,4 @@
-"""Where a replica on another machine is reached: it answers whoever knows its key."""
+"""Where a process is reached from other machines: it answers whoever knows its key."""
 
 import contextlib
 import logging
@@ -6,15 +6,9 @@ import pickle
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from modelflow.ipc.socket_channel import KEY_SIZE, SocketChannel, welcome
-from modelflow.remote.answering import answer_all
-from modelflow.remote.part import PartFlow
-
-if TYPE_CHECKING:
-    from modelflow.ipc.channel import Channel
 
 __all__ = ["Listener"]
 
@@ -36,14 +30,14 @@ class Listener:
     def __init__(
         self,
         host: str,
-        parts: Mapping[str, PartFlow],
+        answer: Callable[[SocketChannel], None],
         dumps: Callable[..., bytes] = pickle.dumps,
     ) -> None:
         """Begins to listen.
 
         Args:
             host: The address of the machine.
-            parts: What answers.
+            answer: Answers what comes by a channel, on a thread of its own, until that ends.
             dumps: How answers are pickled.
 
         Raises:
@@ -53,13 +47,12 @@ class Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, 0), family=family, backlog=128)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self._parts = parts
+        self._answer = answer
         self._dumps = dumps
         self._changed = threading.Condition()
         self._is_over = False
         self._strangers: dict[socket.socket, None] = {}  # who came first is first
         self._channels: set[SocketChannel] = set()
-        self._asking: list[Channel] = []
         self._threads: set[threading.Thread] = set()
         self._keepers = 0
         self._accepting = threading.Thread(target=self._accept, name="modelflow/listener")
@@ -148,7 +141,7 @@ class Listener:
                 _end(oldest)
             self._strangers[connection] = None
             thread = threading.Thread(
-                target=self._serve, args=(connection,), name="modelflow/replica"
+                target=self._serve, args=(connection,), name="modelflow/connection"
             )
             self._threads.add(thread)
             try:
@@ -169,7 +162,7 @@ class Listener:
                 del self._strangers[connection]
                 self._channels.add(channel)
                 self._changed.notify_all()
-            answer_all(channel, self._parts, self._asking)
+            self._answer(channel)
         except OSError as error:
             logger.warning("a connection was refused: %s", error)
         finally:
