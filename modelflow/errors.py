@@ -73,6 +73,7 @@ __all__ = [
     "described",
     "did_you_mean",
     "text_of",
+    "told",
 ]
 
 
@@ -148,6 +149,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 # Causes that the text of several errors names.
 _MOST_CAUSES = 10
+
+
+def told(error: Exception) -> str:
+    """Returns what an error says: our own, and time-outs, speak for themselves."""
+    return str(error) if isinstance(error, ModelflowError | TimeoutError) else described(error)
 
 
 def described(error: BaseException) -> str:
@@ -439,11 +445,6 @@ class MissingDependencyError(ModelflowError, ImportError):
         self.extra = extra
 
 
-def _told(error: Exception) -> str:
-    """What an error says: our own speak for themselves."""
-    return (isinstance(error, ModelflowError) and str(error)) or described(error)
-
-
 class FlowFailed(ExceptionGroup[Exception]):
     """The flow itself failed: a unit did not open, hung, or the runtime has a bug.
 
@@ -451,6 +452,6 @@ class FlowFailed(ExceptionGroup[Exception]):
     """
 
     def __str__(self) -> str:
-        causes = list(dict.fromkeys(map(_told, self.exceptions)))
+        causes = list(dict.fromkeys(map(told, self.exceptions)))
         more = f"; and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else ""
         return f"{self.message}: {'; '.join(causes[:_MOST_CAUSES])}{more}"

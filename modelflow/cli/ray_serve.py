@@ -22,7 +22,7 @@ from modelflow.errors import ConfigError
 from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from modelflow.ray import Servers
+    from modelflow.serve.replicas.servers import Servers
 
 __all__ = ["ray_serve"]
 
@@ -72,9 +72,10 @@ def ray_serve(
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     """
     from modelflow.config.placement import PlacementConfig, replicas_of
-    from modelflow.ray import Servers, connected
+    from modelflow.ray import connected
     from modelflow.ray.apart import Apart
     from modelflow.ray.served import RayServed
+    from modelflow.serve.replicas.servers import Servers
 
     with serve.make_context("serve", list(words), click.get_current_context().parent) as context:
         given = {**context.params, "sources": context.params["sources"] or configured("sources")}

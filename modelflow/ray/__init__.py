@@ -4,6 +4,5 @@ from modelflow.ray.cluster import Cluster
 from modelflow.ray.connection import connected
 from modelflow.ray.data import FlowActor
 from modelflow.ray.engine import RayEngine
-from modelflow.ray.servers import Served, Servers
 
-__all__ = ["Cluster", "FlowActor", "RayEngine", "Served", "Servers", "connected"]
+__all__ = ["Cluster", "FlowActor", "RayEngine", "connected"]

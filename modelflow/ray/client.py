@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
@@ -215,16 +216,12 @@ class _Answering:
         """Answers until there is nobody."""
         while (asked := self._pipe.recv()) is not None:
             number, what, given = asked
-            if what == "call":
-                self._call(number, *given)
-            else:
-                threading.Thread(
-                    target=self._answer, args=(number, getattr(self, what), given)
-                ).start()
+            work = partial(getattr(self, what), *given)
+            threading.Thread(target=self._answer, args=(number, work)).start()
 
-    def _answer(self, number: int, work: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    def _answer(self, number: int, work: Callable[[], Any]) -> None:
         try:
-            value = work(*given)
+            value = work()
         except Exception as error:  # noqa: BLE001 - told to whoever asked
             self._tell(number, *_told(error))
         else:
@@ -234,14 +231,11 @@ class _Answering:
         with self._lock, contextlib.suppress(OSError):
             self._pipe.send((number, kind, value))
 
-    def _call(self, number: int, name: str, method: str, given: bytes) -> None:
-        """Calls an actor; its answer is told when it comes."""
-        try:
-            ref = self._actor(name).call.remote(method, given)
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
-            self._tell(number, *_told(error))
-            return
-        ref.future().add_done_callback(lambda found: self._answer(number, found.result, ()))
+    def call(self, name: str, method: str, given: bytes) -> Any:
+        """Calls what an actor keeps; returns its answer when it comes."""
+        import ray
+
+        return ray.get(self._actor(name).call.remote(method, given))
 
     def _actor(self, name: str) -> Any:
         import ray
@@ -295,17 +289,13 @@ class _Answering:
 
     def send(self, name: str, path: str, digest: str) -> None:
         """Sends an archive to the machine of an actor, which may have it: see `SentArchives`."""
-        import ray
-
-        actor = self._actor(name)
-        if ray.get(actor.call.remote("has", pickle.dumps((digest,)))):
+        if self.call(name, "has", pickle.dumps((digest,))):
             return
         offset, chunk = 0, b"-"
         with Path(path).open("rb") as file:
             while chunk:
                 chunk = file.read(_CHUNK)
-                given = pickle.dumps((digest, offset, chunk))
-                ray.get(actor.call.remote("receive", given))
+                self.call(name, "receive", pickle.dumps((digest, offset, chunk)))
                 offset += len(chunk)
 
     def find(self, name: str) -> bool:

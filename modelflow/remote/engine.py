@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.part import Part
-from modelflow.remote.pool import Pool, PoolFigures
+from modelflow.remote.pool import Pool
 from modelflow.remote.replica import Replica
 
 __all__ = ["Engine"]
@@ -44,18 +44,3 @@ class Engine(ABC):
             pool = Pool(placement, lambda number: self.replica(placement, parts, number))
             self._pools[pool] = tuple(parts)
             return pool
-
-    def figures(self) -> dict[str, PoolFigures]:
-        """Returns the figures of each placement's replicas, by its name.
-
-        Where several graphs have one of the same name, by its name and their parts.
-        """
-        with self._lock:
-            known = list(self._pools.items())
-        names = [pool.placement.name for pool, _ in known]
-        found = {}
-        for (pool, parts), name in zip(known, names, strict=True):
-            is_one = names.count(name) == 1
-            label = name if is_one else f"{name} ({', '.join(part.name for part in parts)})"
-            found[label] = pool.figures()
-        return found

@@ -134,19 +134,17 @@ class Answers:
 
     Attributes:
         columns: For each output of the part, the data (or `Fault`) and the meta of each row.
-        row_seconds: What a row takes the replica, as it does several at once.
+        seconds: From when the batch had come to these answers.
         under_way: How many other batches the replica had when it answered, of whomever.
         is_over: Of a session: nothing more will come.
         done: What was done for rows that are watched.
-        seconds: From when the batch had come to these answers.
     """
 
     columns: Mapping[str, Column]
-    row_seconds: float = 0.0
+    seconds: float = 0.0
     under_way: int = 0
     is_over: bool = False
     done: Sequence[Done] = ()
-    seconds: float = 0.0
 
 
 def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Rows:

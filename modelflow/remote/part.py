@@ -1,7 +1,6 @@
 """A part of a graph where it runs: what is sent there, and the flow that answers."""
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +26,7 @@ from modelflow.remote.message import (
     column_of,
     fault_of,
 )
-from modelflow.remote.part_session import PartSession, Sources
+from modelflow.remote.part_session import PartSession
 from modelflow.remote.replica import PartEndedError
 from modelflow.remote.report import this_process
 from modelflow.request import Request
@@ -43,8 +42,6 @@ __all__ = ["Part", "PartFlow", "part_of", "started", "stop_all"]
 # Seconds between two signs of life; where rows are done, between two that say so.
 _ALIVE = 1.0
 _MOVED = 0.25
-# Of what was measured before, what counts when another batch is done.
-_KEPT = 0.8
 
 
 @dataclass(frozen=True)
@@ -117,35 +114,6 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
     return Part(partition.name, config, tuple(units))
 
 
-class _Pace:
-    """What a row takes a replica: the time in which it has something to do, by the rows it does.
-
-    Later rows count more: the first ones may wait for what is loaded with them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._under_way = 0
-        self._since = self._busy = self._rows = 0.0
-
-    def begin(self) -> None:
-        """Notes that a batch has come."""
-        with self._lock:
-            if not self._under_way:
-                self._since = SYSTEM_CLOCK.now()
-            self._under_way += 1
-
-    def end(self, rows: int) -> float:
-        """Notes that a batch of so many rows is done; returns the seconds that a row takes."""
-        with self._lock:
-            self._under_way -= 1
-            now = SYSTEM_CLOCK.now()
-            self._busy = self._busy * _KEPT + now - self._since
-            self._rows = self._rows * _KEPT + rows
-            self._since = now
-            return self._busy / self._rows
-
-
 class _Batch:
     """A batch that has come; the thread that answers it counts how many rows are not done."""
 
@@ -189,9 +157,8 @@ class PartFlow:
         self._single = origin.single_outputs if origin is not None else frozenset(self._outputs)
         # In the order in which they came.
         self._batches: dict[_Batch, None] = {}
-        self._pace = _Pace()
         self._sessions: dict[str, PartSession] = {}
-        self._sources = Sources((), dropped or SimpleQueue())
+        self._dropped = dropped
 
     @classmethod
     def of(cls, part: Part) -> Self:
@@ -210,8 +177,6 @@ class PartFlow:
             FlowFailed: a unit did not open.
         """
         self._flow.start()
-        streams = tuple(self._flow.source_streams.values())
-        self._sources = self._sources._replace(streams=streams)
         return self
 
     def stop(self) -> None:
@@ -238,7 +203,6 @@ class PartFlow:
         """
         batch = _Batch(len(rows))
         self._batches[batch] = None
-        self._pace.begin()
         try:
             if rows.session:
                 return self._exchange(rows, sign or (lambda _: None))
@@ -249,16 +213,13 @@ class PartFlow:
             raise
         finally:
             del self._batches[batch]
-            row_seconds = self._pace.end(len(rows))
         passed = SYSTEM_CLOCK.now() - batch.come
-        return Answers(
-            columns, row_seconds, len(self._batches), done=tuple(batch.done), seconds=passed
-        )
+        return Answers(columns, passed, len(self._batches), done=tuple(batch.done))
 
     def _exchange(self, rows: Rows, sign: Callable[[bool], None]) -> Answers:
         if rows.is_first:
-            self._sessions[rows.session] = PartSession(self._flow, self._sources)
-            self._sources = Sources((), SimpleQueue())  # the first session has what they bring
+            self._sessions[rows.session] = PartSession(self._flow, self._dropped)
+            self._dropped = None  # what sources bring is the first one's
         session = self._sessions.get(rows.session)
         if session is None:
             message = (

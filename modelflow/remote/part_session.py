@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
@@ -13,7 +13,7 @@ from modelflow.remote.message import Answers, Rows, buffers_of, column_of
 if TYPE_CHECKING:
     from modelflow.stream_io import StreamIO
 
-__all__ = ["DROPPED", "PartSession", "Sources"]
+__all__ = ["DROPPED", "PartSession"]
 
 DROPPED = "node.dropped"
 """The column of what has come to nodes that nothing follows: errors, and None for what was none.
@@ -28,26 +28,21 @@ _ROOM = 0.25
 _PULL = 0.25
 
 
-class Sources(NamedTuple):
-    """What the sources of a flow bring.
-
-    Attributes:
-        streams: Their sessions.
-        dropped: What of these has come in error to a node that nothing follows.
-    """
-
-    streams: "tuple[StreamIO, ...]"
-    dropped: SimpleQueue[Buffer]
-
-
 class PartSession:
-    """The session, and those of the flow's sources. For one thread at a time."""
+    """The session; the first one of a flow has those of its sources. For one thread at a time."""
 
-    def __init__(self, flow: Flow, sources: Sources) -> None:
-        """Opens it in a flow that runs."""
+    def __init__(self, flow: Flow, dropped: SimpleQueue[Buffer] | None) -> None:
+        """Opens it in a flow that runs.
+
+        Args:
+            flow: The flow.
+            dropped: Of its first session: what the flow gives what comes in error to a node that
+                nothing follows.
+        """
         self._outputs = flow.graph.outputs
         self._input = flow.create_stream_io() if flow.graph.inputs else None
-        self._streams, self._dropped = list(sources.streams), sources.dropped
+        self._streams = [] if dropped is None else list(flow.source_streams.values())
+        self._dropped = dropped or SimpleQueue()
         if self._input is not None:
             self._streams.append(self._input)
             self._input._session.on_error = self._dropped.put

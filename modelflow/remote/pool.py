@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import NoReplicaError, ReplicaLostError
+from modelflow.errors import NoReplicaError, ReplicaLostError, told
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import Replica, told
+from modelflow.remote.replica import Replica
 from modelflow.remote.report import Reports
 from modelflow.remote.slot import IDLE, Slot, Terms
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
@@ -33,6 +33,8 @@ TOLD = 1.0
 WAITED = 0.5
 """Seconds that a call has waited for a place when another replica begins."""
 
+# Of what rows took before, what counts when more are done.
+_KEPT = 0.8
 # Seconds after which who waits for the first replicas is told of it, then twice as many, ...
 _TOLD_AFTER = 10.0
 # Seconds that a call waits for a replica that could not be started, where no time-out is set.
@@ -302,9 +304,18 @@ class Pool:
             with self._changed:
                 self._calls += 1
                 self._rows += len(rows)
-                self._row_seconds[rows.part] = answers.row_seconds
+                self._note_pace(rows, answers)
                 slot.others = max(0, answers.under_way - (slot.busy - 1))
             return answers
+
+    def _note_pace(self, rows: Rows, answers: Answers) -> None:
+        """Notes what a row has taken, where the replica did as much for others meanwhile.
+
+        One that takes less counts at once: what came first may have waited for what is loaded.
+        """
+        now = answers.seconds / max(1, len(rows)) / (answers.under_way + 1)
+        before = self._row_seconds.get(rows.part, now)
+        self._row_seconds[rows.part] = min(now, _KEPT * before + (1 - _KEPT) * now)
 
     def rows_at_once(self, part: str) -> int:
         """Returns how many rows of a part take a replica `MESSAGE` seconds; 1: nobody knows yet.

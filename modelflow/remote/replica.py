@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 
-from modelflow.errors import ModelflowError, described
+from modelflow.errors import ModelflowError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.report import Report
 
@@ -10,7 +10,6 @@ __all__ = [
     "NotSendableError",
     "PartEndedError",
     "Replica",
-    "told",
 ]
 
 
@@ -89,8 +88,3 @@ class Replica(ABC):
     @abstractmethod
     def kill(self) -> None:
         """Ends it at once; calls that are under way raise `ReplicaLostError`, `start` raises."""
-
-
-def told(error: Exception) -> str:
-    """Returns what an error says: our own, and time-outs, speak for themselves."""
-    return str(error) if isinstance(error, ModelflowError | TimeoutError) else described(error)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.remote.replica import Replica, told
+from modelflow.errors import told
+from modelflow.remote.replica import Replica
 from modelflow.remote.report import Reports
 from modelflow.runtime.clock import Clock
 

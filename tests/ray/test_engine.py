@@ -34,6 +34,7 @@ from tests.properties.test_random_graphs import EXAMPLES, thorough
 from tests.properties.test_random_placements import run_far
 from tests.ray.conftest import add
 from tests.remote import units
+from tests.remote.local_replica import figures_of
 from tests.serve.replicas.fleet import wait_until_ended
 
 GRAPH = """
@@ -92,7 +93,7 @@ def test_rows_come_back_in_order_from_an_actor(cluster):
         (actor,) = cluster.actors()
     assert found == [2 * value for value in range(200)]
     assert (actor.label, actor.rows) == ("work", {"work": 200})
-    assert engine.figures()["far"].calls < 200, "rows cross one by one"
+    assert figures_of(engine)["far"].calls < 200, "rows cross one by one"
     assert cluster.actors() == []
 
 
@@ -146,7 +147,7 @@ def test_a_killed_actor_costs_no_row(cluster, caplog):
             if len(found) == 200:
                 os.kill(process_of(engine), signal.SIGKILL)
     assert found == [2 * value for value in range(600)]
-    assert engine.figures()["far"].lost == 1
+    assert figures_of(engine)["far"].lost == 1
     (told,) = (one for one in caplog.messages if "lost replica" in one)
     assert "placement 'far': lost replica 0: actor " in told
     assert "its worker process has died" in told
@@ -180,7 +181,7 @@ def test_a_row_that_kills_its_actor_is_an_error_after_three(cluster):
     assert [answer.data for answer in found] == [2 * value for value in range(47)]
     assert isinstance(bad, FlowUnitError)
     assert "its replica was lost 3 times while it was there" in str(bad)
-    assert engine.figures()["far"].lost == 3
+    assert figures_of(engine)["far"].lost == 3
 
 
 @pytest.fixture
@@ -215,7 +216,7 @@ def test_the_actors_outlive_the_engine_that_made_them(cluster, soon_alone):
         maker.stop(drain=False)
         assert flow.infer(1).data == 2
         assert process_of(engine) == process
-        assert engine.figures()["far"].lost == 0
+        assert figures_of(engine)["far"].lost == 0
     see_none(cluster)
 
 
@@ -342,7 +343,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_no_actor_is_lo
     odd = [units.Unsendable(), "unsendable", "unreadable"]
     with Flow(placed(text, engine)) as flow:
         found = [answer for _, answer in flow.map([1, *odd, 2], errors="return")]
-        assert engine.figures()["far"].lost == 0
+        assert figures_of(engine)["far"].lost == 0
     assert [found[0].data, found[-1].data] == [1, 2]
     assert all(isinstance(error, FlowUnitError) for error in found[1:-1])
     assert "a row cannot be sent to another process: ValueError: holds a" in str(found[1])

@@ -65,3 +65,8 @@ class LocalEngine(Engine):
 
     def replica(self, placement, parts, number):
         return LocalReplica({part.name: PartFlow.of(part) for part in parts})
+
+
+def figures_of(engine):
+    """The figures of an engine's pools, by the names of their placements."""
+    return {pool.placement.name: pool.figures() for pool in engine._pools}

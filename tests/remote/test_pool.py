@@ -35,7 +35,7 @@ class Told(Replica):
         self.may_close.set()
         self.is_killed = self.is_closed = False
         self.calls = self.under_way = 0
-        self.row_seconds = 0.0
+        self.seconds = 0.0
 
     def start(self, timeout):
         self.has_begun.set()
@@ -55,7 +55,7 @@ class Told(Replica):
         if self.is_killed:
             raise ReplicaLostError(f"replica {self.number} is gone")
         columns = {"out": ([self.number], [None])}
-        return Answers(columns, self.row_seconds, self.under_way)
+        return Answers(columns, self.seconds, self.under_way)
 
     def report(self, timeout):
         return Report(f"r{self.number}", {"part": {"n": NodeStats("n", "u", buffers=self.calls)}})
@@ -181,8 +181,8 @@ def test_as_many_rows_go_at_once_as_are_done_in_the_time_of_a_message():
     pool = pool_of(made)
     user = opened(pool)
     assert pool.rows_at_once("part") == 1
-    for seconds, rows in ((0.2, 1), (0.01, 5), (0.0001, 500)):
-        made[0].row_seconds = seconds
+    for seconds, others, rows in ((0.2, 0, 1), (0.04, 3, 5), (0.0001, 0, 500), (1.0, 0, 1)):
+        made[0].seconds, made[0].under_way = seconds, others
         pool.call(user, ROWS)
         assert pool.rows_at_once("part") == rows
     pool.leave(user)

@@ -21,6 +21,7 @@ from modelflow.remote import ProcessEngine, placed
 from modelflow.request import Request
 from modelflow.runtime.stats import GONE
 from tests.remote import units
+from tests.remote.local_replica import figures_of
 
 GRAPH = """
 [placement.far]
@@ -59,7 +60,7 @@ def test_rows_come_back_in_order_from_a_process_of_their_own(tmp_path):
         (process,) = processes_of(engine)
         assert process != os.getpid()
         found = [answer.data for _, answer in flow.map(range(100))]
-        figures = engine.figures()["far"]
+        figures = figures_of(engine)["far"]
     assert found == [2 * value for value in range(100)]
     assert sorted(lines_of(notes)) == list(range(100))
     assert (figures.replicas, figures.rows, figures.lost) == (1, 100, 0)
@@ -122,7 +123,7 @@ def test_a_killed_process_costs_no_row(replicas):
             if len(found) in (100, 300):
                 os.kill(processes_of(engine)[0], signal.SIGKILL)
     assert found == [2 * value for value in range(600)]
-    assert engine.figures()["far"].lost >= 1
+    assert figures_of(engine)["far"].lost >= 1
 
 
 def test_the_figures_of_a_far_node_count_its_replicas_and_the_log_says_why_they_were_lost(caplog):
@@ -198,7 +199,7 @@ def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_othe
     assert bad.node == "work"
     assert "its replica was lost 3 times while it was there" in str(bad)
     assert "SIGKILL" in str(bad)
-    assert engine.figures()["far"].lost == 3
+    assert figures_of(engine)["far"].lost == 3
 
 
 def test_a_process_that_hangs_counts_as_lost_behind_the_time_out():
@@ -242,7 +243,7 @@ def test_flows_with_one_engine_share_the_replicas_and_end_them_together():
             assert one.infer(1).data == other.infer(1).data == 2
         assert processes_of(engine) == [process]
         assert one.infer(2).data == 4
-    assert engine.figures()["far"].replicas == 0
+    assert figures_of(engine)["far"].replicas == 0
 
 
 def test_a_unit_that_does_not_open_there_is_told_here():
@@ -259,7 +260,7 @@ def test_a_unit_that_does_not_open_there_is_told_here():
     with pytest.raises(FlowFailed) as caught:
         flow.start()
     assert "placement 'far': no replica: AttributeError" in str(caught.value)
-    assert engine.figures()["far"].replicas == 0
+    assert figures_of(engine)["far"].replicas == 0
 
 
 def test_a_stop_without_draining_does_not_wait_for_a_process_that_hangs(tmp_path):
@@ -324,7 +325,7 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
             assert "an answer cannot be read here: BrokenPipeError: is of another" in said[5]
             assert "its data cannot be sent to another process: ValueError: is of a" in said[6]
             assert "an answer cannot be read here: SystemExit: is of another" in said[7]
-    assert engine.figures() == {} or engine.figures()["far"].lost == 0
+    assert figures_of(engine) == {} or figures_of(engine)["far"].lost == 0
 
 
 def test_a_row_whose_unit_raises_a_group_costs_no_other():
@@ -352,7 +353,7 @@ def test_a_unit_that_ends_the_flow_ends_it_from_there_too():
     with pytest.raises(FlowFailed) as caught:
         flow.stop()
     assert "enough" in str(caught.value)
-    assert all(figures.lost == 0 for figures in engine.figures().values())
+    assert all(figures.lost == 0 for figures in figures_of(engine).values())
 
 
 def test_a_row_that_takes_longer_than_a_silence_may_runs_once(tmp_path, monkeypatch):
@@ -377,7 +378,7 @@ def test_what_moves_is_not_lost_however_long_it_takes():
     engine = ProcessEngine()
     with flow_of("slow", engine, timeout=3000) as flow:
         found = [answer.data for _, answer in flow.map(range(30), in_flight=30)]
-        assert engine.figures()["far"].lost == 0
+        assert figures_of(engine)["far"].lost == 0
     assert found == list(range(30))
 
 
@@ -395,7 +396,7 @@ def test_a_flow_that_stops_leaves_the_replicas_of_another_alone():
         for _ in range(5):
             flow_of("odd", engine).start().stop(drain=False)
             assert kept.infer(1).data == 1
-        assert engine.figures()["far"].lost == 0
+        assert figures_of(engine)["far"].lost == 0
 
 
 def test_two_parts_of_one_placement_end_at_once_though_one_hangs(tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from modelflow.remote.replica import told
+from modelflow.errors import told
 
 __all__ = ["Served", "Servers"]
 
