@@ -337,7 +337,7 @@ def status(address: str | None) -> int:
     with connected(address) as cluster:
         for machine in cluster.machines():
             click.echo(str(machine))
-        click.echo(f"free: {cluster.free_text() or 'nothing'}")
+        click.echo(f"free: {cluster.free_text()}")
         actors, silent = cluster.asked_actors()
         for actor in actors:
             click.echo(str(actor))

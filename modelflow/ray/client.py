@@ -13,7 +13,9 @@ import contextlib
 import itertools
 import os
 import pickle
+import re
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -27,14 +29,28 @@ from typing import Any
 from modelflow.errors import ModelflowError
 from modelflow.ipc import process as processes
 
-__all__ = ["NAMESPACE", "ActorGoneError", "Client", "ClusterError", "first_line", "main"]
+__all__ = [
+    "AUTO",
+    "HOST_PORT",
+    "NAMESPACE",
+    "ActorGoneError",
+    "Client",
+    "ClusterError",
+    "first_line",
+    "main",
+]
 
+HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
+AUTO = "auto"
 NAMESPACE = "modelflow"
 """The namespace of modelflow's actors."""
 
 _ENTRY = "modelflow.ray.client:main"
-# Seconds in which Ray connects to a cluster that answers.
+# Seconds in which somebody listens at the cluster's address; in which Ray connects to it then; and
+# in which it does what is asked, where nobody says how long that may take.
+_ANSWER = 5.0
 _CONNECT = 120.0
+_ASKED = 30.0
 _CHUNK = 4 << 20  # bytes of an archive that are sent at once
 
 
@@ -67,7 +83,7 @@ class Client:
         self._reading: threading.Thread | None = None
         self._is_over = False
 
-    def ask(self, what: str, *given: Any, timeout: float | None = None) -> Any:
+    def ask(self, what: str, *given: Any, timeout: float | None = _ASKED) -> Any:
         """Has the process do something.
 
         Args:
@@ -124,14 +140,15 @@ class Client:
 
     def _begin(self) -> None:
         """Starts the process, and waits until it is connected; the lock is held."""
+        _reach(self._address)
         ours, theirs = Pipe()
         process = processes.started(_ENTRY, [theirs.fileno()], sys.path)
         theirs.close()
-        said = f"did not answer within {_CONNECT:g} s"
+        said, address = f"did not answer within {_CONNECT:g} s", ""
         try:
             ours.send(self._address)
             if ours.poll(_CONNECT):
-                said = ours.recv()
+                said, address = ours.recv()
         except (EOFError, OSError):
             said = "its client has ended"
         if said:
@@ -140,6 +157,7 @@ class Client:
             ours.close()
             message = f"the cluster at {self._address!r} cannot be used: {said}"
             raise ClusterError(message)
+        self._address = address  # of "auto", where it is found without Ray the next time
         self._pipe, self._process, self._waiting = ours, process, {}
         self._reading = threading.Thread(
             target=self._read, args=(ours, process, self._waiting), name="modelflow/ray client"
@@ -183,24 +201,25 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)  # results of ours may go to the standard output; Ray has nothing to say there
     pipe = Connection(fd)
     with contextlib.suppress(EOFError, OSError):
-        said = _connected(pipe.recv())
+        said, address = _connected(pipe.recv())
         # The flow's own process decides what a signal means, which may come to the whole group.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        pipe.send(said)
+        pipe.send((said, address))
         if not said:
             _Answering(pipe).answer_all()
     os._exit(0)  # Ray's own end may wait for a head that is gone; what it has of ours ends with it
 
 
-def _connected(address: str) -> str:
-    """Connects; returns why that cannot be, or ""."""
+def _connected(address: str) -> tuple[str, str]:
+    """Connects; returns why that cannot be, or "", and where the cluster is."""
     import ray
 
     try:
         ray.init(address=address, logging_level="error", namespace=NAMESPACE, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        return first_line(error)
-    return ""
+        return first_line(error), address
+    is_found = address == AUTO
+    return "", ray.get_runtime_context().gcs_address if is_found else address
 
 
 class _Answering:
@@ -364,6 +383,22 @@ def _why_it_died(error: Exception) -> str:
     _, begin, reason = str(error).partition("The actor is dead because ")
     reason = " ".join(reason.partition("Some common causes")[0].split())
     return reason if begin else first_line(error)
+
+
+def _reach(address: str) -> None:
+    """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
+
+    Raises:
+        ClusterError: nobody does.
+    """
+    found = HOST_PORT.match(address)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
+    except OSError as error:
+        message = f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
+        raise ClusterError(message) from error
 
 
 def first_line(error: BaseException) -> str:

@@ -83,8 +83,8 @@ class RemoteActor:
         return self._client.ask("call", self.name, method, _pickled(given), timeout=timeout)
 
     def is_placed(self) -> bool:
-        """Tells whether it has a machine."""
-        return bool(self._client.ask("is_placed", self.name))
+        """Tells whether it has a machine, as far as is known."""
+        return bool(self._asked("is_placed", True))
 
     def send(self, path: str, digest: str, timeout: float) -> None:
         """Sends an archive to its machine, if that has none of the same content."""
@@ -92,11 +92,18 @@ class RemoteActor:
 
     def end_of(self, timeout: float) -> str:
         """Returns what Ray knows of its end; "": nothing within so many seconds."""
-        return str(self._client.ask("end_of", self.name, timeout))
+        return str(self._asked("end_of", "", timeout))
 
     def kill(self) -> None:
-        """Ends it at once."""
-        self._client.ask("kill", self.name)
+        """Ends it at once, if it has not ended with its cluster."""
+        self._asked("kill", None)
+
+    def _asked(self, what: str, otherwise: Any, *given: Any) -> Any:
+        """Returns what Ray says, or something else where nobody can be asked."""
+        try:
+            return self._client.ask(what, self.name, *given, timeout=_ANSWER)
+        except (ClusterError, TimeoutError):
+            return otherwise
 
 
 class Cluster:
@@ -111,8 +118,11 @@ class Cluster:
         return [Machine(*one) for one in self._client.ask("machines")]
 
     def free_text(self) -> str:
-        """Returns what of all machines is not taken, for people; "": nothing."""
-        return _amounts_text(self._client.ask("free"))
+        """Returns what of all machines is not taken, for people."""
+        try:
+            return _amounts_text(self._client.ask("free", timeout=_ANSWER)) or "nothing"
+        except (ClusterError, TimeoutError) as error:
+            return f"unknown ({error})"
 
     def make(
         self,

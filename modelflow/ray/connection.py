@@ -2,22 +2,17 @@
 
 import contextlib
 import os
-import re
-import socket
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 from modelflow.errors import ConfigError, MissingDependencyError, did_you_mean
-from modelflow.ray.client import Client, ClusterError
+from modelflow.ray.client import AUTO, HOST_PORT, Client
 from modelflow.ray.cluster import Cluster
 
 __all__ = ["checked_address", "connected"]
 
 ADDRESS = "RAY_ADDRESS"
-AUTO = "auto"
 _MOST_PORT = 65535
-_ANSWER = 5.0  # seconds
-_HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
 
 
 def checked_address(address: str | None = None) -> str:
@@ -39,7 +34,7 @@ def checked_address(address: str | None = None) -> str:
     if given == "local":
         message = "--address local would begin a cluster; begin one with 'ray start --head'"
         raise ConfigError(message)
-    found = _HOST_PORT.match(given)
+    found = HOST_PORT.match(given)
     is_rays = found is None and "://" in given  # Ray alone understands it
     if given == AUTO or is_rays or (found is not None and int(found[2]) <= _MOST_PORT):
         return given
@@ -48,22 +43,6 @@ def checked_address(address: str | None = None) -> str:
         f"ray://HOST:PORT or {AUTO!r}"
     )
     raise ConfigError(message)
-
-
-def _reach(address: str) -> None:
-    """Sees that somebody listens: Ray itself would try for minutes, and say so line by line.
-
-    Raises:
-        ClusterError: nobody does.
-    """
-    found = _HOST_PORT.match(address)
-    if found is None:
-        return
-    try:
-        socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
-    except OSError as error:
-        message = f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
-        raise ClusterError(message) from error
 
 
 @contextlib.contextmanager
@@ -84,7 +63,6 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
     if find_spec("ray") is None:
         package = extra = "ray"
         raise MissingDependencyError(package, extra, "a Ray cluster")
-    _reach(given)
     client = Client(given)
     try:
         client.ask("names")  # connects now: what is wrong is told here

@@ -164,10 +164,8 @@ class RayReplica(ChannelReplica):
         """Says what it takes of a machine while it has none."""
         if self._is_placed():
             return ""
-        free = self._cluster.free_text() or "nothing"
-        return (
-            f"waits for {needed_text(self._placement)} on one machine; free in the cluster: {free}"
-        )
+        needed, free = needed_text(self._placement), self._cluster.free_text()
+        return f"waits for {needed} on one machine; free in the cluster: {free}"
 
     def _channels_to(self, door: Door) -> list[Channel]:
         from ray import cloudpickle
@@ -194,7 +192,7 @@ class RayReplica(ChannelReplica):
         return (
             f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
             f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "
-            f"{self._cluster.free_text() or 'nothing'}"
+            f"{self._cluster.free_text()}"
         )
 
     def _wait_for_a_machine(self, seconds: float) -> None:
@@ -270,8 +268,7 @@ class RayReplica(ChannelReplica):
 
     def _kill_hung(self) -> None:
         if self._actor is not None:
-            with contextlib.suppress(ClusterError):  # with its cluster it has ended
-                self._actor.kill()
+            self._actor.kill()
 
 
 def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: Path | None) -> str:

@@ -104,7 +104,7 @@ class RayServed:
         """Waits for its end; see `Served`."""
         assert self._actor is not None  # it was opened
         try:
-            code = self._actor.call("wait")
+            code = self._actor.call("wait", timeout=None)
             self._is_open = False
         except ClusterError as error:
             self._has_left()
@@ -133,8 +133,7 @@ class RayServed:
         if actor is not None:
             if self._is_open:  # killed it clears up nothing
                 self._told("end", _LAST)
-            with contextlib.suppress(ClusterError):  # with its cluster it has ended
-                actor.kill()
+            actor.kill()
         self._has_left()
 
     def _told(self, method: str, timeout: float, *given: float) -> Any:

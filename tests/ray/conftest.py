@@ -1,6 +1,6 @@
 """A cluster of three machines that are none: three raylets of this one, each with its own store."""
 
-import os
+import contextlib
 
 import pytest
 
@@ -11,25 +11,30 @@ STORE = 100 << 20  # bytes
 def machines():
     """The cluster, to which machines may be added; the first one is the head."""
     pytest.importorskip("ray")
+    with begun("127.0.0.2") as made:
+        for place in (3, 4):
+            add(made, f"127.0.0.{place}", far=2)
+        yield made
+
+
+@contextlib.contextmanager
+def begun(address):
+    """A cluster of one machine."""
     from ray.cluster_utils import Cluster
 
-    before = os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV")
-    os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 2,
-            "node_ip_address": "127.0.0.2",
-            "include_dashboard": False,
-            "object_store_memory": STORE,
-        },
-    )
-    for place in (3, 4):
-        add(made, f"127.0.0.{place}", far=2)
-    yield made
-    made.shutdown()
-    if before is None:
-        del os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+        made = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 2,
+                "node_ip_address": address,
+                "include_dashboard": False,
+                "object_store_memory": STORE,
+            },
+        )
+        yield made
+        made.shutdown()
 
 
 def add(machines, address, **resources):
