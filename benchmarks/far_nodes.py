@@ -231,6 +231,8 @@ def main() -> None:
     path = write_network(folder)
     fake = cluster()
     OPEN.callback(fake.shutdown)
+    ray.init(address=fake.address, logging_level="error", log_to_driver=False)  # what is by hand
+    OPEN.callback(ray.shutdown)
     found = OPEN.enter_context(connected(fake.address))
     jpegs = [photograph(640, 480)] * count
 

@@ -70,20 +70,21 @@ POLICIES: dict[str, tuple[Choose, int | None]] = {
 
 
 def simulate(
-    policy: str, fronts: int, replicas: int, load: float, calls: int, *, is_uneven: bool, seed: int
+    policy: str, given: argparse.Namespace, *, is_uneven: bool
 ) -> tuple[list[float], float]:
     """Runs so many calls; returns their waits, and the spread of what replicas have done."""
-    draw = random.Random(seed)
+    fronts, replicas = given.fronts, given.replicas
+    draw = random.Random(given.seed)
     choose, most = POLICIES[policy]
     there = [Replica(4.0 if is_uneven and place % 10 == 0 else 1.0) for place in range(replicas)]
     known = [Front([0] * replicas, [0] * replicas) for _ in range(fronts)]
-    rate = load * sum(1 / one.mean for one in there)
+    rate = given.load * sum(1 / one.mean for one in there)
     owners: list[deque[int]] = [deque() for _ in there]
     ends: list[tuple[float, int]] = []
     waits: list[float] = []
     arrival = draw.expovariate(rate)
     places = list(range(replicas))
-    while len(waits) < calls:
+    while len(waits) < given.calls:
         if ends and ends[0][0] <= arrival:
             now, place = heapq.heappop(ends)
             one, front = there[place], known[owners[place].popleft()]
@@ -95,7 +96,7 @@ def simulate(
             now, arrival = arrival, arrival + draw.expovariate(rate)
             number = draw.randrange(fronts)
             some = places if most is None else draw.sample(places, min(most, replicas))
-            draw.shuffle(some) if most is None else None
+            draw.shuffle(some)
             place = choose(known[number], some)
             one = there[place]
             known[number].own[place] += 1
@@ -120,20 +121,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="only show that the program runs")
     given = parser.parse_args()
-    calls = QUICK if given.quick else given.calls
-    print(f"{given.fronts} fronts, {given.replicas} replicas, load {given.load:g}, {calls} calls")
+    given.calls = QUICK if given.quick else given.calls
+    print(f"{given.fronts} fronts, {given.replicas} replicas, load {given.load:g}")
     print(f"{'choice':22} {'replicas':8} {'mean':>6} {'p99':>6} {'uneven':>7}")
     for is_uneven in (False, True):
         for policy in POLICIES:
-            waits, spread = simulate(
-                policy,
-                given.fronts,
-                given.replicas,
-                given.load,
-                calls,
-                is_uneven=is_uneven,
-                seed=given.seed,
-            )
+            waits, spread = simulate(policy, given, is_uneven=is_uneven)
             p99 = statistics.quantiles(waits, n=100)[98]
             kind = "uneven" if is_uneven else "alike"
             print(f"{policy:22} {kind:8} {statistics.mean(waits):6.2f} {p99:6.2f} {spread:7.3f}")

@@ -87,6 +87,15 @@ class Partition:
         return max(LEAST_BATCH, *asked)
 
     @property
+    def least_rows(self) -> int:
+        """How many rows are to cross together, whatever they take.
+
+        Where a unit works on a batch as one, all: it would get parts of batches else.
+        """
+        is_one_by_one = all(map(_is_one_by_one, self.graph.nodes.values()))
+        return 1 if is_one_by_one else self.batch_size
+
+    @property
     def takes_errors(self) -> bool:
         """Whether a row in error crosses: what comes of it may depend on the nodes inside."""
         return len(self.entries) > 1 or any(
@@ -104,10 +113,19 @@ class Partition:
             batch_size=self.batch_size,
             queue_size=2 * self.batch_size,
             threads=threads,
-            batch_timeout_ms=max(settings.batch_timeout_ms for settings in inner) or FILLING_MS,
-            split_size=max(settings.split_size for settings in inner),
+            batch_timeout_ms=max((one.batch_timeout_ms for one in inner), default=0.0)
+            or FILLING_MS,
+            split_size=max((one.split_size for one in inner), default=0),
             is_exception_visible=self.takes_errors,
         )
+
+
+def _is_one_by_one(node: Node) -> bool:
+    """Tells whether rows gain nothing by being given to a unit together."""
+    spec = node.spec
+    if spec is None or not spec.kind.traits.is_plain or spec.is_one_by_one:
+        return True
+    return (node.settings.batch_size or spec.batch_size or spec.kind.traits.batch_size) == 1
 
 
 def find_partitions(graph: Graph) -> tuple[Partition, ...]:

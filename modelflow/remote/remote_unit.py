@@ -40,7 +40,7 @@ def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
     names = tuple(port.name for port in outputs)
     return FlowUnitSpec(
         name=UNIT,
-        devices={"cpu": lambda: RemoteUnit(partition.name, names, pool)},
+        devices={"cpu": lambda: RemoteUnit(partition.name, names, pool, partition.least_rows)},
         inputs=inputs,
         outputs=outputs,
         description=f"{', '.join(partition.nodes)} on {partition.placement.name!r}",
@@ -57,17 +57,19 @@ class RemoteUnit(FlowUnit):
 
     is_telling = True
 
-    def __init__(self, node: str, outputs: Sequence[str], pool: Pool) -> None:
+    def __init__(self, node: str, outputs: Sequence[str], pool: Pool, least: int = 1) -> None:
         """Stores what it is to do.
 
         Args:
             node: The far node, which is the part's name as well.
             outputs: The part's outputs.
             pool: Its replicas.
+            least: How many rows are to cross together at the least, where so many wait.
         """
         self._node = node
         self._outputs = tuple(outputs)
         self._pool = pool
+        self._least = least
         self._user: User | None = None
         self._lock = threading.Lock()  # `interrupt` comes from another thread
         self._is_interrupted = False
@@ -115,7 +117,7 @@ class RemoteUnit(FlowUnit):
 
     def most_rows(self) -> int:
         """Returns how many rows are to cross together: see `Pool.rows_at_once`."""
-        return self._pool.rows_at_once(self._node)
+        return max(self._least, self._pool.rows_at_once(self._node))
 
     def process(self, ctx: Context) -> None:
         """Has a batch worked on; every row has a result."""

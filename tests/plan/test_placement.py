@@ -1,12 +1,16 @@
 """What of a graph can be elsewhere, what cannot, and what is said of that."""
 
+from dataclasses import replace
+
 import pytest
 
+from modelflow.config.placement import PlacementConfig
 from modelflow.config.read import read_config
 from modelflow.config.write import write_config
 from modelflow.errors import ConfigError, GraphError
+from modelflow.graph.node import Node, Role
 from modelflow.graph.read import read_graph
-from modelflow.plan.placement import find_partitions
+from modelflow.plan.placement import Partition, find_partitions
 from modelflow.tune.cut import cuts_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import spec_of
@@ -169,3 +173,23 @@ def test_a_placement_is_written_as_it_was_read_but_where_the_graph_stands_alone(
     again = read_config(write_config(graph.config, "toml"), "toml")
     assert again.placements == graph.config.placements
     assert "placement" not in write_config(graph.config, "dot")
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"),
+    [
+        ({"is_one_by_one": True}, 1),
+        ({"batch_size": 1}, 1),
+        ({"kind": Kind.EXPAND}, 1),
+        ({}, 16),
+        ({"batch_size": 4}, 16),
+    ],
+)
+def test_whole_batches_cross_where_a_unit_gains_from_them(said, rows):
+    row = Node("row", Role.FLOWUNIT, spec_of(name="row", is_one_by_one=True))
+    other = Node("other", Role.FLOWUNIT, spec_of(name="other", **said))
+    graph = graph_of("input->plain->output")
+    for nodes in ([row, other], [other, row]):
+        inside = replace(graph, nodes={node.name: node for node in nodes})
+        part = Partition("row", PlacementConfig("m"), ("row", "other"), (), (), inside)
+        assert part.least_rows == rows
