@@ -166,7 +166,7 @@ class _PlacedChoice(GraphChoice):
         check_devices: bool = True,  # noqa: ARG002 - the devices are elsewhere
     ) -> "Graph":
         """Returns the graph in front; see `GraphChoice.read`."""
-        from modelflow.remote import nodes_in_order, placed, whole
+        from modelflow.remote import nodes_in_order, placed, spread, whole
 
         graph = super().read(changes, check_devices=False)
         if any(node.settings.placement for node in graph.nodes.values()):
@@ -175,13 +175,19 @@ class _PlacedChoice(GraphChoice):
                 verb = "does" if len(self._given) == 1 else "do"
                 self._note(f"{told} {verb} nothing: the graph places nodes, as [placement] says")
             return placed(graph, self._engine)
-        names = nodes_in_order(graph)
-        if names and self._placement.replicas[1] > 1:
-            self._note(
-                f"one replica runs the whole graph: what node {names[0]!r} gives of an item "
-                "depends on those before it"
-            )
-        return whole(graph, self._engine, self._placement)
+        in_order = nodes_in_order(graph)
+        if not in_order:
+            return whole(graph, self._engine, self._placement)
+        graph = spread(graph, self._placement)
+        units = [node for node in graph.nodes.values() if node.spec is not None]
+        here = [node.name for node in units if not node.settings.placement]
+        self._note(
+            f"here {'run' if len(here) > 1 else 'runs'} {', '.join(map(repr, here))}: "
+            f"{in_order[0]!r} needs the items one after the other; the rest runs in the cluster"
+            if len(here) < len(units)
+            else f"all of it runs here: {in_order[0]!r} needs the items one after the other"
+        )
+        return graph if len(here) == len(units) else placed(graph, self._engine)
 
     def _note(self, text: str) -> None:
         if not self._is_quiet:

@@ -41,20 +41,12 @@ class Rows:
         columns: For each input of the part, the data and the meta of each row.
         remaining: How many seconds each row has left; None: any. (No time of a clock: machines
             need not agree on that.)
-        session: The session that they go into, one after the other; "": each is a request of its
-            own.
-        is_first, is_last: Nothing of the session came before; nothing will come.
-        is_cancelled: Nobody waits for anything of the session any more.
         watched: The rows of which is to be told what is done for them, by their places.
     """
 
     part: str
     columns: Mapping[str, Column]
     remaining: Sequence[float | None]
-    session: str = ""
-    is_first: bool = False
-    is_last: bool = False
-    is_cancelled: bool = False
     watched: Sequence[int] = ()
 
     def __len__(self) -> int:
@@ -136,14 +128,12 @@ class Answers:
         columns: For each output of the part, the data (or `Fault`) and the meta of each row.
         seconds: From when the batch had come to these answers.
         under_way: How many other batches the replica had when it answered, of whomever.
-        is_over: Of a session: nothing more will come.
         done: What was done for rows that are watched.
     """
 
     columns: Mapping[str, Column]
     seconds: float = 0.0
     under_way: int = 0
-    is_over: bool = False
     done: Sequence[Done] = ()
 
 

@@ -26,7 +26,6 @@ from modelflow.remote.message import (
     column_of,
     fault_of,
 )
-from modelflow.remote.part_session import PartSession
 from modelflow.remote.replica import PartEndedError
 from modelflow.remote.report import this_process
 from modelflow.request import Request
@@ -144,21 +143,14 @@ class _RowWatcher:
 class PartFlow:
     """A part that runs. Safe to use from several threads: their batches share those inside."""
 
-    def __init__(self, flow: Flow, dropped: "SimpleQueue[Buffer] | None" = None) -> None:
-        """Starts nothing.
-
-        Args:
-            flow: That of the part's graph.
-            dropped: Is given what comes in error to a node that nothing follows.
-        """
+    def __init__(self, flow: Flow) -> None:
+        """Takes the flow of the part's graph; starts nothing."""
         self._flow = flow
         self._outputs = flow.graph.outputs
         origin = find_origins(flow.graph).get("")
         self._single = origin.single_outputs if origin is not None else frozenset(self._outputs)
         # In the order in which they came.
         self._batches: dict[_Batch, None] = {}
-        self._sessions: dict[str, PartSession] = {}
-        self._dropped = dropped
 
     @classmethod
     def of(cls, part: Part) -> Self:
@@ -167,8 +159,7 @@ class PartFlow:
         Raises:
             ModelflowError: it cannot run here.
         """
-        dropped: SimpleQueue[Buffer] = SimpleQueue()
-        return cls(Flow(part.config, units=part.units, on_error=dropped.put), dropped)
+        return cls(Flow(part.config, units=part.units))
 
     def start(self) -> Self:
         """Opens every unit.
@@ -204,8 +195,6 @@ class PartFlow:
         batch = _Batch(len(rows))
         self._batches[batch] = None
         try:
-            if rows.session:
-                return self._exchange(rows, sign or (lambda _: None))
             columns = self._answered(rows, batch, sign)
         except StreamClosed as error:
             if said := self._said_at_end():
@@ -215,21 +204,6 @@ class PartFlow:
             del self._batches[batch]
         passed = SYSTEM_CLOCK.now() - batch.come
         return Answers(columns, passed, len(self._batches), done=tuple(batch.done))
-
-    def _exchange(self, rows: Rows, sign: Callable[[bool], None]) -> Answers:
-        if rows.is_first:
-            self._sessions[rows.session] = PartSession(self._flow, self._dropped)
-            self._dropped = None  # what sources bring is the first one's
-        session = self._sessions.get(rows.session)
-        if session is None:
-            message = (
-                "the replica that had the session was lost, and the state of its units with it"
-            )
-            raise StreamClosed(message)
-        answers = session.exchange(rows, sign)
-        if answers.is_over:
-            del self._sessions[rows.session]
-        return answers
 
     def _ahead(self, batch: "_Batch") -> int:
         """Returns how many rows are not done of a batch, and of those that came before it."""

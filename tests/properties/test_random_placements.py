@@ -11,11 +11,10 @@ from modelflow.errors import GraphError
 from modelflow.graph.node import Role
 from modelflow.graph.reach import following, preceding, reached
 from modelflow.graph.read import read_graph
-from modelflow.remote import ProcessEngine, nodes_in_order, placed, whole
+from modelflow.remote import ProcessEngine, nodes_in_order, placed, spread, whole
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent
 from tests.properties.test_random_graphs import EXAMPLES, quiet, run_with_threads, thorough, usages
-from tests.properties.tokens import Expected
 from tests.remote.local_replica import LocalEngine, placed_here
 
 __all__ = ["quiet"]  # keeps what callbacks raise on purpose out of the log
@@ -60,18 +59,6 @@ class Placed:
 
     def __getattr__(self, name):
         return getattr(self._program, name)
-
-
-class Whole(Placed):
-    """A program that a replica runs whole."""
-
-    sources = ()  # what they bring comes in the one session
-
-    def expected(self, *given):
-        """Its sinks put what they got into the context of a session, which is elsewhere then."""
-        parts = self._program.expected(*given), *(one.expected() for one in self._program.sources)
-        outputs = {name: rows for part in parts for name, rows in part.outputs.items()}
-        return Expected(outputs, {}, sum(part.errors for part in parts))
 
 
 def run_far(program, rows, data, engine):
@@ -122,13 +109,15 @@ def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, row
     graph = read_graph(config, units=units, check_devices=False)
     replicas, in_flight = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
     terms = PlacementConfig("whole", (replicas, replicas), in_flight=in_flight)
-    front = whole(graph, LocalEngine(), terms, units)
-    is_in_order = bool(nodes_in_order(graph))
-    rows = rows[:1] if is_in_order else rows
-    far = (Whole if is_in_order else Placed)(program, front)
+    if nodes_in_order(graph):
+        graph = spread(graph, terms)
+        is_any = any(node.settings.placement for node in graph.nodes.values())
+        front = placed(graph, LocalEngine(), units=units) if is_any else graph
+    else:
+        front = whole(graph, LocalEngine(), terms, units)
     # What is too late is in error before it crosses: by another name.
     uses = [replace(data.draw(usages), late=frozenset()) for _ in rows]
-    run_with_threads(far, rows, uses)
+    run_with_threads(Placed(program, front), rows, uses)
 
 
 FEW = settings(parent=thorough, max_examples=max(1, EXAMPLES // 10))
