@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -15,29 +17,35 @@ from tests.ray.test_engine import text_of
 from tests.serve.replicas.fleet import wait_until_ended
 
 
+def process_of(cluster):
+    """The number of the client's process."""
+    return cluster._client.ask("process")
+
+
 def test_batches_go_on_when_the_client_ends_and_it_begins_again_when_it_is_asked(machines):
     with connected(machines.address) as cluster:
-        first = cluster._client._process
+        first = process_of(cluster)
         with Flow(placed(text_of(), RayEngine(cluster))) as flow:
             assert flow.infer(1).data == 2
-            first.send_signal(signal.SIGKILL)
-            wait_until_ended([first.pid])
+            os.kill(first, signal.SIGKILL)
+            wait_until_ended([first])
             assert cluster.machines()
-            assert cluster._client._process.pid != first.pid
+            assert process_of(cluster) != first
+            assert flow.infer(2).data == 4
 
 
 def test_who_waits_for_an_answer_is_told_that_the_client_has_ended(machines):
     with connected(machines.address) as cluster:
         asked = cluster._client.begin("end_of", "nobody", 60.0)
-        os.kill(cluster._client._process.pid, signal.SIGKILL)
+        os.kill(process_of(cluster), signal.SIGKILL)
         with pytest.raises(ClusterError, match="cannot be reached any more"):
             asked.result(60)
 
 
 def test_nothing_is_asked_of_a_cluster_that_was_left(machines):
     with connected(machines.address) as cluster:
-        process = cluster._client._process
-    assert process.returncode is not None
+        process = process_of(cluster)
+    wait_until_ended([process])
     with pytest.raises(ClusterError, match="the cluster was left"):
         cluster.machines()
 
@@ -46,7 +54,7 @@ def test_the_end_of_the_caller_is_that_of_the_client(machines):
     program = (
         "import os, sys; from modelflow.ray import connected\n"
         "with connected(sys.argv[1]) as cluster:\n"
-        "    print(cluster._client._process.pid, flush=True)\n"
+        "    print(cluster._client.ask('process'), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run(
@@ -63,3 +71,30 @@ def test_a_cluster_that_answers_and_is_none_is_told():
     client = Client("127.0.0.1:9/nothing")
     with pytest.raises(ClusterError, match="cannot be used"):
         client.ask("names")
+
+
+def test_it_outlives_the_thread_that_asked_first(machines):
+    client, found = Client(machines.address), []
+    thread = threading.Thread(target=lambda: found.append(client.ask("process")))
+    thread.start()
+    thread.join()
+    assert client.ask("process") == found[0]
+    client.close()
+
+
+@pytest.fixture
+def silent():
+    """The address of somebody who says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield "127.0.0.1:{1}".format(*listening.getsockname())
+
+
+def test_who_asks_of_a_cluster_that_says_nothing_waits_no_longer_than_it_wants_to(silent):
+    client = Client(silent)
+    asked = [client.begin("machines") for _ in range(3)]
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
+        client.ask("machines", timeout=0.2)
+    client.close()
+    for one in asked:
+        with pytest.raises(ClusterError, match="cannot be"):
+            one.result(0)
