@@ -5,6 +5,7 @@ when it ends, however it does; such a copy is not removed.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -44,17 +45,39 @@ class KeptCopy:
 
 
 def hold(place: Path) -> None:
-    """Keeps a copy from being removed until this process ends. May be called again.
+    """Keeps a copy from being removed until this process ends; it need not be there yet.
+
+    May be called again. Where nothing can be written nobody can remove it, either.
 
     Raises:
-        OSError: its lock cannot be taken, on a disk that cannot be written to, say.
+        OSError: its lock cannot be taken: there is no room, say.
     """
     with _lock:
-        if place not in _held:
-            file = os.open(_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
+        while place not in _held:
+            try:
+                file = _opened(place)
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                    raise
+                return
             fcntl.flock(file, fcntl.LOCK_SH)
-            os.utime(file)
-            _held[place] = file
+            if _is_there(file, place):
+                os.utime(file)
+                _held[place] = file
+            else:  # it was removed while this waited
+                os.close(file)
+
+
+def _opened(place: Path) -> int:
+    return os.open(_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def _is_there(file: int, place: Path) -> bool:
+    """Tells whether an open file of a copy is the one that others would open."""
+    try:
+        return os.path.samestat(os.fstat(file), _used_file(place).stat())
+    except FileNotFoundError:
+        return False
 
 
 def list_copies(folder: Path) -> list[KeptCopy]:
@@ -63,9 +86,9 @@ def list_copies(folder: Path) -> list[KeptCopy]:
     Args:
         folder: See `modelflow.archive.unpacked.cache_folder`; it need not be there.
     """
-    places = [place for place in folder.glob("*/*") if place.is_dir() or place.suffix == SUFFIX]
-    found = [_look_at(place) for place in places]
-    return sorted(found, key=lambda copy: copy.used_at, reverse=True)
+    # What is being made has another suffix.
+    found = map(_look_at, (one for one in folder.glob("*/*") if one.suffix in ("", SUFFIX)))
+    return sorted(filter(None, found), key=lambda copy: copy.used_at, reverse=True)
 
 
 def prune(
@@ -108,14 +131,18 @@ def keep_size(folder: Path) -> None:
         prune(folder, most_bytes=int(most), now=time.time())
 
 
-def _look_at(place: Path) -> KeptCopy:
+def _look_at(place: Path) -> KeptCopy | None:
+    """Returns what is known of a copy; None: it is gone."""
     files = [Path(folder, name) for folder, _, names in os.walk(place) for name in names] or [place]
     size = 0
     for file in files:
-        with contextlib.suppress(FileNotFoundError):  # it is just being made anew
+        with contextlib.suppress(FileNotFoundError):  # it is just being made anew, or removed
             size += file.lstat().st_size
     used = _used_file(place)
-    used_at = (used if used.exists() else place).stat().st_mtime
+    try:
+        used_at = (used if used.exists() else place).stat().st_mtime
+    except FileNotFoundError:
+        return None
     with _alone(place) as is_alone:
         return KeptCopy(place, size, used_at, not is_alone)
 
@@ -123,13 +150,18 @@ def _look_at(place: Path) -> KeptCopy:
 @contextlib.contextmanager
 def _alone(place: Path) -> Iterator[bool]:
     """Gives whether nobody uses a copy; nobody begins to before the end of the block."""
-    with _used_file(place).open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    try:
+        file = _opened(place)
+    except OSError:  # what cannot be written to cannot be removed
+        yield False
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield _is_there(file, place)
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(file)
 
 
 def _remove(place: Path) -> bool:
@@ -138,9 +170,8 @@ def _remove(place: Path) -> bool:
             if place.is_dir():
                 shutil.rmtree(place)
             else:
-                place.unlink()
-            for suffix in (_USED, ".lock"):
-                place.with_name(f"{place.name}{suffix}").unlink(missing_ok=True)
+                place.unlink(missing_ok=True)
+            _used_file(place).unlink()
         return is_alone
 
 

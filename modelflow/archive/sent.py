@@ -6,15 +6,21 @@ when the process ends; the others wait, and have it then.
 
 import fcntl
 import os
+import threading
+import time
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from modelflow.archive.archive import Archive
 from modelflow.archive.kept import hold
 from modelflow.archive.manifest import SUFFIX
 from modelflow.archive.unpacked import cache_folder, make_private
+from modelflow.errors import ConfigError
 
 __all__ = ["SentArchives", "digest_of"]
+
+# Seconds without a piece after which who sends an archive has gone.
+_GONE = 30.0
 
 
 def digest_of(path: Path) -> str:
@@ -27,19 +33,33 @@ def digest_of(path: Path) -> str:
         return archive.digest
 
 
+class _Coming(NamedTuple):
+    """One that is being received: by whom, its lock, its file, and when a piece came last."""
+
+    sender: str
+    lock: IO[bytes]
+    part: IO[bytes]
+    last: float
+
+
 class SentArchives:
-    """What a process receives, in pieces that follow one another."""
+    """What a process receives, in pieces that follow one another; from any thread."""
 
     def __init__(self) -> None:
         """Begins with nothing."""
-        self._files: dict[str, tuple[IO[bytes], IO[bytes]]] = {}
+        self._changed = threading.Condition()
+        self._coming: dict[str, _Coming] = {}
 
     def path_of(self, digest: str) -> Path:
         """Returns where an archive is, or will be."""
         return cache_folder() / "sent" / f"{digest}{SUFFIX}"
 
-    def has(self, digest: str) -> bool:
+    def has(self, digest: str, sender: str) -> bool:
         """Tells whether an archive is here; False: `receive` is to follow. Others wait meanwhile.
+
+        Args:
+            digest: The archive.
+            sender: Who asks, and would send it.
 
         Raises:
             OSError, ConfigError: nothing can be written here.
@@ -47,47 +67,70 @@ class SentArchives:
         path = self.path_of(digest)
         for folder in (path.parent.parent, path.parent):
             make_private(folder)
-        self._drop(digest)  # who sent it has gone
-        lock = path.with_suffix(".lock").open("ab")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            lock.close()
-            hold(path)
-            return True
-        self._files[digest] = lock, path.with_suffix(".part").open("wb")
-        return False
+        hold(path)
+        with self._changed:
+            while (coming := self._coming.get(digest)) is not None:
+                left = coming.last + _GONE - time.monotonic()
+                if left <= 0 or coming.sender == sender:
+                    self._end(digest)
+                else:
+                    self._changed.wait(left)
+            lock = path.with_suffix(".lock").open("ab")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _is_archive(path, digest):
+                lock.close()
+                return True
+            part = path.with_suffix(".part").open("wb")
+            self._coming[digest] = _Coming(sender, lock, part, time.monotonic())
+            return False
 
-    def receive(self, digest: str, offset: int, chunk: bytes) -> None:
+    def receive(self, digest: str, sender: str, offset: int, chunk: bytes) -> None:
         """Takes a piece; an empty one is the end.
 
         Args:
             digest: The archive.
+            sender: Who sends it.
             offset: Where the piece begins.
             chunk: Its bytes.
 
         Raises:
             OSError: there is no room, say; or another one has begun to send it.
-            ConfigError: what came is not the archive.
+            ConfigError: what came is no archive, or not as its manifest says.
         """
-        lock, part = self._files[digest]
-        if part.tell() != offset:
-            self._drop(digest)
-            message = f"{part.name}: got bytes from {offset} on; expected those that follow"
-            raise OSError(message)
-        if chunk:
-            part.write(chunk)
-            return
-        del self._files[digest]
-        with lock, part:
-            part.flush()
-            path, draft = self.path_of(digest), Path(part.name)
-            if digest_of(draft) != digest:
-                draft.unlink()
-                message = f"{path}: what came is another archive: it was changed meanwhile"
+        with self._changed:
+            coming = self._coming.get(digest)
+            if coming is None or coming.sender != sender or coming.part.tell() != offset:
+                message = (
+                    f"archive {digest}: got bytes from {offset} on; expected those that follow"
+                )
                 raise OSError(message)
-            os.replace(draft, path)
-        hold(path)
+            if chunk:
+                coming.part.write(chunk)
+                self._coming[digest] = coming._replace(last=time.monotonic())
+                return
+            coming.part.flush()
+            path, draft = self.path_of(digest), Path(coming.part.name)
+            try:
+                with Archive(draft) as archive:
+                    archive.verify()
+                    if archive.digest != digest:
+                        message = f"archive {digest}: another one came: it was changed meanwhile"
+                        raise ConfigError(message)
+                os.replace(draft, path)
+            finally:
+                draft.unlink(missing_ok=True)
+                self._end(digest)
 
-    def _drop(self, digest: str) -> None:
-        for file in self._files.pop(digest, ()):
-            file.close()
+    def _end(self, digest: str) -> None:
+        coming = self._coming.pop(digest)
+        coming.part.close()
+        coming.lock.close()
+        self._changed.notify_all()
+
+
+def _is_archive(path: Path, digest: str) -> bool:
+    """Tells whether an archive is whole, as far as its manifest and its length say."""
+    try:
+        return path.exists() and digest_of(path) == digest
+    except ConfigError:
+        return False

@@ -62,15 +62,14 @@ def unpacked(path: Path) -> tuple[Path, Manifest]:
         try:
             for folder in (place.parent.parent, place.parent):
                 make_private(folder)
+            hold(place)
             if not (_is_folder(place) and _is_verified(place, archive.manifest)):
                 with _locked(place):
                     # Whoever held the lock before may have made it.
                     if not (_is_folder(place) and _is_same(place, archive.manifest)):
                         _replace(place, archive)
-                        hold(place)
                         keep_size(cache_folder())
                         return place, archive.manifest
-            hold(place)
             archive.verify()
         except OSError as error:
             message = (

@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import Connection
@@ -146,13 +147,14 @@ class Answering:
 
     def send(self, name: str, path: str, digest: str) -> None:
         """Sends an archive to the machine of an actor, which may have it: see `SentArchives`."""
-        if self.call(name, "has", pickle.dumps((digest,))):
+        sender = uuid.uuid4().hex
+        if self.call(name, "has", pickle.dumps((digest, sender))):
             return
         offset, chunk = 0, b"-"
         with Path(path).open("rb") as file:
             while chunk:
                 chunk = file.read(_CHUNK)
-                self.call(name, "receive", pickle.dumps((digest, offset, chunk)))
+                self.call(name, "receive", pickle.dumps((digest, sender, offset, chunk)))
                 offset += len(chunk)
 
     def find(self, name: str) -> bool:

@@ -1,14 +1,16 @@
 """What is kept of archives, and what is removed."""
 
+import errno
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from click.testing import CliRunner
 
-from modelflow.archive.kept import hold, list_copies, prune
+from modelflow.archive.kept import _alone, hold, list_copies, prune
 from modelflow.archive.unpacked import unpacked
 from modelflow.cli.main import cli
 from modelflow.errors import ConfigError
@@ -89,6 +91,41 @@ def test_what_a_process_uses_stays_until_it_ends_however_it_does(cache):
         process.kill()
     assert names(prune(cache, now=time.time())) == ["a"]
     assert [*place.parent.iterdir()] == []
+
+
+def test_what_is_being_unpacked_is_no_copy(cache):
+    kept(cache, "archives/a", 10, 50)
+    for suffix in (".part", ".old"):
+        (cache / "archives" / f"b{suffix}").mkdir()
+    assert names(prune(cache, now=time.time())) == ["a"]
+    assert {path.name for path in (cache / "archives").iterdir()} == {"b.part", "b.old"}
+
+
+def test_who_waits_for_a_copy_that_is_removed_keeps_the_one_that_comes_next(cache):
+    place = kept(cache, "archives/a", 10, 50)
+    waiting = threading.Thread(target=hold, args=(place,))
+    with _alone(place) as is_alone:
+        assert is_alone
+        waiting.start()
+        place.with_name("a.used").unlink()
+    waiting.join(60)
+    assert list_copies(cache)[0].is_used
+
+
+def test_a_cache_that_is_all_there_can_be_used_where_nothing_can_be_written(
+    cache, tmp_path, monkeypatch
+):
+    archive = archive_of(tmp_path, "g")
+    place, _ = unpacked(archive)
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("modelflow.archive.kept._opened", refuse)
+    monkeypatch.setattr("modelflow.archive.kept._held", {})
+    assert unpacked(archive)[0] == place
+    assert [copy.is_used for copy in list_copies(cache)] == [True]
+    assert prune(cache, now=time.time()) == []
 
 
 def test_a_size_that_is_set_is_kept_when_an_archive_is_unpacked(cache, tmp_path, monkeypatch):

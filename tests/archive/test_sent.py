@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from modelflow.archive.sent import SentArchives, digest_of
 from modelflow.cli.main import cli
+from modelflow.errors import ConfigError
 
 LONG = 60.0
 
@@ -29,13 +30,13 @@ def packed(tmp_path):
     return archive_of(tmp_path, "g")
 
 
-def send(archives, digest, content, size=100):
+def send(archives, digest, content, size=100, sender="me"):
     """Sends it as a caller does; returns whether it was wanted."""
-    if archives.has(digest):
+    if archives.has(digest, sender):
         return False
     for offset in range(0, len(content), size):
-        archives.receive(digest, offset, content[offset : offset + size])
-    archives.receive(digest, len(content), b"")
+        archives.receive(digest, sender, offset, content[offset : offset + size])
+    archives.receive(digest, sender, len(content), b"")
     return True
 
 
@@ -47,40 +48,66 @@ def test_an_archive_is_received_once_by_all_processes_of_a_machine(packed):
     assert other.path_of(digest).read_bytes() == content
 
 
-def test_who_comes_while_it_is_received_waits_and_has_it_then(packed):
+@pytest.mark.parametrize("is_same", [True, False])
+def test_who_comes_while_it_is_received_waits_and_has_it_then(packed, is_same):
     digest, content = digest_of(packed), packed.read_bytes()
-    one, other, told = SentArchives(), SentArchives(), []
-    assert not one.has(digest)
-    waiting = threading.Thread(target=lambda: told.append(other.has(digest)))
+    one, told = SentArchives(), []
+    other = one if is_same else SentArchives()
+    assert not one.has(digest, "first")
+    waiting = threading.Thread(target=lambda: told.append(other.has(digest, "second")))
     waiting.start()
-    one.receive(digest, 0, content)
+    one.receive(digest, "first", 0, content)
     assert not told
-    one.receive(digest, len(content), b"")
+    one.receive(digest, "first", len(content), b"")
     waiting.join(LONG)
     assert told == [True]
 
 
-def test_who_goes_in_the_middle_leaves_it_to_the_next(packed):
+def test_who_begins_again_or_goes_in_the_middle_leaves_it_to_the_next(packed, monkeypatch):
     digest, content = digest_of(packed), packed.read_bytes()
     archives = SentArchives()
-    assert not archives.has(digest)
-    archives.receive(digest, 0, content[:50])
-    assert send(archives, digest, content)  # the same process is sent it again
+    assert not archives.has(digest, "first")
+    archives.receive(digest, "first", 0, content[:50])
+    assert not archives.has(digest, "first")
+    archives.receive(digest, "first", 0, content[:50])
+    monkeypatch.setattr("modelflow.archive.sent._GONE", 0.0)
+    assert send(archives, digest, content, sender="second")
     assert archives.path_of(digest).read_bytes() == content
+    with pytest.raises(OSError, match="expected those that follow"):
+        archives.receive(digest, "first", 50, content[50:])
+
+
+@pytest.mark.parametrize("spoil", [lambda content: b"", lambda content: content[:-30]])
+def test_what_is_not_whole_any_more_is_sent_again(packed, spoil):
+    digest, content = digest_of(packed), packed.read_bytes()
+    assert send(SentArchives(), digest, content)
+    SentArchives().path_of(digest).write_bytes(spoil(content))
+    assert send(SentArchives(), digest, content)
+
+
+def test_what_was_changed_on_its_way_is_refused(packed):
+    digest, content = digest_of(packed), bytearray(packed.read_bytes())
+    place = content.index(b"input")
+    content[place] ^= 1
+    archives = SentArchives()
+    with pytest.raises(ConfigError):
+        send(archives, digest, bytes(content))
+    assert not archives.path_of(digest).exists()
 
 
 def test_a_piece_of_another_place_is_refused(packed):
     digest = digest_of(packed)
     archives = SentArchives()
-    assert not archives.has(digest)
+    assert not archives.has(digest, "me")
     with pytest.raises(OSError, match="got bytes from 7 on; expected those that follow"):
-        archives.receive(digest, 7, b"x")
+        archives.receive(digest, "me", 7, b"x")
+    assert send(archives, digest, packed.read_bytes())
 
 
 def test_what_is_another_archive_is_refused_and_not_kept(packed, tmp_path):
     digest = digest_of(packed)
     archives = SentArchives()
-    with pytest.raises(OSError, match="what came is another archive"):
+    with pytest.raises(ConfigError, match="another one came"):
         send(archives, digest, archive_of(tmp_path, "h").read_bytes())
     assert not archives.path_of(digest).exists()
     assert send(archives, digest, packed.read_bytes())
