@@ -5,6 +5,7 @@ when the process ends; the others wait, and have it then.
 """
 
 import fcntl
+import math
 import os
 import threading
 import time
@@ -34,12 +35,19 @@ def digest_of(path: Path) -> str:
 
 
 class _Coming(NamedTuple):
-    """One that is being received: by whom, its lock, its file, and when a piece came last."""
+    """One that is being received.
+
+    Attributes:
+        sender: Who sends it.
+        lock: The file by which other processes wait; None: this one waits for them.
+        part: Where its pieces go.
+        last: When a piece came last, as `time.monotonic` says it.
+    """
 
     sender: str
-    lock: IO[bytes]
-    part: IO[bytes]
-    last: float
+    lock: IO[bytes] | None = None
+    part: IO[bytes] | None = None
+    last: float = math.inf
 
 
 class SentArchives:
@@ -74,15 +82,17 @@ class SentArchives:
                 if left <= 0 or coming.sender == sender:
                     self._end(digest)
                 else:
-                    self._changed.wait(left)
-            lock = path.with_suffix(".lock").open("ab")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if _is_archive(path, digest):
-                lock.close()
-                return True
-            part = path.with_suffix(".part").open("wb")
+                    self._changed.wait(min(left, threading.TIMEOUT_MAX))
+            self._coming[digest] = _Coming(sender)
+        lock = path.with_suffix(".lock").open("ab")
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._changed:
+            is_here = _is_archive(path, digest)
+            part = None if is_here else path.with_suffix(".part").open("wb")
             self._coming[digest] = _Coming(sender, lock, part, time.monotonic())
-            return False
+            if is_here:
+                self._end(digest)
+            return is_here
 
     def receive(self, digest: str, sender: str, offset: int, chunk: bytes) -> None:
         """Takes a piece; an empty one is the end.
@@ -99,17 +109,16 @@ class SentArchives:
         """
         with self._changed:
             coming = self._coming.get(digest)
-            if coming is None or coming.sender != sender or coming.part.tell() != offset:
-                message = (
-                    f"archive {digest}: got bytes from {offset} on; expected those that follow"
-                )
+            part = None if coming is None or coming.sender != sender else coming.part
+            if coming is None or part is None or part.tell() != offset:
+                message = f"archive {digest}: bytes from {offset} on are not those that follow"
                 raise OSError(message)
             if chunk:
-                coming.part.write(chunk)
+                part.write(chunk)
                 self._coming[digest] = coming._replace(last=time.monotonic())
                 return
-            coming.part.flush()
-            path, draft = self.path_of(digest), Path(coming.part.name)
+            part.flush()
+            path, draft = self.path_of(digest), Path(part.name)
             try:
                 with Archive(draft) as archive:
                     archive.verify()
@@ -123,8 +132,9 @@ class SentArchives:
 
     def _end(self, digest: str) -> None:
         coming = self._coming.pop(digest)
-        coming.part.close()
-        coming.lock.close()
+        for file in (coming.part, coming.lock):
+            if file is not None:
+                file.close()
         self._changed.notify_all()
 
 

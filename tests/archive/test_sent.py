@@ -73,7 +73,7 @@ def test_who_begins_again_or_goes_in_the_middle_leaves_it_to_the_next(packed, mo
     monkeypatch.setattr("modelflow.archive.sent._GONE", 0.0)
     assert send(archives, digest, content, sender="second")
     assert archives.path_of(digest).read_bytes() == content
-    with pytest.raises(OSError, match="expected those that follow"):
+    with pytest.raises(OSError, match="are not those that follow"):
         archives.receive(digest, "first", 50, content[50:])
 
 
@@ -99,7 +99,7 @@ def test_a_piece_of_another_place_is_refused(packed):
     digest = digest_of(packed)
     archives = SentArchives()
     assert not archives.has(digest, "me")
-    with pytest.raises(OSError, match="got bytes from 7 on; expected those that follow"):
+    with pytest.raises(OSError, match="bytes from 7 on are not those that follow"):
         archives.receive(digest, "me", 7, b"x")
     assert send(archives, digest, packed.read_bytes())
 
