@@ -4,6 +4,7 @@ import time
 
 import click
 
+from modelflow.cli.numbers import FiniteRange, Size
 from modelflow.exit_code import ExitCode
 
 __all__ = ["cache"]
@@ -40,25 +41,20 @@ def list_cache() -> int:
 
 
 @cache.command()
-@click.option("--size", metavar="SIZE", help="What all that are left may have: 10GiB.")
+@click.option("--size", type=Size(), help="What all that are left may have, as in 10GiB.")
 @click.option(
-    "--days", type=click.FloatRange(0), help="Only what nobody has begun to use for so many days."
+    "--days", type=FiniteRange(0), help="Only what nobody has begun to use for so many days."
 )
-def prune(size: str | None, days: float | None) -> int:
+def prune(size: float | None, days: float | None) -> int:
     """Removes what was used longest ago, but nothing that a process uses.
 
     Without an option it removes all of it.
     """
     from modelflow.archive.kept import prune as pruned
     from modelflow.archive.unpacked import cache_folder
-    from modelflow.sizes import bytes_of
 
-    most = 0.0 if size is None else bytes_of(size)
-    if most is None:
-        message = f"--size: got {size!r}; expected a size such as 10GiB"
-        raise click.UsageError(message)
     removed = pruned(
-        cache_folder(), most_bytes=int(most), unused_for=(days or 0.0) * _DAY, now=time.time()
+        cache_folder(), most_bytes=int(size or 0), unused_for=(days or 0.0) * _DAY, now=time.time()
     )
     for copy in removed:
         click.echo(f"removed {copy.path} ({_size(copy.size)})")
@@ -68,4 +64,4 @@ def prune(size: str | None, days: float | None) -> int:
 
 
 def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
+    return f"{count / 2**20:.1f}MiB"

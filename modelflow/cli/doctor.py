@@ -13,9 +13,9 @@ from modelflow.cli.asking import address_of, ask, is_address, read_profile
 from modelflow.cli.completing import complete_input
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.feeding import feeds_of
-from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
+from modelflow.cli.numbers import FiniteRange
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import Undisturbed, termination
 from modelflow.errors import ConfigError, FlowFailed

@@ -12,9 +12,9 @@ import click
 from modelflow.cli.completing import complete_input
 from modelflow.cli.driving import Drive, check_repeatable
 from modelflow.cli.figures import headline, table_console, table_of
-from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
+from modelflow.cli.numbers import FiniteRange
 from modelflow.cli.termination import Undisturbed, termination
 from modelflow.cli.written import write_output
 from modelflow.errors import ConfigError, FlowFailed

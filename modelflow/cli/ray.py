@@ -3,20 +3,19 @@
 import contextlib
 import copy
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.actor_options import ACTOR_OPTIONS, actor_options, placement_of
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options, tell_environment
 from modelflow.cli.ray_address import address_option
 from modelflow.cli.ray_serve import ray_serve
 from modelflow.cli.run import run, run_graph
 from modelflow.cli.telling import tell
-from modelflow.errors import ConfigError
 from modelflow.exit_code import ExitCode
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class _PlacedChoice(GraphChoice):
         check_devices: bool = True,  # noqa: ARG002 - the devices are elsewhere
     ) -> "Graph":
         """Returns the graph in front; see `GraphChoice.read`."""
-        from modelflow.remote import nodes_in_order, placed, spread, whole
+        from modelflow.remote import nodes_in_order, placed
 
         graph = super().read(changes, check_devices=False)
         if any(node.settings.placement for node in graph.nodes.values()):
@@ -175,124 +174,27 @@ class _PlacedChoice(GraphChoice):
                 verb = "does" if len(self._given) == 1 else "do"
                 self._note(f"{told} {verb} nothing: the graph places nodes, as [placement] says")
             return placed(graph, self._engine)
-        in_order = nodes_in_order(graph)
-        if not in_order:
-            return whole(graph, self._engine, self._placement)
-        graph = spread(graph, self._placement)
-        units = [node for node in graph.nodes.values() if node.spec is not None]
-        here = [node.name for node in units if not node.settings.placement]
-        self._note(
-            f"here {'run' if len(here) > 1 else 'runs'} {', '.join(map(repr, here))}: "
-            f"{in_order[0]!r} needs the items one after the other; the rest runs in the cluster"
-            if len(here) < len(units)
-            else f"all of it runs here: {in_order[0]!r} needs the items one after the other"
-        )
-        return graph if len(here) == len(units) else placed(graph, self._engine)
+        front = placed(graph, self._engine, default=self._placement)
+        here = [
+            name
+            for name, node in graph.nodes.items()
+            if node.spec is not None and front.nodes.get(name) is node
+        ]
+        if here:
+            self._note(
+                f"here {'run' if len(here) > 1 else 'runs'} {', '.join(here)}: node "
+                f"{nodes_in_order(graph)[0]!r} needs the items one after the other"
+            )
+        return front
 
     def _note(self, text: str) -> None:
         if not self._is_quiet:
             tell("note", text)
 
 
-def _whole_options(command: click.decorators.FC) -> click.decorators.FC:
-    """Adds the options that say what runs a graph that places no node."""
-    options = (
-        click.option(
-            "--replicas",
-            default="1",
-            metavar="N|MIN..MAX",
-            help="Of a graph that places no node: how many actors run the whole of it; between two "
-            "numbers as many as the items that wait need.  [default: 1]",
-        ),
-        click.option("--cpus", type=click.FloatRange(0), default=1.0, help="Of each."),
-        click.option("--gpus", type=click.FloatRange(0), default=0.0, help="Of each."),
-        click.option("--memory", metavar="SIZE", help="Of each: 8GiB."),
-        click.option(
-            "--resources",
-            multiple=True,
-            metavar="NAME=AMOUNT",
-            help="Of each, of what the machines of the cluster say they have.",
-        ),
-        click.option(
-            "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of their machines."
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(0, min_open=True),
-            metavar="SECONDS",
-            help="An actor that has done no item that is waited for in so long counts as lost; "
-            "without it an item may take as long as it takes.",
-        ),
-        click.option(
-            "--in-flight",
-            type=click.IntRange(1, 1024),
-            default=4,
-            help="Messages under way to one actor at once.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-_WHOLE = ("replicas", "cpus", "gpus", "memory", "resources", "labels", "timeout", "in_flight")
-
-
-def _placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
-    """Returns what the options say of a graph that places none.
-
-    Raises:
-        click.UsageError: a value is of another form.
-    """
-    from modelflow.config.placement import PlacementConfig, replicas_of
-    from modelflow.sizes import bytes_of
-
-    try:
-        replicas = replicas_of(given["replicas"])
-    except ConfigError as error:
-        message = f"--replicas: {error}"
-        raise click.UsageError(message) from error
-    resources = {"CPU": given["cpus"], "GPU": given["gpus"]}
-    resources |= {name: _amount(name, text) for name, text in _pairs("--resources", given)}
-    if given["memory"] is not None:
-        size = bytes_of(given["memory"])
-        if size is None:
-            message = f"--memory: got {given['memory']!r}; expected a size such as 8GiB"
-            raise click.UsageError(message)
-        resources["memory"] = size
-    return PlacementConfig(
-        "whole",
-        replicas,
-        {name: amount for name, amount in resources.items() if amount},
-        dict(_pairs("--label", given)),
-        in_flight=given["in_flight"],
-        timeout=given["timeout"],
-    )
-
-
-def _pairs(option: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for text in given["resources" if option == "--resources" else "labels"]:
-        name, mark, value = text.partition("=")
-        if not (name and mark and value):
-            message = f"{option}: got {text!r}; expected NAME=VALUE"
-            raise click.UsageError(message)
-        yield name, value
-
-
-def _amount(name: str, text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = -1.0
-    if not 0 <= amount < math.inf:
-        message = f"--resources: {name}: got {text!r}; expected a number of at least 0"
-        raise click.UsageError(message)
-    return amount
-
-
 @ray.command("run", params=list(map(copy.copy, run.params)))
 @address_option
-@_whole_options
+@actor_options
 @click.pass_context
 def ray_run(context: click.Context, /, address: str | None, **options: Any) -> int:
     """Runs a graph as 'modelflow run' does, with what it places in actors of a cluster.
@@ -307,11 +209,10 @@ def ray_run(context: click.Context, /, address: str | None, **options: Any) -> i
     modelflow ray run graph.mfz --replicas 1..8 --gpus 1 --input photos --output scores.jsonl \\
         --resume scores.done
     """
-    of_whole = {name: options.pop(name) for name in _WHOLE}
-    placement = _placement_of(of_whole)
+    placement = placement_of({name: options.pop(name) for name in ACTOR_OPTIONS})
     given = [
-        f"--{name.removesuffix('s') if name == 'labels' else name.replace('_', '-')}"
-        for name in _WHOLE
+        option
+        for name, option in ACTOR_OPTIONS.items()
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     ]
     choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
@@ -341,7 +242,7 @@ def status(address: str | None) -> int:
     from modelflow.ray import connected
 
     with connected(address) as cluster:
-        for machine in cluster.machines():
+        for machine in sorted(cluster.machines(), key=lambda machine: machine.address):
             click.echo(str(machine))
         click.echo(f"free: {cluster.free_text()}")
         actors, silent = cluster.asked_actors()

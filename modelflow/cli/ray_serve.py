@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.far import PROCESSES, check_far
+from modelflow.cli.numbers import FiniteRange
 from modelflow.cli.ray_address import address_option
 from modelflow.cli.serve import serve
 from modelflow.cli.serving import catalogue_given
@@ -42,11 +43,11 @@ _DELAY = 5.0
     metavar="N|MIN..MAX",
     help="How many servers; between two numbers as many as the rows that wait need.",
 )
-@click.option("--cpus", type=click.FloatRange(0), default=1.0, show_default=True, help="Of each.")
-@click.option("--gpus", type=click.FloatRange(0), default=0.0, show_default=True, help="Of each.")
+@click.option("--cpus", type=FiniteRange(0), default=1.0, show_default=True, help="Of each.")
+@click.option("--gpus", type=FiniteRange(0), default=0.0, show_default=True, help="Of each.")
 @click.option(
     "--start-timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=300.0,
     show_default=True,
     help="Seconds until a server must have loaded everything and answer.",

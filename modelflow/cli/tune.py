@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.completing import complete_input
-from modelflow.cli.finite_range import FiniteRange
 from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.load_inputs import rows_of
+from modelflow.cli.numbers import FiniteRange
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import termination
 from modelflow.cli.tune_run import StoppedError, TuneRun, values_of

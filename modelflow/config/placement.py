@@ -11,12 +11,16 @@ from modelflow.config.schema import PLACEMENT_KEYS
 from modelflow.errors import ConfigError, Location
 from modelflow.sizes import bytes_of
 
-__all__ = ["PlacementConfig", "read_placements", "replicas_of"]
+__all__ = ["UNPLACED", "PlacementConfig", "read_placements", "replicas_of"]
 
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
 # What Ray itself calls its resources, by the name in small letters.
 _OWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
+
+
+UNPLACED = "ray run"
+"""The name of what runs a graph that places nothing: that of the command with its options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,10 @@ def replicas_of(given: str | int) -> tuple[int, int]:
         most = int(matched[2] or least)
         if 1 <= least <= most <= MOST_REPLICAS:
             return least, most
-    message = f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or two: '1..8'"
+    message = (
+        f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or the least and the most: "
+        "'1..8'"
+    )
     raise ConfigError(message)
 
 

@@ -98,6 +98,7 @@ class PartActor:
         parts = list(self._parts.values())
         return {
             "label": self._label,
+            "machine": self._listener.address[0],
             "process": os.getpid(),
             "rows": {name: node.buffers for part in parts for name, node in part.figures().items()},
         }

@@ -37,8 +37,9 @@ class Machine:
         ) and all(self.labels.get(name) == value for name, value in placement.labels.items())
 
     def __str__(self) -> str:
-        """Gives address and what it has, as in ``10.0.0.2 (CPU=4, GPU=1)``."""
-        return f"{self.address} ({_amounts_text(self.total)})"
+        """Gives address and what it has, as in ``10.0.0.2 (CPU=4, GPU=1, zone='a')``."""
+        own = [f", {k}={v!r}" for k, v in self.labels.items() if not k.startswith("ray.io/")]
+        return f"{self.address} ({_amounts_text(self.total)}{''.join(own)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,14 @@ class Actor:
     Attributes:
         name: Its name there.
         label: The nodes that it runs; of a server where it answers.
+        machine: The address of its machine.
         process: The number of its process.
         rows: How many rows each of its nodes has worked on; of a server none.
     """
 
     name: str
     label: str
+    machine: str
     process: int
     rows: Mapping[str, int]
 
@@ -61,7 +64,7 @@ class Actor:
         """Gives a line for people."""
         counts = ", ".join(f"{node}: {count}" for node, count in self.rows.items())
         rows = f"; rows: {counts}" if counts else ""
-        return f"replica {self.name} (process {self.process}): {self.label}{rows}"
+        return f"replica {self.name} ({self.machine}, process {self.process}): {self.label}{rows}"
 
 
 class RemoteActor:

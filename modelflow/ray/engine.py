@@ -89,13 +89,14 @@ class RayReplica(ChannelReplica):
         self._parts = tuple(parts)
         self._archive = archive
         self._base = self._name = name
+        self._where = ""
         self._is_shared = is_shared
         self._is_ours = True
         self._actor: RemoteActor | None = None
 
     @property
     def _who(self) -> str:
-        return f"actor {self._name}"
+        return f"actor {self._name}{self._where}"
 
     def start(self, timeout: float) -> None:
         """Has the cluster make the actor, opens the parts there, and connects; see `Replica.start`.
@@ -171,6 +172,7 @@ class RayReplica(ChannelReplica):
         from ray import cloudpickle
 
         channels: list[Channel] = []
+        self._where = f" on {door.address[0]}"
         try:
             for _ in range(self._channel_count):
                 connection = call(door.address, door.key, _CONNECT)

@@ -150,11 +150,14 @@ class ServerActor:
 
     def figures(self) -> dict[str, Any]:
         """Returns what runs here, as an actor of a part does."""
+        import ray
+
         process = self._process
         log = f"; its log is {self._log} there" if self._log is not None else ""
         does = "serves" if process is None or process.poll() is None else "served"
         return {
             "label": f"{does} at {self._address or '(not yet)'}{log}",
+            "machine": ray.util.get_node_ip_address(),
             "process": os.getpid() if process is None else process.pid,
             "rows": {},
         }

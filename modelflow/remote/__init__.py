@@ -9,13 +9,11 @@ where, an `Engine` knows: processes of this machine (`ProcessEngine`), or actors
 from modelflow.remote.engine import Engine
 from modelflow.remote.place import placed
 from modelflow.remote.process_engine import ProcessEngine
-from modelflow.remote.whole import nodes_in_order, spread, whole
+from modelflow.remote.whole import nodes_in_order
 
 __all__ = [
     "Engine",
     "ProcessEngine",
     "nodes_in_order",
     "placed",
-    "spread",
-    "whole",
 ]

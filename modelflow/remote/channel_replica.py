@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from modelflow.config.placement import PlacementConfig
+from modelflow.config.placement import UNPLACED, PlacementConfig
 from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
@@ -157,7 +157,8 @@ class ChannelReplica(Replica):
         if timeout is None:
             return TimeoutError(f"has given no sign of life for {_SILENCE:g} s")
         name = self._placement.name
-        return TimeoutError(f"has done no row for {timeout:g} s ([placement.{name}] timeout_ms)")
+        key = "--timeout" if name == UNPLACED else f"[placement.{name}] timeout_ms"
+        return TimeoutError(f"has done no row for {timeout:g} s ({key})")
 
     def _give_back(self, channel: Channel) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from modelflow.config.placement import PlacementConfig
 from modelflow.errors import PlanError
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import Source, read_graph
@@ -10,6 +11,7 @@ from modelflow.plan.placement import Partition, find_partitions, front_of
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import part_of
 from modelflow.remote.remote_unit import remote_spec
+from modelflow.remote.whole import nodes_in_order, spread, whole
 
 __all__ = ["placed"]
 
@@ -21,6 +23,7 @@ def placed(
     overrides: Mapping[str, Any] | None = None,
     args: Mapping[str, Any] | None = None,
     units: Iterable[Any] = (),
+    default: PlacementConfig | None = None,
 ) -> Graph:
     """Returns a graph for `Flow` whose placed nodes run where an engine runs them.
 
@@ -38,10 +41,12 @@ def placed(
         overrides: As for `Flow`; not beside a `Graph`.
         args: The same.
         units: Flow units that only the caller's code knows. They are sent to the parts.
+        default: What runs a graph that places nothing: each replica the whole of it, or where
+            `nodes_in_order` are in it, what else can be placed; if nothing can, all runs here.
 
     Raises:
         ConfigError, GraphError: the graph is wrong, or what is placed cannot be cut out.
-        PlanError: nothing is placed.
+        PlanError: nothing is placed, and there is no default.
     """
     units = tuple(units)
     if isinstance(source, Graph):
@@ -49,6 +54,13 @@ def placed(
     else:
         graph = read_graph(source, overrides=overrides, args=args, units=units, check_devices=False)
     partitions = find_partitions(graph)
+    if not partitions and default is not None:
+        if not nodes_in_order(graph):
+            return whole(graph, engine, default, units)
+        graph = spread(graph, default)
+        partitions = find_partitions(graph)
+        if not partitions:
+            return graph
     if not partitions:
         known = ", ".join(graph.config.placements) or "none"
         message = (

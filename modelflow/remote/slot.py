@@ -152,11 +152,13 @@ class Slot:
                 terms.clock.wait(terms.changed, None if left is None else max(left, 1.0))
             is_lost = self._is_lost
             self.is_ready = False
-            is_over = terms.is_over() or not is_lost
+            is_left = terms.is_over()  # whoever waited for it has gone: nothing is lost
+            is_over = is_left or not is_lost
             if is_over:
                 terms.give_up(self)
         if is_lost:
-            self._tell_of_loss(replica)
+            if not is_left:
+                self._tell_of_loss(replica)
             _quietly(replica.kill)
         with terms.changed:
             while self.busy:  # calls are told that it is lost, and go

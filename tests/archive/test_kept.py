@@ -146,7 +146,7 @@ def test_the_command_lists_and_removes(cache):
     runner = CliRunner()
     listed = runner.invoke(cli, ["cache", "list"])
     assert listed.exit_code == 0
-    assert "2.0 MB" in listed.output
+    assert "1.9MiB" in listed.output
     assert "in use" in listed.output
     assert "2 of them" in listed.output
     assert (
@@ -154,5 +154,5 @@ def test_the_command_lists_and_removes(cache):
         in runner.invoke(cli, ["cache", "prune", "--size", "x"]).output
     )
     pruned = runner.invoke(cli, ["cache", "prune"])
-    assert "1 removed, 2.0 MB" in pruned.output
+    assert "1 removed, 1.9MiB" in pruned.output
     assert (cache / "sent" / "b.mfz").exists()

@@ -10,8 +10,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.node import Role
 from modelflow.graph.reach import following, preceding, reached
-from modelflow.graph.read import read_graph
-from modelflow.remote import ProcessEngine, nodes_in_order, placed, spread, whole
+from modelflow.remote import ProcessEngine, placed
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent
 from tests.properties.test_random_graphs import EXAMPLES, quiet, run_with_threads, thorough, usages
@@ -106,15 +105,9 @@ def test_any_legal_placement_gives_what_one_machine_gives(program, rows, data):
 @given(programs(), sessions, st.data())
 def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, rows, data):
     config, units = sent(program.graph(), {})
-    graph = read_graph(config, units=units, check_devices=False)
     replicas, in_flight = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
     terms = PlacementConfig("whole", (replicas, replicas), in_flight=in_flight)
-    if nodes_in_order(graph):
-        graph = spread(graph, terms)
-        is_any = any(node.settings.placement for node in graph.nodes.values())
-        front = placed(graph, LocalEngine(), units=units) if is_any else graph
-    else:
-        front = whole(graph, LocalEngine(), terms, units)
+    front = placed(config, LocalEngine(), units=units, default=terms)
     # What is too late is in error before it crosses: by another name.
     uses = [replace(data.draw(usages), late=frozenset()) for _ in rows]
     run_with_threads(Placed(program, front), rows, uses)

@@ -36,8 +36,10 @@ def test_batches_go_on_when_the_client_ends_and_it_begins_again_when_it_is_asked
 
 def test_who_waits_for_an_answer_is_told_that_the_client_has_ended(machines):
     with connected(machines.address) as cluster:
-        asked = cluster._client.begin("end_of", "nobody", 60.0)
-        os.kill(process_of(cluster), signal.SIGKILL)
+        process = process_of(cluster)
+        os.kill(process, signal.SIGSTOP)
+        asked = cluster._client.begin("machines")
+        os.kill(process, signal.SIGKILL)
         with pytest.raises(ClusterError, match="cannot be reached any more"):
             asked.result(60)
 

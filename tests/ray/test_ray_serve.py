@@ -92,7 +92,7 @@ def status_of(machines):
 
 def folders_of(status):
     """Where two servers have what was sent to their machines."""
-    served = re.findall(r"\(process (\d+)\): serves at", status)
+    served = re.findall(r"process (\d+)\): serves at", status)
     told = [Path(f"/proc/{number}/environ").read_bytes() for number in served]
     found = [Path(re.search(rb"NOTIFY_SOCKET=([^\0]+)", one)[1].decode()).parent for one in told]
     assert len(found) == 2
