@@ -35,6 +35,8 @@ def main(arguments: list[str]) -> None:
         # The flow's own process decides what a signal means, which may come to the whole group.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         pipe.send((said, address))
+        # What Ray says from now on of actors' ends is told by those who have lost them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         if not said:
             Answering(pipe).answer_all()
     os._exit(0)  # Ray's own end may wait for a head that is gone; what it has of ours ends with it

@@ -150,7 +150,7 @@ def test_the_command_lists_and_removes(cache):
     assert "in use" in listed.output
     assert "2 of them" in listed.output
     assert (
-        "expected a size such as 10GiB"
+        "expected a size with its unit, as in 8GiB"
         in runner.invoke(cli, ["cache", "prune", "--size", "x"]).output
     )
     pruned = runner.invoke(cli, ["cache", "prune"])

@@ -441,7 +441,9 @@ def test_how_many_run_is_looked_at_before_anything_else(tmp_path):
     command = ["ray", "run", str(graph), "--address", "127.0.0.1:1", "--replicas", "8..2"]
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 2
-    assert "--replicas: got '8..2'; expected a number from 1 to 10000, or the least and" in done.output
+    assert (
+        "--replicas: got '8..2'; expected a number from 1 to 10000, or the least and" in done.output
+    )
 
 
 def test_nothing_but_results_is_on_standard_output_when_an_actor_ends(machines, cluster, tmp_path):
