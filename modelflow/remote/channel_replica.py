@@ -104,7 +104,9 @@ class ChannelReplica(Replica):
             raise ReplicaLostError(self._how_it_ended())
         try:
             try:
-                self._send(channel, rows, timeout)
+                channel.send(rows, _SILENCE)
+            except TimeoutError as error:
+                raise self._silence(None) from error
             except MessageError as error:
                 self._give_back(channel)
                 message = f"a row cannot be sent to another process: {error}"
@@ -120,13 +122,6 @@ class ChannelReplica(Replica):
         if isinstance(found, Exception):
             raise found
         return found
-
-    def _send(self, channel: Channel, rows: Rows, timeout: float | None) -> None:
-        limit = _SILENCE if timeout is None else min(timeout, _SILENCE)
-        try:
-            channel.send(rows, limit)
-        except TimeoutError as error:
-            raise self._silence(None if timeout is None or timeout > limit else timeout) from error
 
     def _received(self, channel: Channel, timeout: float | None) -> Answers | Exception:
         """Waits for an answer; returns it, or what was raised.

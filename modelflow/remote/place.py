@@ -11,7 +11,7 @@ from modelflow.plan.placement import Partition, find_partitions, front_of
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import part_of
 from modelflow.remote.remote_unit import remote_spec
-from modelflow.remote.whole import nodes_in_order, spread, whole
+from modelflow.remote.whole import is_by_item, spread, whole
 
 __all__ = ["placed"]
 
@@ -55,7 +55,7 @@ def placed(
         graph = read_graph(source, overrides=overrides, args=args, units=units, check_devices=False)
     partitions = find_partitions(graph)
     if not partitions and default is not None:
-        if not nodes_in_order(graph):
+        if is_by_item(graph):
             return whole(graph, engine, default, units)
         graph = spread(graph, default)
         partitions = find_partitions(graph)

@@ -18,6 +18,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.reach import following, reached
 from modelflow.plan.origins import find_origins
 from modelflow.plan.placement import Entry, Exit, Partition, find_partitions, graph_of
 from modelflow.remote.engine import Engine
@@ -29,7 +30,7 @@ from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
-__all__ = ["nodes_in_order", "spread", "whole"]
+__all__ = ["is_by_item", "nodes_in_order", "spread", "whole"]
 
 
 def nodes_in_order(graph: Graph) -> tuple[str, ...]:
@@ -44,6 +45,14 @@ def nodes_in_order(graph: Graph) -> tuple[str, ...]:
             or not any(graph.edges_from(node.name))  # an error that comes there is told of
             or ((spec.traits.may_keep or spec.is_per_stream) and len(scopes[node.name]) == 1)
         )
+    )
+
+
+def is_by_item(graph: Graph) -> bool:
+    """Tells whether the items of a graph are requests of their own, each with all its inputs."""
+    ways = following(graph.edges)
+    return not nodes_in_order(graph) and all(
+        reached([name], ways).issuperset(graph.outputs) for name in graph.inputs
     )
 
 
@@ -81,7 +90,7 @@ def whole(
     """Returns a graph for `Flow` whose items go through replicas of a whole graph.
 
     Args:
-        graph: Places nothing, and has no `nodes_in_order`.
+        graph: Places nothing, and `is_by_item`.
         engine: Where the replicas run.
         placement: How many there are, what each takes, how it is asked.
         units: Flow units that only the caller's code knows. They are sent to the replicas.

@@ -9,6 +9,7 @@ import pytest
 
 from modelflow import Flow, flowunit
 from modelflow.buffer import Buffer
+from modelflow.config.placement import PlacementConfig
 from modelflow.errors import (
     BadRequest,
     FlowFailed,
@@ -430,3 +431,50 @@ def test_a_file_in_the_current_folder_is_no_module_of_its_process(tmp_path, monk
     monkeypatch.setattr(sys, "path", list(filter(None, sys.path)))
     with Flow(placed(text_of(), ProcessEngine())) as flow:
         assert flow.infer(2).data == 4
+
+
+INDEPENDENT = """digraph {
+    a [type=input]; b [type=input]; c [type=output]; d [type=output]
+    one [flowunit="tests.remote.units:odd"]; other [flowunit="tests.remote.units:odd"]
+    a -> one -> c; b -> other -> d
+}"""
+
+
+def test_inputs_that_have_nothing_to_do_with_one_another_are_not_paired():
+    terms = PlacementConfig("each")
+    with Flow(placed(INDEPENDENT, ProcessEngine(), default=terms)) as flow:
+        assert {"one", "other"} <= {*flow.graph.nodes}
+        stream = flow.create_stream_io()
+        for value in (1, 2, 3):
+            stream.send("a", value)
+        stream.send("b", 9)
+        stream.close_input()
+        assert [stream.recv("c").data for _ in range(3)] == [1, 2, 3]
+        assert stream.recv("d").data == 9
+        assert stream.wait(60)
+        assert stream.error_count == 0
+
+
+COUNTING = """digraph {
+    input [type=input]; output [type=output]; other [type=output]
+    work [flowunit="tests.remote.units:odd"]; count [flowunit="tests.remote.units:count"]
+    input -> work -> output; work -> count -> other
+}"""
+
+
+def test_what_needs_items_in_order_stays_here_and_the_rest_is_placed():
+    default = PlacementConfig("each", (2, 2))
+    with Flow(placed(COUNTING, ProcessEngine(), default=default)) as flow:
+        specs = {node.name: node.spec.name for node in flow.graph.nodes.values() if node.spec}
+        assert specs == {"work": "remote", "count": "count"}
+        stream = flow.create_stream_io()
+        for _ in range(20):
+            stream.send("input", 1)
+        stream.close_input()
+        assert [stream.recv("other").data for _ in range(20)] == [*range(1, 21)]
+
+
+def test_a_graph_of_which_nothing_can_be_elsewhere_runs_here():
+    text = COUNTING.replace(":odd", ":count")
+    with Flow(placed(text, ProcessEngine(), default=PlacementConfig("each"))) as flow:
+        assert "remote" not in {node.spec.name for node in flow.graph.nodes.values() if node.spec}

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from modelflow import FlowUnit, FlowUnitSpec, Option, Port, flowunit
+from modelflow import FlowUnit, FlowUnitSpec, Kind, Option, Port, flowunit
 from modelflow.errors import BadRequest, EndFlow
 
 
@@ -124,3 +124,22 @@ def slow(value):
 def picky(value):
     """Refuses what it is given."""
     raise BadRequest(f"got {value!r}; expected something else")
+
+
+class Count(FlowUnit):
+    """Adds up what it gets."""
+
+    def process(self, ctx):
+        for buffer in ctx.input():
+            ctx.state["sum"] = ctx.state.get("sum", 0) + buffer.data
+            ctx.emit([ctx.state["sum"]])
+
+
+count = FlowUnitSpec(
+    "count",
+    {"cpu": Count},
+    (Port("input"),),
+    (Port("output"),),
+    kind=Kind.STREAM,
+    is_same_count=True,
+)
