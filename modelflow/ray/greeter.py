@@ -7,6 +7,7 @@ has seen that versions agree. So who calls it is told what differs, by one line,
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ class Greeter:
             paths: Where the caller looks for modules; what is there on this machine is used.
             given: What is called to make it, and with what; pickled.
         """
+        # When Ray has ended the actor the interpreter would wait for the threads of what is kept.
+        threading._register_atexit(os._exit, 0)  # type: ignore[attr-defined]
         sys.path.extend(path for path in paths if path not in sys.path)
         self._kept: Any = None
         self._problem = self._difference(versions)

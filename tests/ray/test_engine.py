@@ -153,6 +153,15 @@ def test_a_killed_actor_costs_no_row(cluster, caplog):
     assert "its worker process has died" in told
 
 
+def test_of_an_actor_that_is_killed_no_process_is_left(cluster):
+    replica = RayEngine(cluster).replica(PlacementConfig("far", resources={"far": 1}), [PART], 0)
+    replica.start(60.0)
+    process = number_of(replica)
+    replica.kill()
+    wait_until_ended([process])
+    replica.close()
+
+
 def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster):
     lost = add(machines, "127.0.0.5", fresh=1)
     kept = add(machines, "127.0.0.6", fresh=1)
@@ -160,6 +169,7 @@ def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster
     text = text_of(replicas="2", resources="fresh=1", timeout=20_000)
     graph = placed(text, engine)
     flow = Flow(graph).start()
+    processes = [process_of(engine, place) for place in (0, 1)]
     try:
         found = []
         for _, answer in flow.map(range(600), in_flight=64, errors="return"):
@@ -170,6 +180,7 @@ def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster
     finally:
         flow.stop()
         machines.remove_node(kept)
+    wait_until_ended(processes)
 
 
 def test_a_row_that_kills_its_actor_is_an_error_after_three(cluster):
