@@ -19,6 +19,7 @@ from modelflow.errors import (
     StreamClosed,
 )
 from modelflow.remote import ProcessEngine, placed
+from modelflow.remote.report import Inquiry
 from modelflow.request import Request
 from modelflow.runtime.stats import GONE
 from tests.remote import units
@@ -478,3 +479,27 @@ def test_a_graph_of_which_nothing_can_be_elsewhere_runs_here():
     text = COUNTING.replace(":odd", ":count")
     with Flow(placed(text, ProcessEngine(), default=PlacementConfig("each"))) as flow:
         assert "remote" not in {node.spec.name for node in flow.graph.nodes.values() if node.spec}
+
+
+def test_a_report_that_nobody_takes_keeps_no_unit_from_being_closed(tmp_path):
+    notes = tmp_path / "notes"
+    count = 300  # what they tell together is more than a pipe holds
+    names = [f"unit{number}" for number in range(count)]
+    nodes = "; ".join(
+        f'{name} [flowunit="tests.remote.units:closing", notes="{notes}", placement=far]'
+        for name in names
+    )
+    edges = f"input -> {' -> '.join(names)} -> output"
+    text = f'''
+    [placement.far]
+    [graph]
+    fuse = "off"
+    graphconf = """digraph {{ input [type=input]; output [type=output]; {nodes}; {edges} }}"""
+    '''
+    engine = ProcessEngine()
+    with Flow(placed(text, engine)) as flow:
+        assert flow.infer(1).data == 1
+        (pool,) = engine._pools
+        (slot,) = pool._slots.values()
+        slot.replica._reporting._channel.send(Inquiry())
+    assert notes.read_text() == "1\n" * count
