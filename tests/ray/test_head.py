@@ -39,7 +39,8 @@ def test_a_server_goes_on_without_the_head_and_says_so_of_what_needs_it(alone, f
         os.kill(actor, signal.SIGKILL)
         with pytest.raises(HTTPError) as refused:
             seen_by(address)
-        assert refused.value.code == 503
+        with refused.value as answer:
+            assert answer.code == 503
         assert ask(address, "local", 7) == 7
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
