@@ -55,7 +55,7 @@ def hold(place: Path) -> None:
     with _lock:
         while place not in _held:
             try:
-                file = _opened(place)
+                file = _open_lock(place)
             except OSError as error:
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                     raise
@@ -68,7 +68,7 @@ def hold(place: Path) -> None:
                 os.close(file)
 
 
-def _opened(place: Path) -> int:
+def _open_lock(place: Path) -> int:
     return os.open(_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
 
 
@@ -151,7 +151,7 @@ def _look_at(place: Path) -> KeptCopy | None:
 def _alone(place: Path) -> Iterator[bool]:
     """Gives whether nobody uses a copy; nobody begins to before the end of the block."""
     try:
-        file = _opened(place)
+        file = _open_lock(place)
     except OSError:  # what cannot be written to cannot be removed
         yield False
         return

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from modelflow.cli.numbers import FiniteRange, Size
+from modelflow.cli.numbers import FiniteRange, read_size
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,12 @@ def actor_options(command: Command) -> Command:
             show_default=True,
             help="GPUs that each actor takes; 0.5: two share one.",
         ),
-        click.option("--memory", type=Size(), help="Memory that each actor takes, as in 8GiB."),
+        click.option(
+            "--memory",
+            type=read_size,
+            metavar="SIZE",
+            help="Memory that each actor takes, as in 8GiB.",
+        ),
         click.option(
             "--resources",
             multiple=True,

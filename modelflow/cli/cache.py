@@ -4,7 +4,7 @@ import time
 
 import click
 
-from modelflow.cli.numbers import FiniteRange, Size
+from modelflow.cli.numbers import FiniteRange, read_size
 from modelflow.exit_code import ExitCode
 
 __all__ = ["cache"]
@@ -41,7 +41,9 @@ def list_cache() -> int:
 
 
 @cache.command()
-@click.option("--size", type=Size(), help="What all that are left may have, as in 10GiB.")
+@click.option(
+    "--size", type=read_size, metavar="SIZE", help="What all that are left may have, as in 10GiB."
+)
 @click.option(
     "--days", type=FiniteRange(0), help="Only what nobody has begun to use for so many days."
 )

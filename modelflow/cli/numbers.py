@@ -1,7 +1,5 @@
 """Numbers on the command line."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -9,7 +7,7 @@ import click
 
 from modelflow.sizes import bytes_of
 
-__all__ = ["FiniteRange", "Size"]
+__all__ = ["FiniteRange", "read_size"]
 
 
 class FiniteRange(click.FloatRange):
@@ -25,16 +23,14 @@ class FiniteRange(click.FloatRange):
         return found
 
 
-class Size(click.ParamType[float]):
-    """A number of bytes with its unit: ``8GiB``."""
+def read_size(text: str) -> float:
+    """Reads a number of bytes with its unit: ``8GiB``; for an option's ``type``.
 
-    name = "size"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Reads it, or says what it should be: a bare number may be meant as bytes, or not."""
-        found = None if str(value).strip().isdigit() else bytes_of(value)
-        if not found:
-            self.fail(f"got {value!r}; expected a size with its unit, as in 8GiB", param, ctx)
-        return found
+    Raises:
+        click.BadParameter: it is of another form, or has no unit: it may be meant as bytes, or not.
+    """
+    found = None if text.strip().isdigit() else bytes_of(text)
+    if not found:
+        message = f"got {text!r}; expected a size with its unit, as in 8GiB"
+        raise click.BadParameter(message)
+    return found

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)  # results of ours may go to the standard output; Ray has nothing to say there
     pipe = Connection(fd)
     with contextlib.suppress(EOFError, OSError):
-        said, address = _connected(pipe.recv())
+        said, address = _connect(pipe.recv())
         # The flow's own process decides what a signal means, which may come to the whole group.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         pipe.send((said, address))
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
     os._exit(0)  # Ray's own end may wait for a head that is gone; what it has of ours ends with it
 
 
-def _connected(address: str) -> tuple[str, str]:
+def _connect(address: str) -> tuple[str, str]:
     """Connects; returns why that cannot be, or "", and where the cluster is."""
     import ray
 
@@ -79,7 +79,7 @@ class Answering:
         try:
             value = work()
         except Exception as error:  # noqa: BLE001 - told to whoever asked
-            self._tell(number, *_told(error))
+            self._tell(number, *_describe(error))
         else:
             self._tell(number, None, value)
 
@@ -203,7 +203,7 @@ class Answering:
         return [one["name"] for one in found if one["namespace"] == NAMESPACE]
 
 
-def _told(error: Exception) -> tuple[str, str]:
+def _describe(error: Exception) -> tuple[str, str]:
     """Returns an error as it is told: of what kind, and what it says."""
     from ray.exceptions import RayActorError, RaySystemError, RayTaskError
 

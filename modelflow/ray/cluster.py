@@ -1,13 +1,16 @@
 """The cluster: what its machines have, who of modelflow is there, actors by their names."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from modelflow.archive.sent import digest_of
 from modelflow.config.placement import PlacementConfig
 from modelflow.ray.client import Client, ClusterError
 
@@ -83,25 +86,37 @@ class RemoteActor:
             ActorGoneError: it has ended.
             ClusterError: the method has raised; or the cluster cannot be reached.
         """
-        return self._client.ask("call", self.name, method, _pickled(given), timeout=timeout)
+        return self._client.ask("call", self.name, method, _pickle(given), timeout=timeout)
 
     def is_placed(self) -> bool:
         """Tells whether it has a machine, as far as is known."""
-        return bool(self._asked("is_placed", True))
+        return bool(self._ask("is_placed", True))
 
-    def send(self, path: str, digest: str, timeout: float) -> None:
-        """Sends an archive to its machine, if that has none of the same content."""
-        self._client.ask("send", self.name, path, digest, timeout=timeout)
+    def try_call(self, method: str, *given: Any, timeout: float) -> Any:
+        """Calls a method; returns None where it has ended, or does not answer in time."""
+        with contextlib.suppress(ClusterError, TimeoutError):
+            return self.call(method, *given, timeout=timeout)
+        return None
+
+    def send(self, path: Path, timeout: float) -> str:
+        """Sends an archive to its machine, if that has none of the same content.
+
+        Returns:
+            Its digest.
+        """
+        digest = digest_of(path)
+        self._client.ask("send", self.name, str(path), digest, timeout=timeout)
+        return digest
 
     def end_of(self, timeout: float) -> str:
         """Returns what Ray knows of its end; "": nothing within so many seconds."""
-        return str(self._asked("end_of", "", timeout))
+        return str(self._ask("end_of", "", timeout))
 
     def kill(self) -> None:
         """Ends it at once, if it has not ended with its cluster."""
-        self._asked("kill", None)
+        self._ask("kill", None)
 
-    def _asked(self, what: str, otherwise: Any, *given: Any) -> Any:
+    def _ask(self, what: str, otherwise: Any, *given: Any) -> Any:
         """Returns what Ray says, or something else where nobody can be asked."""
         try:
             return self._client.ask(what, self.name, *given, timeout=_ANSWER)
@@ -154,7 +169,7 @@ class Cluster:
             options["lifetime"] = "detached"
         paths = [*map(os.path.abspath, sys.path)]
         make, *arguments = given
-        greeted = (versions(), paths, _pickled((make, arguments)))
+        greeted = (versions(), paths, _pickle((make, arguments)))
         self._client.ask("make", name, options, greeted)
         return RemoteActor(self._client, name)
 
@@ -170,7 +185,7 @@ class Cluster:
             that has room, or hang.
         """
         answering, silent = [], []
-        nothing, names = _pickled(()), self._client.ask("names")
+        nothing, names = _pickle(()), self._client.ask("names")
         asked = [(name, self._client.begin("call", name, "figures", nothing)) for name in names]
         due = monotonic() + _ANSWER
         for name, found in asked:
@@ -203,7 +218,7 @@ def versions() -> tuple[str, str]:
     return ".".join(map(str, sys.version_info[:2])), __version__
 
 
-def _pickled(given: Any) -> bytes:
+def _pickle(given: Any) -> bytes:
     from ray import cloudpickle
 
     found: bytes = cloudpickle.dumps(given)

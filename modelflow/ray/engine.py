@@ -1,6 +1,5 @@
 """Replicas that are actors of a Ray cluster."""
 
-import contextlib
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -144,9 +143,8 @@ class RayReplica(ChannelReplica):
             self.kill()
         due = monotonic() + timeout
         digest = ""
-        if self._archive is not None:
-            digest = digest_of(self._archive)
-            self._in_time(lambda left: actor.send(str(self._archive), digest, left), due)
+        if (archive := self._archive) is not None:
+            digest = self._in_time(lambda left: actor.send(archive, left), due)
         door: Door | None = self._in_time(
             lambda left: actor.call("open", self._parts, digest, timeout=left), due
         )
@@ -250,8 +248,7 @@ class RayReplica(ChannelReplica):
         if not self._is_over:
             self._leave(END_TIMEOUT)
             if self._actor is not None and not self._is_shared:
-                with contextlib.suppress(ClusterError, TimeoutError):  # it has ended, or hangs
-                    self._actor.call("stop", timeout=END_TIMEOUT)
+                self._actor.try_call("stop", timeout=END_TIMEOUT)
         self.kill()
         self._close_channels()
 

@@ -1,14 +1,11 @@
 """One server on a cluster, as `Servers` keeps it: the caller's side of a `ServerActor`."""
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-from modelflow.archive.sent import digest_of
 from modelflow.config.placement import PlacementConfig
 from modelflow.ray.apart import Apart
 from modelflow.ray.client import ClusterError
@@ -76,9 +73,7 @@ class RayServed:
                 with self._apart.placing(lambda: self._is_over) as (labels, placed):
                     actor = self._begin(labels)
                     placed(self._name, actor.call("machine", timeout=due - monotonic()))
-            digests = {name: digest_of(path) for name, path in archives.items()}
-            for name, path in archives.items():
-                actor.send(str(path), digests[name], due - monotonic())
+            digests = {name: actor.send(path, due - monotonic()) for name, path in archives.items()}
             self._is_open = True
             left = max(0.0, due - monotonic())
             given = (words, digests, str(Path.cwd()), self._placement.start_timeout)
@@ -114,7 +109,8 @@ class RayServed:
 
     def waiting(self) -> int:
         """Returns how many rows wait there; of one that does not answer none are known."""
-        return int(self._told("waiting", _MORE) or 0)
+        assert self._actor is not None  # it was begun
+        return int(self._actor.try_call("waiting", timeout=_MORE) or 0)
 
     def leave(self) -> None:
         """Takes note that it is to end: another one may wait for its machine."""
@@ -122,8 +118,9 @@ class RayServed:
 
     def stop(self) -> None:
         """Has it answer what it has taken on, and end."""
+        assert self._actor is not None  # it was begun
         seconds = self._drain + _MORE
-        self._told("stop", seconds + _MORE, seconds)
+        self._actor.try_call("stop", seconds, timeout=seconds + _MORE)
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -132,16 +129,9 @@ class RayServed:
             actor = self._actor
         if actor is not None:
             if self._is_open:  # killed it clears up nothing
-                self._told("end", _LAST)
+                actor.try_call("end", timeout=_LAST)
             actor.kill()
         self._has_left()
-
-    def _told(self, method: str, timeout: float, *given: float) -> Any:
-        """Calls it; returns None where it has ended, or does not answer in time."""
-        assert self._actor is not None  # it was begun
-        with contextlib.suppress(ClusterError, TimeoutError):
-            return self._actor.call(method, *given, timeout=timeout)
-        return None
 
     def _has_left(self) -> None:
         if self._apart is not None:

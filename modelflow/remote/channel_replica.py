@@ -111,7 +111,7 @@ class ChannelReplica(Replica):
                 self._give_back(channel)
                 message = f"a row cannot be sent to another process: {error}"
                 raise NotSendableError(message) from error.reason
-            found = self._received(channel, timeout)
+            found = self._receive(channel, timeout)
         except TimeoutError as error:
             self._hung = f"{self._who} {error}"
             self._kill_hung()
@@ -123,7 +123,7 @@ class ChannelReplica(Replica):
             raise found
         return found
 
-    def _received(self, channel: Channel, timeout: float | None) -> Answers | Exception:
+    def _receive(self, channel: Channel, timeout: float | None) -> Answers | Exception:
         """Waits for an answer; returns it, or what was raised.
 
         Raises:

@@ -57,8 +57,7 @@ def placed(
     if not partitions and default is not None:
         if is_by_item(graph):
             return whole(graph, engine, default, units)
-        graph = spread(graph, default)
-        partitions = find_partitions(graph)
+        graph, partitions = spread(graph, default)
         if not partitions:
             return graph
     if not partitions:

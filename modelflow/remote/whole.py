@@ -56,12 +56,15 @@ def is_by_item(graph: Graph) -> bool:
     )
 
 
-def spread(graph: Graph, placement: PlacementConfig) -> Graph:
-    """Returns a graph of which everything is placed that can be, but the nodes in order.
+def spread(graph: Graph, placement: PlacementConfig) -> tuple[Graph, tuple[Partition, ...]]:
+    """Places everything of a graph that can be, but the nodes in order.
 
     Args:
         graph: Places nothing.
         placement: Where.
+
+    Returns:
+        The graph that says so, and its partitions.
     """
     here = set(nodes_in_order(graph))
     while True:
@@ -74,14 +77,12 @@ def spread(graph: Graph, placement: PlacementConfig) -> Graph:
         config = replace(graph.config, placements={placement.name: placement})
         found = replace(graph, nodes=nodes, config=config)
         try:
-            find_partitions(found)
+            return found, find_partitions(found)
         except GraphError as error:
             named = {finding.node for finding in error.findings} - here
             if not named:
                 raise
             here.update(node for node in named if node is not None)
-        else:
-            return found
 
 
 def whole(

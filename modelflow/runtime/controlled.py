@@ -36,6 +36,8 @@ class Controlled(Bounded):
         self.stats = QueueStats()
         self._waiting = order.waiting
         self._rests = Rests(self._lock, clock)
+        # The most rows that the unit wants now; None: it takes any number.
+        self._most_rows: Callable[[], int] | None = None
         # None: nothing is to be noted of what arrives.
         self._filling: Filling | None = None
         if policy.batch_timeout or policy.is_measured:
@@ -168,6 +170,7 @@ class Controlled(Bounded):
             elif policy.batch_timeout:
                 self._filling = Filling(policy, self._order, self.stats, self._clock)
                 self._filling.is_held = self._rests.is_held
+                self._filling.most_rows = self._most_rows
             self._go_by(policy)
             self._room.wake()
             self._wake_all()

@@ -49,7 +49,6 @@ class Inbox(Controlled):
         """
         matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
         super().__init__(node, policy, order, matcher, clock)
-        self._most_rows: Callable[[], int] | None = None
         self.ports = tuple(ports)
         self._resting = self._rests.seats
         self._go_by(policy)
@@ -61,6 +60,7 @@ class Inbox(Controlled):
         # are what is wanted: by an engine, or by ``batch_timeout_ms``.
         is_free = self._filling is None and policy.batch_size > 1
         self._is_shared = is_free and policy.workers > 1
+        self._is_part = self._is_shared or self._most_rows is not None
         self._is_one_by_one = is_free and policy.is_one_by_one
         is_whole = self._filling is None and self._matcher is None
         whole = self._order.add_whole if is_whole else None
@@ -139,7 +139,7 @@ class Inbox(Controlled):
     def limit_by(self, most_rows: Callable[[], int]) -> None:
         """Has batches be of no more rows than a unit wants, which is asked for each of them."""
         with self._lock:
-            self._most_rows = most_rows
+            self._most_rows, self._is_part = most_rows, True
             if self._filling is not None:
                 self._filling.most_rows = most_rows
 
@@ -174,7 +174,7 @@ class Inbox(Controlled):
                     if filling is None or filling.is_over(seat):
                         # Asked only where it may be less: every batch passes here.
                         is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
-                        is_part = is_slow or self._is_shared or self._most_rows is not None
+                        is_part = is_slow or self._is_part
                         batch = order.cut(self._part(seat, is_slow) if is_part else self._size)
                         if self._room.count or filling is not None:
                             self._note_cut(batch)
@@ -202,7 +202,7 @@ class Inbox(Controlled):
                 part = self._size
                 if seat is not None:
                     is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
-                    is_part = is_slow or self._is_shared or self._most_rows is not None
+                    is_part = is_slow or self._is_part
                     part = self._part(seat, is_slow) if is_part else part
                 batch = order.cut(part)
                 if self._room.count or self._filling is not None:

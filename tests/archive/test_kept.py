@@ -121,7 +121,7 @@ def test_a_cache_that_is_all_there_can_be_used_where_nothing_can_be_written(
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("modelflow.archive.kept._opened", refuse)
+    monkeypatch.setattr("modelflow.archive.kept._open_lock", refuse)
     monkeypatch.setattr("modelflow.archive.kept._held", {})
     assert unpacked(archive)[0] == place
     assert [copy.is_used for copy in list_copies(cache)] == [True]

@@ -65,3 +65,19 @@ def test_it_is_asked_anew_for_each_batch():
                 stream.recv("output")
     assert set(sizes) <= {1, 2, 5}
     assert sizes.count(5) >= 4
+
+
+def test_it_is_asked_as_before_where_batches_are_to_wait_from_now_on():
+    go, most = threading.Event(), [3]
+    spec, sizes = wanting(most, go)
+    graph = GRAPH.format(threads=1, wait=0).replace("batch_size=8", "batch_size=1")
+    with Flow(graph, units=[spec]) as flow:
+        flow.reconfigure({"wanting.batch_timeout_ms": 60_000, "wanting.batch_size": 8})
+        go.set()
+        stream = flow.create_stream_io()
+        for value in range(6):
+            stream.send("input", value)
+        assert [stream.recv("output", timeout=30).data for _ in range(6)] == [*range(6)]
+        closed = flow.stats()["wanting"].closed
+    assert sizes == [3, 3]
+    assert closed == {"full": 2}
