@@ -28,15 +28,32 @@ if TYPE_CHECKING:
 __all__ = ["TARGET_NAMES", "deploy"]
 
 # As in `modelflow.deploy.targets`, which takes time to import.
-TARGET_NAMES = ("docker", "compose", "kubernetes", "helm", "kuberay", "systemd")
+TARGET_NAMES = ("docker", "compose", "kubernetes", "helm")
+# Targets that a page describes with files to copy.
+_PAGES = {
+    "kuberay": "docs/how-to/deploy_on_a_ray_cluster.md",
+    "systemd": "docs/how-to/deploy_with_systemd.md",
+}
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
-_RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # in a lock file
+
+
+class _TargetChoice(Choice):
+    """The name of a target; a target without files of its own is refused with its page."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if page := _PAGES.get(value):
+            message = (
+                f"got {value!r}; modelflow writes no files for it; expected "
+                f"{', '.join(TARGET_NAMES)}; {page} has complete files to copy"
+            )
+            self.fail(message, param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.command()
-@click.argument("target", type=Choice(TARGET_NAMES), metavar="TARGET")
+@click.argument("target", type=_TargetChoice(TARGET_NAMES), metavar="TARGET")
 @graph_options
 @click.option(
     "-o",
@@ -87,7 +104,7 @@ _RAY = re.compile(rb"^ray(?:\[[a-z,]*\])?==([0-9A-Za-z.+!]+)", re.MULTILINE)  # 
     default="1..4",
     show_default=True,
     metavar="N|MIN..MAX",
-    help="How many pods, or how few and how many, for kubernetes, helm and kuberay.",
+    help="How many pods, or how few and how many, for kubernetes and helm.",
 )
 @click.option(
     "--env",
@@ -135,8 +152,6 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     compose     an image, and a container for Docker Compose
     kubernetes  an image, and objects that scale by what waits in the graph's queues
     helm        the same as a chart
-    kuberay     an image, a Ray cluster, and a job on it
-    systemd     a unit of a machine without containers
 
     \b
     modelflow deploy docker graph.toml -o image
@@ -148,12 +163,6 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     made = TARGETS[target]
     given["variables"] = variables_of(given["variables"])
     given["mounts"] = mounts_of(given["mounts"])
-    if given["mounts"] and not made.has_mounts:
-        message = (
-            f"--mount: deploy {target} has no use for it: the server reads the machine's own "
-            "files; those that are root's alone come by LoadCredential= (docs/how-to/deploy.md)"
-        )
-        raise ConfigError(message)
     if not made.is_replicated and _is_given("replicas"):
         tell("note", f"--replicas does nothing for {target}: it is one server")
     try:
@@ -174,8 +183,6 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)
     for line in made.next(application).splitlines():
         click.echo(f"  {line}", err=True)
-    if not made.is_served:
-        return ExitCode.OK
     takes = ", ".join(application.inputs) or "nothing"
     path = f"{application.scheme}://HOST:{application.http_port}/v2/models/{application.model}"
     click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
@@ -197,11 +204,11 @@ def _write(
         )
         raise ConfigError(message)
     archive = draft / f"{model}.mfz"
-    manifest = _packed(target, graph, archive, given)
+    manifest = _packed(graph, archive, given)
     with Archive(archive) as opened:
         lock = b"".join(opened.chunks(LOCK))
     given["wheel"] = _put_wheel(draft, given["wheel"], manifest.modelflow)
-    application = _application(target, graph, model, manifest, lock, given)
+    application = _application(graph, model, manifest, given)
     (draft / LOCK).write_bytes(lock)
     for path, text in target.files(application).items():
         (draft / path).parent.mkdir(parents=True, exist_ok=True)
@@ -209,14 +216,12 @@ def _write(
     return application
 
 
-def _packed(
-    target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
-) -> "Manifest":
+def _packed(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
     """Packs the graph, or takes the archive that it is already: reading the graph verifies it."""
     from modelflow.archive.archive import is_archive_file
 
     if is_archive_file(graph.path):
-        return _taken(target, graph, archive, given)
+        return _copied(graph, archive, given)
     from modelflow.cli.pack import pack_graph
 
     notes: list[str] = []
@@ -224,7 +229,7 @@ def _packed(
         graph,
         archive,
         includes=given["includes"],
-        extras=_extras(target, given),
+        extras=_extras(given),
         lock=given["lock"],
         notes=notes,
     )
@@ -233,9 +238,7 @@ def _packed(
     return manifest
 
 
-def _taken(
-    target: "Target", graph: GraphChoice, archive: Path, given: dict[str, Any]
-) -> "Manifest":
+def _copied(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
     from modelflow.archive.archive import Archive
 
     if graph.overrides or graph.args or given["includes"] or given["lock"]:
@@ -254,7 +257,7 @@ def _taken(
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
         manifest = opened.manifest
-    extras = _extras(target, given)
+    extras = _extras(given)
     missing = [extra for extra in extras if extra not in manifest.extras]
     if missing:
         wanted = " ".join(f"--extra {extra}" for extra in extras)
@@ -266,19 +269,14 @@ def _taken(
     return manifest
 
 
-def _extras(target: "Target", given: dict[str, Any]) -> tuple[str, ...]:
+def _extras(given: dict[str, Any]) -> tuple[str, ...]:
     from modelflow.cli.deployed_environment import extras_of
 
-    return tuple(dict.fromkeys((*target.extras, *extras_of(given["variables"]))))
+    return tuple(dict.fromkeys(("serve", *extras_of(given["variables"]))))
 
 
 def _application(
-    target: "Target",
-    graph: GraphChoice,
-    model: str,
-    manifest: "Manifest",
-    lock: bytes,
-    given: dict[str, Any],
+    graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
 ) -> "Application":
     import hashlib
 
@@ -287,8 +285,7 @@ def _application(
 
     variables = given["variables"]
     checked = as_deployed(graph, variables).read(check_devices=False)
-    if target.is_served:
-        check_placing(variables, checked)
+    check_placing(variables, checked)
     tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
     image = given["image"] or f"{label_of(model)}:{tag}"
     if not _IMAGE.fullmatch(image):
@@ -308,7 +305,6 @@ def _application(
         drain=given["drain_timeout"],
         delay=given["drain_delay"],
         replicas=replicas_of(given["replicas"]),
-        ray=found[1].decode() if (found := _RAY.search(lock)) else "",
         settings=variables,
         mounts=given["mounts"],
         wheel=wheel,

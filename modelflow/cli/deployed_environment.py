@@ -107,7 +107,7 @@ def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
             "note",
             f"{', '.join(placed)}: the graph places it elsewhere, and what is deployed runs it in "
             "the server; for processes beside it give --env MODELFLOW_SERVE_ON=processes, for a "
-            "Ray cluster its address (deploy kuberay makes one)",
+            "Ray cluster its address",
         )
 
 

@@ -90,7 +90,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     modelflow edit graph.toml             change it as a picture, in the browser
     modelflow pack graph.toml             all that it is made of in one file, to run elsewhere
     modelflow serve graph.toml            answer requests over the network
-    modelflow deploy docker graph.toml -o image   an image, a chart, a unit of systemd
+    modelflow deploy docker graph.toml -o image   an image, a chart, objects for Kubernetes
     modelflow units                       what a graph can use
     modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
     """

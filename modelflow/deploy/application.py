@@ -11,7 +11,6 @@ from modelflow.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from modelflow.config.placement import PlacementConfig
     from modelflow.graph.graph import Graph
 
 __all__ = ["USER", "Application", "Graces", "Needs", "label_of", "needs_of"]
@@ -34,18 +33,6 @@ class Needs(NamedTuple):
     """How many GPUs; 0: none."""
     batch: int
     """The rows of the largest batch that a node is given."""
-    placed: tuple["PlacementConfig", ...] = ()
-    """The kinds of machine that it places nodes on."""
-
-    @property
-    def replicas(self) -> tuple[int, int]:
-        """How few and how many replicas of what it places there are."""
-        least = sum(placement.replicas[0] for placement in self.placed)
-        return least, sum(placement.replicas[1] for placement in self.placed)
-
-    def most(self, resource: str) -> float:
-        """Returns how much of a resource a replica of what it places takes at the most."""
-        return max((placement.resources.get(resource, 0.0) for placement in self.placed), default=0)
 
 
 class Graces(NamedTuple):
@@ -76,7 +63,6 @@ class Application:
         drain: Seconds within which requests under way are answered at the end.
         delay: Seconds for which it goes on answering before that, while it is not ready.
         replicas: The least and the most of them.
-        ray: The version of Ray in its lock file; "": it says none.
         wheel: The file of modelflow's own wheel beside it; "": pip takes it from an index, by name.
         wheel_hash: The SHA-256 of that file, in hexadecimal.
         settings: Variables of the environment that it is started with. Not in the image, which more
@@ -97,7 +83,6 @@ class Application:
     drain: int = 30
     delay: int = 0
     replicas: tuple[int, int] = (1, 4)
-    ray: str = ""
     wheel: str = ""
     wheel_hash: str = ""
     settings: "Mapping[str, str]" = field(default_factory=dict)
@@ -209,6 +194,4 @@ def needs_of(graph: "Graph") -> Needs:
     devices = {device for node in graph.nodes.values() for device in node.devices}
     gpus = sum(device.kind == "cuda" for device in devices)
     batches = [node.settings.batch_size or 1 for node in graph.nodes.values()]
-    placed = {node.settings.placement for node in graph.nodes.values()}
-    placements = (one for name, one in graph.config.placements.items() if name in placed)
-    return Needs(gpus, max(batches, default=1), tuple(placements))
+    return Needs(gpus, max(batches, default=1))

@@ -15,8 +15,6 @@ __all__ = [
     "adapter_rules",
     "defaults",
     "objects",
-    "secret_mounts",
-    "secret_volumes",
 ]
 
 QUEUE_SERIES = "modelflow_node_queue_rows"
@@ -180,21 +178,19 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
             "affinity": values.optional("affinity"),
             "topologySpreadConstraints": [spread],
             "containers": [_container(application, values)],
-            "volumes": [{"name": "tmp", "emptyDir": {}}, *secret_volumes(application)],
+            "volumes": [{"name": "tmp", "emptyDir": {}}, *_secret_volumes(application)],
         },
     }
 
 
-def secret_volumes(application: Application) -> list[dict[str, Any]]:
-    """Returns the volumes of a pod that are Secrets: each has a file for each of its keys."""
+def _secret_volumes(application: Application) -> list[dict[str, Any]]:
     return [
         {"name": f"secret-{place}", "secret": {"secretName": name}}
         for place, name in enumerate(application.mounts)
     ]
 
 
-def secret_mounts(application: Application) -> list[dict[str, Any]]:
-    """Returns where a container has them."""
+def _secret_mounts(application: Application) -> list[dict[str, Any]]:
     return [
         {"name": f"secret-{place}", "mountPath": path, "readOnly": True}
         for place, path in enumerate(application.mounts.values())
@@ -231,7 +227,7 @@ def _container(application: Application, values: Values) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *secret_mounts(application)],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *_secret_mounts(application)],
     }
 
 

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from importlib.metadata import metadata
+from pathlib import Path
 
 import pytest
 import yaml
@@ -29,6 +30,7 @@ graphconf = '''digraph upper {
     input -> upper -> output
 }'''
 """
+ROOT = Path(modelflow.__file__).parents[1]
 EXTRAS = metadata("modelflow-graph").get_all("Provides-Extra") or []
 OBJECTS = (
     "autoscaler",
@@ -57,12 +59,6 @@ FILES = {
         "chart/values.yaml",
         "monitoring/prometheus-adapter.yaml",
     ],
-    "kuberay": [
-        ".dockerignore",
-        "Dockerfile",
-        *(f"kuberay/{name}.yaml" for name in ("cluster", "run")),
-    ],
-    "systemd": ["upper.service"],
 }
 
 
@@ -90,15 +86,17 @@ def test_the_command_line_knows_every_target():
     assert tuple(TARGETS) == TARGET_NAMES == tuple(FILES)
 
 
+@pytest.mark.parametrize("target", ["kuberay", "systemd"])
+def test_a_target_without_files_of_its_own_names_the_page_with_files_to_copy(target, graph, capsys):
+    assert deploy(target, graph, "-o", graph.parent / "out") == 2
+    page = re.search(r"docs/how-to/\w+\.md", capsys.readouterr().err)[0]
+    assert (ROOT / page).is_file()
+
+
 @pytest.mark.parametrize("target", FILES)
 def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsys):
-    if missing := {*TARGETS[target].extras} - {*EXTRAS}:
-        pytest.skip(f"modelflow is installed without the extras {missing}")
     folder = graph.parent / "out"
-    own = graph.parent / "own.lock"  # not all of ray[default] need be installed here
-    own.write_text("ray==2.60.0 \\\n    --hash=sha256:00\n")
-    lock = ["--lock", own] if target == "kuberay" else []
-    assert deploy(target, graph, "-o", folder, *lock) == 0
+    assert deploy(target, graph, "-o", folder) == 0
     assert written(folder) == sorted(
         [*FILES[target], "modelflow.lock", "requirements.lock", "upper.mfz"]
     )
@@ -110,13 +108,10 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     assert said.out.splitlines() == [f"{folder}/{name}" for name in written(folder)]
     next_words = said.err[said.err.index("next:") :]
     served = "it takes input, and says more of itself at http://HOST:8501/v2/models/upper"
-    assert (served in said.err) is (target != "kuberay")
+    assert served in said.err
     assert f"cd {folder}" in next_words
-    if target not in ("compose", "systemd"):
+    if target != "compose":
         assert f"docker build -t {image} ." in next_words
-    if target == "kuberay":
-        cluster = yaml.safe_load((folder / "kuberay/cluster.yaml").read_text())
-        assert cluster["spec"]["rayVersion"] == "2.60.0"
     texts = [(folder / name).read_text() for name in FILES[target]]
     assert not [text for text in texts if re.search(r"@[a-z_]+\b", text.replace("@system-", ""))]
 
@@ -304,7 +299,7 @@ def test_an_archive_is_taken_as_it_is(graph):
         return programs.run(["python", "-m", "modelflow", *words], cwd=graph.parent)
 
     assert run("pack", graph, "-o", "upper.mfz", "--extra", "serve").returncode == 0
-    done = run("deploy", "systemd", "upper.mfz", "-o", "out")
+    done = run("deploy", "compose", "upper.mfz", "-o", "out")
     assert done.returncode == 0, done.stderr
     assert (graph.parent / "out/upper.mfz").read_bytes() == (
         graph.parent / "upper.mfz"
@@ -388,31 +383,10 @@ def test_files_that_are_not_in_the_image_are_mounted_and_probes_speak_tls(graph,
     compose = yaml.safe_load((graph.parent / "compose/compose.yaml").read_text())
     (service,) = compose["services"].values()
     assert service["volumes"] == ["./tls:/etc/tls:ro", "./keys:/etc/keys:ro"]
-    assert deploy("systemd", graph, "-o", graph.parent / "systemd", *words) == 1
-    assert "--mount: deploy systemd has no use for it" in capsys.readouterr().err
 
 
 PLACING = GRAPH.replace("[graph]", "[placement.far]\nresources = { GPU = 1, CPU = 3 }\n[graph]")
 PLACING = PLACING.replace("batch_size=4", "placement=far")
-
-
-def test_what_a_graph_places_elsewhere_has_pods_of_its_size_on_a_ray_cluster(graph, capsys):
-    graph.write_text(PLACING)
-    own = graph.parent / "own.lock"
-    own.write_text("ray==2.60.0 \\\n    --hash=sha256:00\n")
-    assert deploy("kuberay", graph, "-o", graph.parent / "out", "--lock", own) == 0
-    assert "upper: the graph places it" not in capsys.readouterr().err
-    path = graph.parent / "out/kuberay/cluster.yaml"
-    (workers,) = yaml.safe_load(path.read_text())["spec"]["workerGroupSpecs"]
-    (container,) = workers["template"]["spec"]["containers"]
-    assert container["resources"]["limits"] == {
-        "cpu": "3",
-        "memory": "6Gi",
-        "nvidia.com/gpu": "1",
-    }
-    assert (workers["minReplicas"], workers["maxReplicas"]) == (1, 1)
-    run = yaml.safe_load((graph.parent / "out/kuberay/run.yaml").read_text())
-    assert "--replicas" not in run["spec"]["entrypoint"]
 
 
 def test_where_what_a_graph_places_runs_is_told_and_settings_of_it_go_with_the_graph(graph, capsys):
@@ -443,8 +417,8 @@ def test_packages_of_what_settings_ask_for_are_in_the_lock(graph):
 
 
 def test_replicas_of_what_is_one_server_are_told_to_do_nothing(graph, capsys):
-    assert deploy("systemd", graph, "-o", graph.parent / "out", "--replicas", "3") == 0
-    assert "--replicas does nothing for systemd: it is one server" in capsys.readouterr().err
+    assert deploy("docker", graph, "-o", graph.parent / "out", "--replicas", "3") == 0
+    assert "--replicas does nothing for docker: it is one server" in capsys.readouterr().err
 
 
 def test_an_archive_that_lacks_what_serving_needs_is_refused(graph, capsys):

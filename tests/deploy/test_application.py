@@ -45,7 +45,7 @@ def test_a_long_name_leaves_room_for_what_others_add():
 def test_a_graph_needs_every_gpu_that_a_node_names(a, b, gpus, batch, tmp_path):
     (tmp_path / "g.dot").write_text(GRAPH.format(a=a, b=b))
     found = needs_of(read_graph(tmp_path / "g.dot", check_devices=False))
-    assert (found.gpus, found.batch, found.placed) == (gpus, batch, ())
+    assert (found.gpus, found.batch) == (gpus, batch)
 
 
 def test_it_is_killed_later_than_it_ends_by_itself_and_leaves_before_it_ends():

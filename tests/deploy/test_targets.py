@@ -18,20 +18,7 @@ def test_the_container_is_started_with_its_variables():
     assert words[-5:] == ["-e", "A=it's $HOME", "-e", "B=", "image-classify:4f5e"]
 
 
-@pytest.mark.parametrize("target", ["kubernetes", "helm", "kuberay"])
+@pytest.mark.parametrize("target", ["kubernetes", "helm"])
 def test_an_image_without_a_registry_is_told_of(target):
     assert any(line.startswith("# image-classify:4f5e names no registry") for line in said(target))
     assert not any(line.startswith("#") for line in said(target, image="registry/digits:1"))
-
-
-def test_a_unit_is_begun_when_what_it_starts_is_there():
-    lines = said("systemd")
-    (begun,) = [at for at, line in enumerate(lines) if "enable --now" in line]
-    for needed in (
-        "python3.11 -m venv",
-        "requirements.lock",
-        "modelflow.lock",
-        "image_classify.mfz",
-    ):
-        (at,) = [at for at, line in enumerate(lines) if needed in line]
-        assert at < begun
