@@ -13,7 +13,7 @@ from modelflow.exit_code import ExitCode
 
 __all__ = ["draw"]
 
-_BY_SUFFIX = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
+_BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 
 
 @click.command()
@@ -24,24 +24,22 @@ _BY_SUFFIX = {".svg": "svg", ".png": "png", ".dot": "dot", ".gv": "dot", ".mmd":
 @click.option(
     "--format",
     "form",
-    type=Choice(["svg", "png", "dot", "mermaid"]),
+    type=Choice(["svg", "dot", "mermaid"]),
     help="The form; without it by the suffix of FILE, else svg.",
 )
 def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
     """Draws a graph, coloured by device.
 
-    Graphviz's dot lays it out where it is installed.
-
     \b
-    modelflow draw graph.toml -o graph.png
+    modelflow draw graph.toml -o graph.svg
     modelflow draw graph.toml --format mermaid -o -
+    modelflow draw graph.toml --format dot -o - | dot -Tpng -o graph.png   with Graphviz
     """
     from modelflow.draw.svg import draw as picture
 
     target = output or f"{graph.path.stem}.{'mmd' if form == 'mermaid' else form or 'svg'}"
     form = form or _form_of(target)
-    drawn = picture(graph.read(check_devices=False), form)
-    data = drawn.encode() if isinstance(drawn, str) else drawn
+    data = picture(graph.read(check_devices=False), form).encode()
     write_output("-o", target, data)
     if target != "-":
         click.echo(f"{target}: {len(data)} bytes", err=True)

@@ -1,1 +1,1 @@
-"""Pictures of graphs: where each box stands, and the picture as SVG, PNG or text."""
+"""Pictures of graphs: where each box stands, and the picture as SVG or text."""

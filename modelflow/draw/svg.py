@@ -1,21 +1,19 @@
-"""Pictures of a graph: SVG, PNG, DOT, Mermaid; coloured by device."""
+"""Pictures of a graph: SVG, DOT, Mermaid; coloured by device."""
 
-import shutil
-import subprocess
 from collections.abc import Mapping
 from html import escape
 from types import MappingProxyType
 
 from modelflow.draw.layout import LINE, Box, Layout, layout_of
 from modelflow.draw.wire import Wire
-from modelflow.errors import ConfigError, MissingDependencyError, ModelflowError, did_you_mean
+from modelflow.errors import ConfigError, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Role
 from modelflow.graph.outline import Outline
 
 __all__ = ["FORMATS", "draw"]
 
-FORMATS = ("svg", "png", "dot", "mermaid")
+FORMATS = ("svg", "dot", "mermaid")
 
 # Fill and border by device; "port" is the graph's own input or output.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -29,18 +27,15 @@ _OTHER = ("#fef3c7", "#d97706")
 _LEGEND = {"port": "graph input, output"}
 
 
-def draw(graph: Graph, format: str = "svg") -> str | bytes:  # noqa: A002 - the field's word
+def draw(graph: Graph, format: str = "svg") -> str:  # noqa: A002 - the field's word
     """Draws a graph.
 
     Args:
         graph: What to draw.
-        format: ``svg``, ``dot``, ``mermaid`` (text) or ``png`` (bytes). Graphviz's ``dot`` lays
-            SVG and PNG out where it is installed; else they are drawn here.
+        format: ``svg``, ``dot`` or ``mermaid``.
 
     Raises:
         ConfigError: no such format.
-        MissingDependencyError: PNG without Graphviz and without OpenCV.
-        ModelflowError: Graphviz failed.
     """
     if format == "dot":
         return _dot(graph)
@@ -50,26 +45,11 @@ def draw(graph: Graph, format: str = "svg") -> str | bytes:  # noqa: A002 - the 
         expected = f"expected one of {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}"
         message = f"format: got {format!r}; {expected}"
         raise ConfigError(message)
-    program = shutil.which("dot")
-    if program is not None:
-        drawn = _by_graphviz(program, _dot(graph), format)
-        return drawn if format == "png" else drawn.decode()
-    layout = layout_of(Outline.of(graph)).at_origin()
-    return _svg(layout, graph.name) if format == "svg" else _png(layout)
+    return _svg(layout_of(Outline.of(graph)).at_origin(), graph.name)
 
 
 def _colours(kind: str) -> tuple[str, str]:
     return COLOURS.get(kind, _OTHER)
-
-
-def _by_graphviz(program: str, text: str, format: str) -> bytes:  # noqa: A002
-    done = subprocess.run(
-        [program, f"-T{format}"], input=text.encode(), capture_output=True, check=False
-    )
-    if done.returncode:
-        message = f"Graphviz's dot failed: {done.stderr.decode(errors='replace').strip()}"
-        raise ModelflowError(message)
-    return done.stdout
 
 
 # -- text forms ---------------------------------------------------------------------------------
@@ -115,7 +95,7 @@ def _mermaid(graph: Graph) -> str:
     return "\n".join([*lines, ""])
 
 
-# -- our own drawing ----------------------------------------------------------------------------
+# -- SVG ----------------------------------------------------------------------------------------
 
 
 def _svg(layout: Layout, title: str) -> str:
@@ -176,12 +156,3 @@ def _svg_wire(wire: Wire) -> str:
         f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="middle" font-size="10.5" fill="#495057" '
         f'stroke="#ffffff" stroke-width="3" paint-order="stroke">{escape(wire.label)}</text>'
     )
-
-
-def _png(layout: Layout) -> bytes:
-    try:
-        from modelflow.draw.raster import png_of
-    except ImportError as error:
-        package = "opencv-python-headless"
-        raise MissingDependencyError(package, "all", "drawing PNG") from error
-    return png_of(layout, {kind: _colours(kind) for kind in layout.kinds}, _LEGEND)

@@ -320,9 +320,7 @@ class Flow(FlowLife):
         """Returns the graph's picture, which a notebook shows."""
         from modelflow.draw.svg import draw  # of notebooks alone
 
-        picture = draw(self.graph)
-        assert isinstance(picture, str)  # SVG is text
-        return picture
+        return draw(self.graph)
 
     def stats(self) -> FlowStats:
         """Returns the figures of this moment: a mapping from the names of nodes to theirs.
