@@ -16,6 +16,7 @@ from modelflow.cli.graph_choice import GraphChoice
 from modelflow.cli.graph_options import graph_options
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import ended_by_sigterm
+from modelflow.config.environment import ARG, SET
 from modelflow.errors import ConfigError
 from modelflow.exit_code import ExitCode
 from modelflow.files.whole_folder import whole_folder
@@ -112,7 +113,7 @@ class _TargetChoice(Choice):
     multiple=True,
     metavar="NAME=VALUE",
     help="A variable of the environment that it is started with, such as "
-    "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET__NODE__KEY=VALUE. May be repeated.",
+    "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET='NODE.KEY=VALUE'. May be repeated.",
 )
 @click.option(
     "--mount",
@@ -247,8 +248,8 @@ def _copied(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manife
             "--include and --lock to modelflow pack"
         )
         raise ConfigError(message)
-    if graph.environment.variables:
-        name = next(iter(graph.environment.variables))
+    if graph.environment.overrides or graph.environment.args:
+        name = SET if graph.environment.overrides else ARG
         message = (
             f"{name}: is set in the environment, and {graph.path} is an archive, which is deployed "
             f"as it is; unset it, or give it to what is deployed: --env {name}=VALUE"

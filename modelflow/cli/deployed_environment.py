@@ -64,7 +64,7 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
         name, value = parts.groups()
         if name.startswith(_SERVE):  # those of keys name files
             _check(name, value)
-        elif is_secret(name) and value:
+        elif value and any(map(is_secret, (name, *_settings(name, value)))):
             tell(
                 "note",
                 f"--env {name}: may be a secret, and stands in what was written for all to read; "
@@ -73,6 +73,12 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
         found[name] = value
     _check_together(found)
     return found
+
+
+def _settings(variable: str, value: str) -> list[str]:
+    """Returns the names of what a variable sets in the graph."""
+    found = Environment.of({variable: value})
+    return [*found.overrides, *found.args]
 
 
 def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -130,8 +136,10 @@ def _check_together(found: Mapping[str, str]) -> None:
 def as_deployed(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
     """Returns a graph as it is with the variables: what they set wins over the environment here."""
     deployed = copy.copy(graph)
-    own = Environment.of(variables)
-    deployed.environment = Environment({**graph.environment.variables, **own.variables})
+    own, here = Environment.of(variables), graph.environment
+    deployed.environment = Environment(
+        {**here.overrides, **own.overrides}, {**here.args, **own.args}
+    )
     return deployed
 
 

@@ -52,7 +52,8 @@ class GraphChoice:
             ConfigError: there is no such file.
             OSError: it cannot be read.
         """
-        given = (self.overrides, self.args, dict(self.environment.variables))
+        environment = self.environment
+        given = self.overrides, self.args, environment.overrides, environment.args
         with self.path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256")
         found.update(json.dumps(given, sort_keys=True).encode())

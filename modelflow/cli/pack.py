@@ -159,8 +159,8 @@ def pack_graph(
     environment = choice.environment
     overrides, args = baked(
         graph,
-        {**environment.overrides(graph.nodes), **choice.overrides},
-        {**environment.args(graph.config.args), **choice.args},
+        {**environment.overrides, **choice.overrides},
+        {**environment.args, **choice.args},
     )
     if notes is not None:
         notes += [

@@ -1,6 +1,6 @@
 """Values given beside the file: ``--set NODE.KEY=VALUE``, ``--arg NAME=VALUE``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,19 +39,30 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 
 def bake(
-    config: FlowConfig, overrides: Mapping[str, str], args: Mapping[str, str], where: str
+    config: FlowConfig,
+    overrides: Mapping[str, str],
+    args: Mapping[str, str],
+    where: tuple[str, str],
+    mark: type[str] = str,
 ) -> FlowConfig:
-    """Returns ``config`` with what an archive sets, as if it stood in the graph file.
+    """Returns ``config`` with settings of an archive or the environment as its own.
+
+    Args:
+        config: What the file says.
+        overrides: See `apply_overrides`.
+        args: Values of arguments, which become their defaults.
+        where: Where overrides and arguments were given, for messages.
+        mark: What texts among them are.
 
     Raises:
         ConfigError: it names a node or an argument that the file has not.
     """
     for name in args:
         if name not in config.args:
-            message = f"{where}: args: {_unknown_argument(name, config.args)}"
+            message = f"{where[1]}: {_unknown_argument(name, config.args)}"
             raise ConfigError(message)
-    given = {name: replace(config.args[name], default=value) for name, value in args.items()}
-    changed = apply_overrides(config, overrides, f"{where}: overrides", mark=str)
+    given = {name: replace(config.args[name], default=mark(value)) for name, value in args.items()}
+    changed = apply_overrides(config, overrides, where[0], mark)
     return replace(changed, args={**config.args, **given})
 
 
@@ -76,7 +87,7 @@ def apply_overrides(
     names = [node.name for node in config.nodes]
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
     findings = []
-    for node, key, value in flattened(overrides, names):
+    for node, key, value in flattened(overrides, names, where):
         if node == _EVERY:
             for other in config.nodes:
                 if other.attributes.get("type", "flowunit") == "flowunit":
@@ -140,7 +151,9 @@ def _no_value(key: str, name: str, args: Mapping[str, ArgConfig]) -> str:
     return f"{key}=${name}: there is no argument {name!r}{near}; declare it in [args.{name}]"
 
 
-def flattened(overrides: Mapping[str, Any], names: Sequence[str]) -> list[tuple[str, str, Any]]:
+def flattened(
+    overrides: Mapping[str, Any], names: Collection[str], where: str = "--set"
+) -> list[tuple[str, str, Any]]:
     """Returns overrides as (node, key, value); what is said of one node comes before ``*``.
 
     Raises:
@@ -156,7 +169,7 @@ def flattened(overrides: Mapping[str, Any], names: Sequence[str]) -> list[tuple[
         node = max(fitting, key=len) if fitting else target.partition(".")[0]
         key = target[len(node) + 1 :]
         if not key:
-            message = f"--set {target}: got no key; expected NODE.KEY=VALUE"
+            message = f"{where} {target}: got no key; expected NODE.KEY=VALUE"
             raise ConfigError(message)
         found.append((node, key, value))
     # What is said of one node wins over what is said of all.

@@ -97,7 +97,9 @@ def _archived(path: Path) -> FlowConfig:
     folder, manifest = unpacked(path)
     inside, shown = folder / manifest.graph, path / manifest.graph
     config = _parsed(read_text(inside), form_of(inside), str(shown), inside)
-    config = bake(config, manifest.overrides, manifest.args, str(path))
+    config = bake(
+        config, manifest.overrides, manifest.args, (f"{path}: overrides", f"{path}: args")
+    )
     modules = tuple(folder / name for name in manifest.modules)
     return replace(config, archive=path, modules=modules)
 

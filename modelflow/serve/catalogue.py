@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from modelflow.archive.archive import is_archive_file
+from modelflow.config.environment import ARG, SET
+from modelflow.config.override import flattened
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
@@ -89,35 +91,35 @@ class Catalogue:
                 raise ConfigError(message)
 
     def check_environment(self) -> None:
-        """Looks whether each variable of the environment sets something in one of the models.
+        """Looks whether each setting of the environment fits one of the models.
 
         Raises:
             ConfigError: one fits none; or as `read`.
         """
         environment = self.terms.environment
-        if not environment.variables:
+        if not (environment.overrides or environment.args):
             return
         sources = self.read()
-        fitting: set[str] = set()
         nodes: set[str] = set()
         args: set[str] = set()
         for source in sources.values():
             try:
                 found = source.names()
-            except ConfigError:  # told when it is loaded; a variable may be meant for it
+            except ConfigError:  # told when it is loaded; a setting may be meant for it
                 return
             nodes, args = nodes | found[0], args | found[1]
-            fitting |= environment.fitting(*found).variables.keys()
-        for name in environment.variables if sources else ():
-            if name not in fitting:
-                what = name.split("__")[1]
-                known = args if name.startswith("MODELFLOW_ARG") else nodes
-                kind = "argument" if known is args else "node"
-                message = (
-                    f"{name}: no model that is served has a {kind} {what!r}"
-                    f"{did_you_mean(what, known)} ({kind}s: {', '.join(sorted(known)) or 'none'})"
-                )
-                raise ConfigError(message)
+        unknown = [
+            (SET, "node", node, nodes)
+            for node, _, _ in flattened(environment.overrides, nodes, SET)
+            if node not in (*nodes, "*")
+        ]
+        unknown += [(ARG, "argument", name, args) for name in environment.args if name not in args]
+        for variable, kind, name, known in unknown if sources else ():
+            message = (
+                f"{variable}: no model that is served has a {kind} {name!r}"
+                f"{did_you_mean(name, known)} ({kind}s: {', '.join(sorted(known)) or 'none'})"
+            )
+            raise ConfigError(message)
 
     def placing(self) -> Placing:
         """Finds out which models place nodes, as they are on the disk now.

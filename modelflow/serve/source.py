@@ -85,7 +85,7 @@ class Terms:
     def of_model(self) -> "Terms":
         """Returns the terms of a model that is no graph: one node."""
         fitting = self.environment.fitting((_NODE,), ())
-        return replace(self, overrides={**fitting.overrides((_NODE,)), **self.overrides})
+        return replace(self, overrides={**fitting.overrides, **self.overrides})
 
 
 @dataclass(frozen=True, slots=True)

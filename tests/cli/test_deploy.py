@@ -184,7 +184,7 @@ def test_what_is_asked_for_stands_in_what_is_written(graph):
     folder = graph.parent / "out"
     words = ["--name", "Mine", "--image", "place/mine:2", "--http-port", "9000"]
     words += ["--grpc-port", "off", "--replicas", "2..8", "--set", "upper.batch_size=16"]
-    words += ["--env", "MODELFLOW_SET__upper__threads=2"]
+    words += ["--env", "MODELFLOW_SET=upper.threads=2"]
     assert deploy("kubernetes", graph, "-o", folder, *words) == 0
     with Archive(folder / "Mine.mfz") as archive:
         assert archive.manifest.overrides == {"upper.batch_size": "16"}
@@ -193,7 +193,7 @@ def test_what_is_asked_for_stands_in_what_is_written(graph):
     assert container["image"] == "place/mine:2"
     assert [port["containerPort"] for port in container["ports"]] == [9000]
     settings = yaml.safe_load((folder / "kubernetes/configmap.yaml").read_text())["data"]
-    assert settings["MODELFLOW_SET__upper__threads"] == "2"
+    assert settings["MODELFLOW_SET"] == "upper.threads=2"
     scaler = yaml.safe_load((folder / "kubernetes/autoscaler.yaml").read_text())
     assert scaler["metadata"]["name"] == "mine"
     assert (scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]) == (2, 8)
@@ -279,9 +279,10 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
             "--env MODELFLOW_SERVE_MAX_REQUESTS: got '0': 0 is not in the range",
         ),
         (["--env", "MODELFLOW_SERVE_OTEL=perhaps"], "got 'perhaps'"),
-        (["--env", "MODELFLOW_SET__nonode__k=1"], "MODELFLOW_SET__nonode__k"),
-        (["--env", "MODELFLOW_SET__upper__no_key=1"], "MODELFLOW_SET__upper__no_key"),
-        (["--env", "MODELFLOW_ARG__none=1"], "MODELFLOW_ARG__none"),
+        (["--env", "MODELFLOW_SET=nonode.k=1"], "MODELFLOW_SET: nonode.k: there is no node"),
+        (["--env", "MODELFLOW_SET=upper.no_key=1"], "(set by MODELFLOW_SET)"),
+        (["--env", "MODELFLOW_SET__upper__k=1"], "give MODELFLOW_SET='upper.k=VALUE'"),
+        (["--env", "MODELFLOW_ARG=none=1"], "MODELFLOW_ARG: there is no argument 'none'"),
         (["--replicas", "8..2"], "--replicas: got '8..2'; expected N or MIN..MAX"),
         (["--replicas", "many"], "--replicas: got 'many'"),
     ],
@@ -317,8 +318,8 @@ def test_what_the_environment_sets_of_an_archive_is_not_dropped_in_silence(graph
         )
 
     assert run("pack", graph, "-o", "upper.mfz", "--extra", "serve").returncode == 0
-    done = run("deploy", "docker", "upper.mfz", "-o", "out", MODELFLOW_SET__upper__threads="2")
-    assert "--env MODELFLOW_SET__upper__threads=VALUE" in done.stderr
+    done = run("deploy", "docker", "upper.mfz", "-o", "out", MODELFLOW_SET="upper.threads=2")
+    assert "--env MODELFLOW_SET=VALUE" in done.stderr
     assert (done.returncode, (graph.parent / "out").exists()) == (1, False)
 
 
@@ -340,7 +341,7 @@ def test_variables_that_the_server_takes_are_taken(text, graph):
 
 
 def test_what_pods_are_scaled_by_is_what_the_variables_make_of_the_graph(graph):
-    folder, variable = graph.parent / "out", "MODELFLOW_SET__upper__batch_size=64"
+    folder, variable = graph.parent / "out", "MODELFLOW_SET=upper.batch_size=64"
     assert deploy("kubernetes", graph, "-o", folder, "--env", variable) == 0
     scaler = yaml.safe_load((folder / "kubernetes/autoscaler.yaml").read_text())
     assert scaler["spec"]["metrics"][0]["pods"]["target"]["averageValue"] == 128
@@ -348,7 +349,11 @@ def test_what_pods_are_scaled_by_is_what_the_variables_make_of_the_graph(graph):
 
 @pytest.mark.parametrize(
     ("name", "is_told"),
-    [("DB_PASSWORD", True), ("DB_NAME", False), ("MODELFLOW_SERVE_API_KEY_FILE", False)],
+    [
+        ("DB_PASSWORD", True),
+        ("DB_NAME", False),
+        ("MODELFLOW_SERVE_API_KEY_FILE", False),
+    ],
 )
 def test_a_secret_that_is_written_for_all_to_read_is_told(name, is_told, graph, capsys):
     assert deploy("kubernetes", graph, "-o", graph.parent / "out", "--env", f"{name}=x") == 0

@@ -45,13 +45,13 @@ def shape(modelflow, monkeypatch):
 
 def test_a_variable_wins_over_the_file_and_loses_to_the_command_line(shape):
     assert shape()[0] == [6, 8]
-    found, told = shape(MODELFLOW_SET__shrink__image_height="5", MODELFLOW_ARG__width="4")
+    found, told = shape(MODELFLOW_SET="shrink.image_height=5", MODELFLOW_ARG="width=4")
     assert found == [5, 4]
-    assert "note: environment: MODELFLOW_SET__shrink__image_height=5" in told
-    assert "note: environment: MODELFLOW_ARG__width=4" in told
+    assert "note: environment: MODELFLOW_SET: shrink.image_height=5" in told
+    assert "note: environment: MODELFLOW_ARG: width=4" in told
     found, told = shape(
         "--set", "shrink.image_height=3", "--arg", "width=2", "-q",
-        MODELFLOW_SET__shrink__image_height="5", MODELFLOW_ARG__width="4",
+        MODELFLOW_SET="shrink.image_height=5", MODELFLOW_ARG="width=4",
     )  # fmt: skip
     assert (found, told) == ([3, 2], "")
 
@@ -63,21 +63,24 @@ def test_a_variable_wins_over_an_archive(shape, modelflow, folder, monkeypatch):
         check=True,
     )  # fmt: skip
     assert shape(graph="a.mfz")[0] == [9, 7]
-    assert shape(graph="a.mfz", MODELFLOW_SET__shrink__image_height="5")[0] == [5, 7]
-    assert shape("--arg", "width=3", graph="a.mfz", MODELFLOW_ARG__width="4")[0] == [9, 3]
+    assert shape(graph="a.mfz", MODELFLOW_SET="shrink.image_height=5")[0] == [5, 7]
+    assert shape("--arg", "width=3", graph="a.mfz", MODELFLOW_ARG="width=4")[0] == [9, 3]
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
+    ("name", "value", "what"),
     [
-        ("SET__shrnk__image_height", "there is no node 'shrnk'; did you mean 'shrink'?"),
-        ("ARG__widht", "there is no argument 'widht'; did you mean 'width'?"),
-        ("SET__shrink__image_hight", "(set by MODELFLOW_SET__shrink__image_hight)"),
-        ("SET__shrink__image_height", "(set by MODELFLOW_SET__shrink__image_height)"),
+        ("SET", "shrnk.image_height=1", "there is no node 'shrnk'; did you mean 'shrink'?"),
+        ("ARG", "widht=1", "there is no argument 'widht'; did you mean 'width'?"),
+        ("SET", "shrink.image_hight=1", "image_hight"),
+        ("SET", "shrink.image_height=wide", "(set by MODELFLOW_SET)"),
+        ("SET", "shrink", "got 'shrink'; expected NODE.KEY=VALUE"),
+        ("SET__shrink__image_height", "1", "give MODELFLOW_SET='shrink.image_height=VALUE'"),
+        ("ARG__width", "1", "give MODELFLOW_ARG='width=VALUE'"),
     ],
 )
-def test_a_variable_that_is_wrong_is_named(shape, name, what):
-    found, told = shape(**{f"MODELFLOW_{name}": "wide"})
+def test_a_variable_that_is_wrong_is_named(shape, name, value, what):
+    found, told = shape(**{f"MODELFLOW_{name}": value})
     assert found is None
     error = next(line for line in told.splitlines() if not line.startswith("note:"))
     assert f"MODELFLOW_{name}" in error
@@ -93,19 +96,19 @@ def test_of_several_served_models_those_that_it_fits_take_a_setting(modelflow, f
     for name in ("one", "two"):
         (folder / f"{name}.toml").write_text(SIZES % (name, name))
     models = ["serve", "one.toml", "two.toml", "--describe"]
-    monkeypatch.setenv("MODELFLOW_SET__two__image_height", "5")
-    monkeypatch.setenv("MODELFLOW_ARG__width", "4")
+    monkeypatch.setenv("MODELFLOW_SET", "two.image_height=5")
+    monkeypatch.setenv("MODELFLOW_ARG", "width=4")
     done = modelflow(*models, check=True)
-    assert "note: environment: MODELFLOW_SET__two__image_height=5" in done.stderr
-    monkeypatch.setenv("MODELFLOW_SET__two__image_height", "tall")
+    assert "note: environment: MODELFLOW_SET: two.image_height=5" in done.stderr
+    monkeypatch.setenv("MODELFLOW_SET", "two.image_height=tall")
     wrong = modelflow(*models)
-    assert wrong.stderr.count("(set by MODELFLOW_SET__two__image_height)") == 1
-    monkeypatch.setenv("MODELFLOW_SET__twi__image_height", "5")
+    assert wrong.stderr.count("(set by MODELFLOW_SET)") == 1
+    monkeypatch.setenv("MODELFLOW_SET", "twi.image_height=5")
     none = modelflow(*models)
     assert none.returncode == 1
     assert (
-        "MODELFLOW_SET__twi__image_height: no model that is served has a node 'twi'; did you mean "
-        "'two'?" in none.stderr
+        "MODELFLOW_SET: no model that is served has a node 'twi'; did you mean 'two'?"
+        in none.stderr
     )
 
 

@@ -282,7 +282,7 @@ def test_an_archive_is_neither_edited_nor_packed_again(project, modelflow):
 def test_secrets_are_not_printed(project, modelflow, monkeypatch):
     graph = project / "app" / "graph.toml"
     graph.write_text(graph.read_text().replace("[graph]", "[args.password]\ndefault = ''\n[graph]"))
-    monkeypatch.setenv("MODELFLOW_ARG__password", "hush-hush")
+    monkeypatch.setenv("MODELFLOW_ARG", "password=hush-hush")
     given = ["--set", "add.password=hush-too"]
     add = project / "app" / "units" / "add" / "add.toml"
     add.write_text(add.read_text().replace("factor=1", 'factor=1\npassword=""'))

@@ -151,7 +151,7 @@ def test_settings_come_by_the_environment_and_others_make_other_pods():
         template = found(**changes)["Deployment"]["spec"]["template"]
         return template["metadata"]["annotations"]["modelflow/settings"]
 
-    settings = {"MODELFLOW_SET__infer__batch_size": "16"}
+    settings = {"MODELFLOW_SET": "infer.batch_size=16"}
     assert found(settings=settings)["ConfigMap"]["data"] == {
         "MODELFLOW_SERVE_DRAIN_TIMEOUT": "30",
         **settings,
