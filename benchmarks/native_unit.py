@@ -16,7 +16,7 @@ import numpy as np
 from measure import medians, print_table, session_rate
 
 import modelflow
-from modelflow.starters.unit_starter import new_unit
+from modelflow.starters.template import write_template
 from modelflow.testing import read_unit
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     signal = np.random.default_rng(0).random(values, np.float32)
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
-        new_unit("smooth", "c++", Path(folder))
+        write_template("unit", "c++", "smooth", Path(folder))
         place = Path(folder) / "smooth"
         build = ["make", "-s", f"PYTHON={sys.executable}"]
         subprocess.run(build, cwd=place, check=True)

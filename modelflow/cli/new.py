@@ -6,8 +6,7 @@ import click
 
 from modelflow.cli.choice import Choice
 from modelflow.exit_code import ExitCode
-from modelflow.starters.graph_starter import GRAPHS, new_graph
-from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
+from modelflow.starters.template import TEMPLATES, write_template
 
 __all__ = ["new"]
 
@@ -20,7 +19,11 @@ def new() -> None:
 @new.command()
 @click.argument("name")
 @click.option(
-    "--kind", type=Choice(UNIT_KINDS), default="normal", show_default=True, help="Its kind."
+    "--kind",
+    type=Choice(list(TEMPLATES["unit"])),
+    default="normal",
+    show_default=True,
+    help="Its kind.",
 )
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
@@ -32,7 +35,7 @@ def unit(name: str, kind: str, folder: Path) -> int:
     modelflow new unit sharpen
     modelflow new unit my_model --kind inference --dir units
     """
-    for path in new_unit(name, kind, folder):
+    for path in write_template("unit", kind, name, folder):
         click.echo(path)
     return ExitCode.OK
 
@@ -41,7 +44,7 @@ def unit(name: str, kind: str, folder: Path) -> int:
 @click.argument("name")
 @click.option(
     "--template",
-    type=Choice(list(GRAPHS)),
+    type=Choice(list(TEMPLATES["graph"])),
     default="images",
     show_default=True,
     help="What it does; all are of built-in units.",
@@ -55,6 +58,6 @@ def graph(name: str, template: str, folder: Path) -> int:
     \b
     modelflow new graph thumbnails --template files
     """
-    for path in new_graph(name, folder, template):
+    for path in write_template("graph", template, name, folder):
         click.echo(path)
     return ExitCode.OK

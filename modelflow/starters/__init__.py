@@ -1,1 +1,1 @@
-"""What new graphs and flow units begin with."""
+"""Templates that new flow units, graphs and applications are made of."""

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from modelflow.cli.init import TEMPLATES
+from modelflow.starters.template import TEMPLATES
 from tests import programs
 from tests.console import run_session, sessions
 
@@ -40,14 +40,14 @@ def made(template, folder):
     return place
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("template", TEMPLATES["application"])
 def test_an_application_does_what_its_readme_says(template, tmp_path):
     pytest.importorskip(NEEDS.get(template, "tensorflow"))
     if template != "video":
         pytest.importorskip("tensorflow")
     place = made(template, tmp_path)
     texts = {path: path.read_text() for path in place.rglob("*.toml")}
-    assert not [path for path, text in texts.items() if "{{" in text]
+    assert not [path for path, text in texts.items() if "@NAME@" in text]
     if template == "batch":
         answers = [json.loads(line) for line in (place / "answers.jsonl").read_text().splitlines()]
         good = [line for line in answers if "error" not in line]

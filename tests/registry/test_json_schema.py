@@ -16,11 +16,11 @@ from modelflow.registry.registry import Registry
 ROOT = Path(__file__).resolve().parents[2]
 GRAPHS = [
     *sorted((ROOT / "graphs").glob("*.toml")),
-    *sorted((ROOT / "modelflow/cli").rglob("graph.toml")),
+    *sorted((ROOT / "modelflow/starters/templates").rglob("graph.toml")),
 ]
 UNITS = sorted(
     path
-    for folder in ("graphs", "modelflow/cli/templates")
+    for folder in ("graphs", "modelflow/starters/templates/application")
     for path in (ROOT / folder).rglob("*.toml")
     if "[base]" in path.read_text()
 )
@@ -40,7 +40,7 @@ def problems(schema, text, read=tomllib.loads):
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda path: str(path.relative_to(ROOT)))
 @pytest.mark.parametrize("form", ["as it is", "toml", "graphviz", "yaml", "json"])
 def test_ready_graphs_are_as_the_schema_says_in_every_form(schema, path, form):
-    text = path.read_text().replace("{{name}}", "name")
+    text = path.read_text().replace("@NAME@", "name")
     if form != "as it is":
         text = write_config(read_config(text), form)
     read = {"yaml": yaml.safe_load, "json": json.loads}.get(form, tomllib.loads)

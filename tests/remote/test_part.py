@@ -10,7 +10,7 @@ from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
 from modelflow.remote.message import Rows
 from modelflow.remote.part import PartFlow, part_of
-from modelflow.starters.unit_starter import new_unit
+from modelflow.starters.template import write_template
 
 GRAPH = """
 [graph]
@@ -65,7 +65,7 @@ def test_rows_that_nobody_waits_for_any_more_are_given_up(caplog):
 
 
 def test_a_graph_of_a_relative_path_has_its_units_found_from_another_folder(tmp_path, monkeypatch):
-    new_unit("scaled", "normal", tmp_path / "units")
+    write_template("unit", "normal", "scaled", tmp_path / "units")
     (tmp_path / "graph.toml").write_text(RELATIVE)
     monkeypatch.chdir(tmp_path)
     (partition,) = find_partitions(read_graph(Path("graph.toml")))

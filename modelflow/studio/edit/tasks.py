@@ -1,5 +1,6 @@
 """What a page may have done: each task takes what was asked, and gives what JSON can hold."""
 
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -7,8 +8,7 @@ from typing import Any
 
 from modelflow.config.edit import diff
 from modelflow.errors import ConfigError
-from modelflow.starters.graph_starter import GRAPHS, dot_text, graph_text
-from modelflow.starters.unit_starter import UNIT_KINDS, new_unit
+from modelflow.starters.template import TEMPLATES, read_template, write_template
 from modelflow.studio.edit.catalog import catalog_of
 from modelflow.studio.edit.clipping import copy
 from modelflow.studio.edit.draft import Draft
@@ -55,7 +55,13 @@ class Tasks:
 
     def _open(self, asked: Asked) -> dict[str, Any]:
         stand = self._file.read()
-        starters = [{"name": name, "about": one.about} for name, one in GRAPHS.items()]
+        starters = [
+            {
+                "name": template,
+                "about": tomllib.loads(_graph_text(template, "graph"))["flow"]["desc"],
+            }
+            for template in TEMPLATES["graph"]
+        ]
         return {
             "file": str(self._file.path),
             "saved": stand.text,
@@ -72,9 +78,10 @@ class Tasks:
         path = self._file.path
         name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
         name = name if name[:1].isalpha() else f"graph_{name}"
+        text = _graph_text(starter, name)
         if self._draft("").form == "dot":
-            return f"{dot_text(name, starter)}\n"
-        return graph_text(name, starter)
+            return f"{tomllib.loads(text)['graph']['graphconf']}\n"
+        return text
 
     def _look(self, asked: Asked) -> dict[str, Any]:
         return view_of(self._draft(_text(asked), asked))
@@ -114,7 +121,7 @@ class Tasks:
 
     def _units(self, asked: Asked) -> dict[str, Any]:
         self._trials.forget()
-        return {**catalog_of(self._draft(_text(asked)).units), "kinds": list(UNIT_KINDS)}
+        return {**catalog_of(self._draft(_text(asked)).units), "kinds": list(TEMPLATES["unit"])}
 
     def _unit(self, asked: Asked) -> dict[str, Any]:
         """Writes a new unit into the first folder of units, which is added where there is none."""
@@ -129,7 +136,7 @@ class Tasks:
         if not folder.is_relative_to(home):
             message = f"[driver] dir: {folders[0]} is not below {home}; nothing is written there"
             raise ConfigError(message)
-        files = new_unit(_text(asked, "name"), _text(asked, "kind"), folder)
+        files = write_template("unit", _text(asked, "kind"), _text(asked, "name"), folder)
         return {"text": text, "files": [str(path.relative_to(home)) for path in files]}
 
     # -- runs -----------------------------------------------------------------------------------
@@ -152,6 +159,11 @@ class Tasks:
             message = "args: expected an object of texts"
             raise BadTaskError(message)
         return Draft(text, self._file.path, given)
+
+
+def _graph_text(template: str, name: str) -> str:
+    (text,) = read_template("graph", template, name).values()
+    return text
 
 
 def _with_driver(draft: Draft) -> str:

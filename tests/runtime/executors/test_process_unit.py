@@ -22,7 +22,7 @@ from modelflow.ipc.memory_channel import open_channel
 from modelflow.runtime.executors import process_unit
 from modelflow.runtime.executors.child import Item, Job
 from modelflow.runtime.executors.process_unit import ProcessUnit
-from modelflow.starters.unit_starter import new_unit
+from modelflow.starters.template import write_template
 from modelflow.unit.unit import Context
 from tests import programs
 from tests.runtime import process_units as units
@@ -298,7 +298,7 @@ def test_what_cannot_run_so_is_refused(unit, options, what):
 
 
 def test_a_unit_of_a_folder_runs_in_processes(tmp_path):
-    new_unit("my_unit", "normal", tmp_path)
+    write_template("unit", "normal", "my_unit", tmp_path)
     text = GRAPH.format(name="my_unit", threads=2, batch=2, options=", factor=3.0")
     path = tmp_path / "graph.toml"
     path.write_text(f"[driver]\ndir = ['.']\n[graph]\ngraphconf = '''{text}'''\n")

@@ -1,0 +1,119 @@
+"""Templates of new units, graphs and applications: folders of files below ``templates/``.
+
+``@NAME@`` in a file, or in its name, stands for the name of what is new, and ``@CLASS@`` for that
+of its class. The suffix ``.tmpl`` is left out: with it, no tool takes a template for Python.
+"""
+
+import keyword
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePath
+from types import MappingProxyType
+
+from modelflow.errors import ConfigError, did_you_mean
+from modelflow.files.whole_file import write_whole
+
+__all__ = ["TEMPLATES", "read_template", "write_template"]
+
+TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "unit": {
+            kind: (kind,)
+            for kind in (
+                *("normal", "stream", "condition", "expand", "collapse", "loop"),
+                *("source", "sink", "inference", "c++"),
+            )
+        },
+        "graph": {kind: (kind,) for kind in ("empty", "images", "files", "http", "video")},
+        "application": {
+            "batch": ("pictures", "batch"),
+            "http": ("pictures", "http"),
+            "flask": ("pictures", "flask"),
+            "video": ("video",),
+            "text": ("text",),
+        },
+    }
+)
+"""What can be begun, the templates of each, and the folders that make one up, the last on top."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+
+def read_template(what: str, template: str, name: str) -> dict[PurePath, str]:
+    """Returns the texts of a filled template, by their paths.
+
+    Args:
+        what: A key of `TEMPLATES`.
+        template: One of its templates.
+        name: Of what is new.
+
+    Raises:
+        ConfigError: no template has that name.
+    """
+    known = TEMPLATES[what]
+    if template not in known:
+        near = did_you_mean(template, known)
+        message = f"template: got {template!r}{near}; expected one of {', '.join(known)}"
+        raise ConfigError(message)
+    cls = "".join(part.capitalize() for part in name.split("_"))
+
+    def fill(text: str) -> str:
+        return text.replace("@NAME@", name).replace("@CLASS@", cls)
+
+    root = files(__package__) / "templates" / what
+    found = [pair for folder in known[template] for pair in _walk(root / folder, PurePath())]
+    texts = {
+        PurePath(fill(str(path)).removesuffix(".tmpl")): fill(file.read_text(encoding="utf-8"))
+        for path, file in found
+    }
+    return {path: texts[path] for path in sorted(texts)}
+
+
+def write_template(what: str, template: str, name: str, folder: Path) -> list[Path]:
+    """Writes a new unit, graph or application; where a file cannot be written, none is left.
+
+    Args:
+        what: A key of `TEMPLATES`.
+        template: One of its templates.
+        name: Lower-case letters, digits and ``_``.
+        folder: Where a graph, or the folder of a unit or an application, is made.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: the name is bad, no template has that name, or a file is there already.
+    """
+    if not _NAME.match(name) or keyword.iskeyword(name):
+        message = (
+            f"name: got {name!r}; expected lower-case letters, digits and '_', beginning with a "
+            "letter, 64 at most, and no word of Python's own"
+        )
+        raise ConfigError(message)
+    place = folder if what == "graph" else folder / name
+    texts = {place / path: text for path, text in read_template(what, template, name).items()}
+    for path in texts:
+        if path.exists():
+            message = f"{path}: is there already; nothing was written"
+            raise ConfigError(message)
+    written: list[Path] = []
+    for path, text in texts.items():
+        try:
+            write_whole(path, text.encode())
+        except OSError as error:
+            for one in written:
+                one.unlink(missing_ok=True)
+            message = f"{path}: cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error
+        written.append(path)
+    return written
+
+
+def _walk(folder: Traversable, path: PurePath) -> Iterator[tuple[PurePath, Traversable]]:
+    for entry in folder.iterdir():
+        if not entry.is_dir():
+            yield path / entry.name, entry
+        elif entry.name != "__pycache__":
+            yield from _walk(entry, path / entry.name)

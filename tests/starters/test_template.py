@@ -1,0 +1,85 @@
+import importlib.util
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from modelflow.errors import ConfigError
+from modelflow.graph.read import read_graph
+from modelflow.starters.template import TEMPLATES, write_template
+from modelflow.testing import read_unit
+from tests import programs
+
+SETTINGS = Path(__file__).resolve().parents[2] / "pyproject.toml"
+PYTHON_KINDS = [kind for kind in TEMPLATES["unit"] if kind not in ("inference", "c++")]
+HAS_RUFF = importlib.util.find_spec("ruff") is not None
+
+
+@pytest.mark.parametrize("kind", PYTHON_KINDS)
+def test_a_new_unit_works_and_passes_its_own_test_and_the_linter(kind, tmp_path):
+    code, toml, test = write_template("unit", kind, "my_unit", tmp_path)
+    assert read_unit(toml).name == "my_unit"
+    for command in (
+        ["pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        *([["ruff", "check", "--config", str(SETTINGS), str(code), str(test)]] if HAS_RUFF else []),
+    ):
+        done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_new_inference_unit_reads_as_one(tmp_path):
+    (toml,) = write_template("unit", "inference", "my_model", tmp_path)
+    assert read_unit(toml).is_shared
+
+
+def test_a_new_native_unit_builds_by_one_command_and_passes_its_own_test(tmp_path):
+    paths = write_template("unit", "c++", "my_unit", tmp_path)
+    names = [path.name for path in paths]
+    assert names == ["Makefile", "my_unit.cpp", "my_unit.toml", "test_my_unit.py"]
+    command = ["pytest", "-q", "-p", "no:cacheprovider", str(paths[-1])]
+    done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("template", TEMPLATES["graph"])
+def test_every_graph_is_right_in_both_forms(template, tmp_path):
+    (path,) = write_template("graph", template, "my_graph", tmp_path)
+    graph = read_graph(path)
+    assert graph.name == "my_graph"
+    dot = tomllib.loads(path.read_text())["graph"]["graphconf"]
+    assert read_graph(dot).nodes.keys() == graph.nodes.keys()
+
+
+def test_nothing_is_overwritten(tmp_path):
+    write_template("unit", "normal", "my_unit", tmp_path)
+    (tmp_path / "my_unit" / "my_unit.py").unlink()
+    with pytest.raises(ConfigError, match="is there already; nothing was written"):
+        write_template("unit", "normal", "my_unit", tmp_path)
+    assert not (tmp_path / "my_unit" / "my_unit.py").exists()
+
+
+def test_a_template_is_written_whole_or_not_at_all(tmp_path):
+    place = tmp_path / "my_app"
+    place.mkdir()
+    (place / "units").touch()  # where a folder would be
+    with pytest.raises(ConfigError, match=r"units.*cannot be written"):
+        write_template("application", "text", "my_app", tmp_path)
+    assert [path.name for path in place.iterdir()] == ["units"]
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be written: File exists"):
+        write_template("graph", "images", "my_graph", tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["", "1st", "Upper", "a-b", "../x", "class", "x" * 65])
+def test_a_bad_name_is_refused(name, tmp_path):
+    with pytest.raises(ConfigError, match="expected lower-case letters"):
+        write_template("unit", "normal", name, tmp_path)
+
+
+def test_a_template_that_there_is_not_is_named_with_the_nearest(tmp_path):
+    with pytest.raises(ConfigError, match=r"'vidoe'; did you mean 'video'.*of empty"):
+        write_template("graph", "vidoe", "my_graph", tmp_path)
