@@ -1,13 +1,12 @@
 """What edges must fulfil: connected, fed once, acyclic, of one origin."""
 
-import graphlib
-import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelflow.errors import CycleError, Finding, PortError
 from modelflow.graph.loops import back_edges
 from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.graph.reach import digraph, find_cycle, in_order
 from modelflow.graph.scopes import Scopes, find_scopes
 
 __all__ = ["Proof", "check_edges", "dropping_outputs", "prove"]
@@ -26,7 +25,8 @@ class Proof:
 def prove(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Proof:
     """Follows every stream of an acyclic graph; what must not be so is in ``scopes.findings``."""
     back = back_edges(nodes, edges)
-    order = _in_order(nodes, [edge for edge in edges if edge not in back])
+    forward = digraph(nodes, (edge for edge in edges if edge not in back))
+    order = {name: nodes[name] for name in in_order(forward)}
     return Proof(order, find_scopes(order, edges, back))
 
 
@@ -58,9 +58,8 @@ def check_edges(
             findings.append(Finding(node.location, message, node.name, PortError))
     back = back_edges(nodes, edges)
     forward = [edge for edge in edges if edge not in back]
-    cycle = _cycle(nodes, forward)
-    if cycle is not None:
-        return [*findings, cycle], None
+    if cycle := find_cycle(digraph(nodes, forward)):
+        return [*findings, _cycle_finding(cycle, forward)], None
     if unknown:
         return findings, None
     proof = prove(nodes, edges)
@@ -78,18 +77,6 @@ def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
     ]
 
 
-def _in_order(nodes: Mapping[str, Node], forward: Sequence[Edge]) -> dict[str, Node]:
-    sorter = _sorter(nodes, forward)
-    sorter.prepare()
-    places = {name: place for place, name in enumerate(nodes)}
-    ordered: dict[str, Node] = {}
-    while sorter.is_active():
-        for name in sorted(sorter.get_ready(), key=places.__getitem__):
-            ordered[name] = nodes[name]
-            sorter.done(name)
-    return ordered
-
-
 def _unconnected(node: Node, fed: Collection[str], *, is_used: bool) -> list[Finding]:
     optional = set() if node.spec is None else {p.name for p in node.spec.inputs if p.is_optional}
     findings = [
@@ -102,22 +89,9 @@ def _unconnected(node: Node, fed: Collection[str], *, is_used: bool) -> list[Fin
     return findings
 
 
-def _sorter(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> graphlib.TopologicalSorter[str]:
-    sorter: graphlib.TopologicalSorter[str] = graphlib.TopologicalSorter(dict.fromkeys(nodes, ()))
-    for edge in edges:
-        sorter.add(edge.target.node, edge.source.node)
-    return sorter
-
-
-def _cycle(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Finding | None:
-    try:
-        _sorter(nodes, edges).prepare()
-    except graphlib.CycleError as error:
-        names = list(error.args[1])  # each feeds the next
-        way = " -> ".join(names)
-        message = f"is in a cycle that passes no loop unit: {way}"
-        steps = set(itertools.pairwise(names))
-        within = [edge for edge in edges if (edge.source.node, edge.target.node) in steps]
-        last = max(within, key=lambda edge: edge.location.line or 0)  # the one that closed it
-        return Finding(last.location, message, last.source.node, CycleError)
-    return None
+def _cycle_finding(cycle: Sequence[tuple[str, str]], edges: Sequence[Edge]) -> Finding:
+    way = " -> ".join([source for source, _ in cycle] + [cycle[0][0]])
+    message = f"is in a cycle that passes no loop unit: {way}"
+    within = [edge for edge in edges if (edge.source.node, edge.target.node) in cycle]
+    last = max(within, key=lambda edge: edge.location.line or 0)  # the one that closed it
+    return Finding(last.location, message, last.source.node, CycleError)

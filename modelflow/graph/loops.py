@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from modelflow.graph.node import Edge, Node
-from modelflow.graph.reach import following, reached
+from modelflow.graph.reach import digraph, reached
 from modelflow.unit.kind import Scope
 
-__all__ = ["back_edges", "looping_ports", "loops_of"]
+__all__ = ["back_edges", "looping_ports", "loops_of", "nodes_before"]
 
 
 def loops_of(nodes: Mapping[str, Node]) -> list[str]:
@@ -25,8 +25,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     found: set[Edge] = set()
     starts = [node.name for node in nodes.values() if not node.inputs]
     for loop in loops_of(nodes):
-        outside = reached(starts, following(edge for edge in edges if loop not in _ends(edge)))
-        behind = reached([loop], following(edges))
+        outside = reached(digraph(nodes, (e for e in edges if loop not in _ends(e))), starts)
+        behind = reached(digraph(nodes, edges), [loop])
         found |= {
             edge
             for edge in edges
@@ -41,20 +41,19 @@ def looping_ports(
     loop: Node, into: Mapping[str, Sequence[Edge]], back: Iterable[Edge]
 ) -> frozenset[str]:
     """Returns the outputs of a loop from which there is a way back to it."""
-    ends = {edge.source for edge in back if edge.target.node == loop.name}
-    waiting, before = [end.node for end in ends if end.node != loop.name], set[str]()
-    leaving = {end.port for end in ends if end.node == loop.name}
-    while waiting:
-        name = waiting.pop()
-        if name in before:
-            continue
-        before.add(name)
-        for edge in into[name]:
-            if edge.source.node == loop.name:
-                leaving.add(edge.source.port)
-            else:
-                waiting.append(edge.source.node)
-    return frozenset(leaving)
+    returning = [edge for edge in back if edge.target.node == loop.name]
+    before = nodes_before(loop.name, into, returning)
+    edges = [*returning, *(edge for name in before for edge in into[name])]
+    return frozenset(edge.source.port for edge in edges if edge.source.node == loop.name)
+
+
+def nodes_before(
+    loop: str, into: Mapping[str, Sequence[Edge]], returning: Iterable[Edge]
+) -> set[str]:
+    """Returns the nodes from which edges lead to what returns to a loop, without the loop."""
+    edges = [edge for name in into if name != loop for edge in into[name]]
+    ends = {edge.source.node for edge in returning}
+    return reached(digraph(into, edges).reverse(), ends) - {loop}
 
 
 def _ends(edge: Edge) -> tuple[str, str]:

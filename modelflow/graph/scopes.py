@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from modelflow.errors import Finding, PortError, StreamMismatchError
-from modelflow.graph.loops import looping_ports, loops_of
+from modelflow.graph.loops import looping_ports, loops_of, nodes_before
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.unit.kind import Scope as ScopeOf
 
@@ -191,7 +191,9 @@ class _Finder:
 
     def _leave(self, node: Node, scope: Scope) -> None:
         kind = ScopeOf.KEPT if node.spec is None else node.spec.traits.scope
-        looping = looping_ports(node, self._into, self.scopes.back)
+        looping = (
+            looping_ports(node, self._into, self.scopes.back) if kind is ScopeOf.LOOPED else ()
+        )
         for port in node.outputs:
             left: Scope | None = scope
             if kind is ScopeOf.OPENED:
@@ -202,7 +204,7 @@ class _Finder:
                 left = (*scope[:-1], Level(node.name, is_loop=scope[-1].is_loop))
             elif kind is ScopeOf.BRANCHED:
                 left = (*scope[:-1], scope[-1].through(node.name, frozenset({port})))
-            elif kind is ScopeOf.LOOPED and port in looping:
+            elif port in looping:
                 left = (*scope, Level(node.name, is_loop=True))
             if left is not None:
                 self.scopes.outputs[Endpoint(node.name, port)] = left
@@ -256,13 +258,7 @@ class _Finder:
 
     def _check_way_round(self, loop: Node, returning: Sequence[Edge]) -> None:
         """Refuses stream units on the way: they may keep what nothing else would follow."""
-        waiting, seen = [edge.source.node for edge in returning], {loop.name}
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
-            waiting += [edge.source.node for edge in self._into[name]]
+        for name in sorted(nodes_before(loop.name, self._into, returning)):
             spec, scope = self._nodes[name].spec, self.scopes.inputs.get(name, ())
             is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
             if spec is not None and spec.traits.may_keep and is_here:

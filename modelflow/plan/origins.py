@@ -1,11 +1,12 @@
 """Where streams begin, and where they can leave the graph."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node, Role
-from modelflow.graph.reach import following, preceding, reached
+from modelflow.graph.reach import digraph, reached
 from modelflow.graph.scopes import Level
 from modelflow.plan.execution_plan import Origin
 from modelflow.unit.kind import Kind, Traits
@@ -27,18 +28,18 @@ def find_origins(graph: Graph) -> dict[str, Origin]:
 
 def nodes_between(graph: Graph, first: str, last: str) -> set[str]:
     """Returns the nodes on the ways from ``first`` to ``last``, without these two."""
-    ways = following(graph.edges), preceding(graph.edges)
-    return (reached([first], ways[0]) & reached([last], ways[1])) - {first, last}
+    ways = digraph(graph.nodes, graph.edges)
+    return (reached(ways, [first]) & reached(ways.reverse(), [last])) - {first, last}
 
 
 def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
-    ways = following(graph.edges)
-    there = reached(starts, ways)
+    ways = digraph(graph.nodes, graph.edges)
+    there = reached(ways, starts)
     outputs = tuple(name for name in graph.outputs if name in there)
     last = tuple(
         node.name
         for node in graph.nodes.values()
-        if node.role is Role.FLOWUNIT and node.name in there and not ways.get(node.name)
+        if node.role is Role.FLOWUNIT and node.name in there and not ways[node.name]
     )
     terminals = outputs + last
     whole = {name for name in there if graph.scopes.inputs[name] == (Level(origin),)}
@@ -69,7 +70,7 @@ def _is_row_by_row(graph: Graph) -> bool:
 
 def _counted_at(
     graph: Graph,
-    ways: Mapping[str, set[str]],
+    ways: Any,
     whole: set[str],
     terminals: tuple[str, ...],
 ) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ def _counted_at(
     wait for it, also where another way leads there: it is none of them.
     """
     breaking = [name for name in whole if _traits(graph.nodes[name]).may_change_count]
-    behind = reached([n for name in breaking for n in ways.get(name, ())], ways)
+    behind = reached(ways, (n for name in breaking for n in ways[name]))
     return tuple(
         name
         for name in graph.nodes

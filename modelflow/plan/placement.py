@@ -7,7 +7,6 @@ which is a normal unit: each row that enters gives one row on each output. So or
 sessions and errors stay with the graph in front, and rows at any depth are rows.
 """
 
-import graphlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +15,9 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Finding
 from modelflow.graph.check import prove
 from modelflow.graph.graph import Graph
+from modelflow.graph.loops import back_edges
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.graph.reach import following, preceding, reached
+from modelflow.graph.reach import connected_parts, digraph, find_cycle, reached
 from modelflow.graph.report import error_of
 from modelflow.plan.origins import find_origins
 from modelflow.unit.port import Port
@@ -180,16 +180,16 @@ def front_of(
         source = out[edge.source] if ends[0] is not None else edge.source
         target = into[edge.source, edge.target] if ends[1] is not None else edge.target
         edges.setdefault((source, target), Edge(source, target, edge.location))
-    try:
-        return graph_of(graph, nodes, tuple(edges.values()), graph.name)
-    except graphlib.CycleError as error:
-        around = [name for name in dict.fromkeys(error.args[1]) if name in inside]
+    back = back_edges(nodes, tuple(edges.values()))
+    if cycle := find_cycle(digraph(nodes, (e for e in edges.values() if e not in back))):
+        around = [name for name, _ in cycle if name in inside]
         message = (
             f"placement={inside[around[0]].placement.name!r}: what is placed there and what is "
             f"placed around {' and '.join(map(repr, around[1:]))} wait for one another; give one "
             "of the nodes that both need a placement of its own, or none"
         )
-        raise error_of([Finding(nodes[around[0]].location, message, around[0])]) from error
+        raise error_of([Finding(nodes[around[0]].location, message, around[0])])
+    return graph_of(graph, nodes, tuple(edges.values()), graph.name)
 
 
 def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
@@ -249,14 +249,8 @@ class _Finder:
             for edge in self._graph.edges
             if self._placed.get(edge.source.node, "") == self._placed.get(edge.target.node, None)
         ]
-        ways, back = following(together), preceding(together)
-        near = {name: ways.get(name, set()) | back.get(name, set()) for name in self._placed}
-        seen = set[str]()
-        for name in self._placed:
-            if name not in seen:
-                found = reached([name], near)
-                seen |= found
-                yield tuple(node for node in self._graph.nodes if node in found)
+        for found in connected_parts(digraph(self._placed, together)):
+            yield tuple(node for node in self._graph.nodes if node in found)
 
     def partition(self, members: tuple[str, ...]) -> Partition | None:
         """Returns the partition of these nodes; None: there is a finding."""
@@ -298,8 +292,8 @@ class _Finder:
             self._wrong(node.name, message)
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
-        ways, back = following(self._edges), preceding(self._edges)
-        between = (reached(members, ways) & reached(members, back)) - set(members)
+        ways = digraph(self._graph.nodes, self._edges)
+        between = (reached(ways, members) & reached(ways.reverse(), members)) - set(members)
         if between:
             names = ", ".join(name for name in self._graph.nodes if name in between)
             message = (

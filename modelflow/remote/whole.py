@@ -18,7 +18,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.graph.reach import following, reached
+from modelflow.graph.reach import digraph, reached
 from modelflow.plan.origins import find_origins
 from modelflow.plan.placement import Entry, Exit, Partition, find_partitions, graph_of
 from modelflow.remote.engine import Engine
@@ -50,9 +50,9 @@ def nodes_in_order(graph: Graph) -> tuple[str, ...]:
 
 def is_by_item(graph: Graph) -> bool:
     """Tells whether the items of a graph are requests of their own, each with all its inputs."""
-    ways = following(graph.edges)
+    ways = digraph(graph.nodes, graph.edges)
     return not nodes_in_order(graph) and all(
-        reached([name], ways).issuperset(graph.outputs) for name in graph.inputs
+        reached(ways, [name]).issuperset(graph.outputs) for name in graph.inputs
     )
 
 

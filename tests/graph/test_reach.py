@@ -1,5 +1,5 @@
 from modelflow.graph.node import Edge, Endpoint
-from modelflow.graph.reach import following, preceding, reached
+from modelflow.graph.reach import connected_parts, digraph, find_cycle, in_order, reached
 
 
 def edges(text):
@@ -9,6 +9,26 @@ def edges(text):
 
 def test_what_is_reached_goes_along_the_edges_and_round_cycles():
     found = edges("a-b b-c c-b c-d x-d")
-    assert reached(["a"], following(found)) == {"a", "b", "c", "d"}
-    assert reached(["b"], preceding(found)) == {"a", "b", "c"}
-    assert reached(["nowhere"], following(found)) == {"nowhere"}
+    graph = digraph("abcdx", found)
+    assert reached(graph, ["a"]) == {"a", "b", "c", "d"}
+    assert reached(graph.reverse(), ["b"]) == {"a", "b", "c"}
+    assert reached(graph, []) == set()
+    assert reached(graph, "xc") == {"b", "c", "d", "x"}
+
+
+def test_nodes_of_equal_rank_stay_in_the_order_given():
+    assert in_order(digraph("dcba", edges("a-d b-d a-c"))) == ["b", "a", "d", "c"]
+
+
+def test_a_cycle_is_given_edge_by_edge():
+    assert find_cycle(digraph("xabc", edges("x-a a-b b-c c-a"))) == [
+        ("a", "b"),
+        ("b", "c"),
+        ("c", "a"),
+    ]
+    assert find_cycle(digraph("a", edges("a-a"))) == [("a", "a")]
+    assert find_cycle(digraph("ab", edges("a-b"))) == []
+
+
+def test_parts_are_what_edges_connect():
+    assert connected_parts(digraph("abcd", edges("c-a b-a"))) == [{"a", "b", "c"}, {"d"}]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
 from modelflow.graph.node import Role
-from modelflow.graph.reach import following, preceding, reached
+from modelflow.graph.reach import digraph, reached
 from modelflow.remote import ProcessEngine, placed
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent
@@ -28,8 +28,8 @@ def placements(draw, graph):
         return found
     for place in range(draw(st.integers(1, 3))):
         first, last = draw(st.sampled_from(names)), draw(st.sampled_from(names))
-        ways = following(graph.edges), preceding(graph.edges)
-        between = reached([first], ways[0]) & reached([last], ways[1])
+        ways = digraph(graph.nodes, graph.edges)
+        between = reached(ways, [first]) & reached(ways.reverse(), [last])
         for name in sorted(between or {first}):
             if name in names and draw(st.sampled_from([True] * 9 + [False])):
                 found[name] = f"m{place}"

@@ -4,7 +4,6 @@ Nodes and edges are those that are written; ports are those that the units have,
 edges name. What does not fit stays, and is marked.
 """
 
-import graphlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +14,7 @@ from modelflow.config.position import read_position
 from modelflow.errors import ModelflowError
 from modelflow.graph.node import Role
 from modelflow.graph.outline import PORT, Outline, OutlineEdge, OutlineNode
+from modelflow.graph.reach import digraph, find_cycle, in_order
 from modelflow.registry.registry import Registry
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -184,12 +184,8 @@ def _with(ports: tuple[CardPort, ...], used: str) -> tuple[CardPort, ...]:
 
 def _in_order(cards: Mapping[str, Card], strands: Iterable[Strand]) -> list[str]:
     """Returns the nodes, each behind what feeds it; what closes a circle is passed over."""
-    feeds: dict[str, list[str]] = {name: [] for name in cards}
-    for strand in strands:
-        feeds[strand.target.node].append(strand.source.node)
-    while True:
-        try:
-            return list(graphlib.TopologicalSorter(feeds).static_order())
-        except graphlib.CycleError as error:
-            source, target = error.args[1][:2]  # each feeds the next
-            feeds[target] = [name for name in feeds[target] if name != source]
+    graph = digraph(cards, ())
+    graph.add_edges_from((strand.source.node, strand.target.node) for strand in strands)
+    while cycle := find_cycle(graph):
+        graph.remove_edge(*cycle[-1])
+    return in_order(graph)
