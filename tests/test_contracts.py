@@ -60,7 +60,16 @@ def test_a_planted_violation_is_caught(copy, file, line, contract):
 # What units, and their authors, may import: the rest of the package may change any day.
 PUBLIC = {
     "modelflow." + name
-    for name in ("device", "errors", "files", "http", "image", "testing", "video")
+    for name in (
+        "device",
+        "errors",
+        "files",
+        "http",
+        "image",
+        "json_value",
+        "testing",
+        "video",
+    )
 }
 
 

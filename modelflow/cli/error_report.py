@@ -11,10 +11,11 @@ import click
 
 from modelflow.buffer import Buffer
 from modelflow.cli.finished import Failed
-from modelflow.cli.shown import json_text, shown
 from modelflow.cli.telling import tell
 from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError, described
+from modelflow.json_value import shown
+from modelflow.wire.json_text import json_line
 
 __all__ = ["ErrorReport", "error_fields"]
 
@@ -82,7 +83,7 @@ class ErrorReport:
                 "error": error_fields(buffer),
                 "meta": shown(meta),
             }
-            self._write(json_text(whole).encode() + b"\n")
+            self._write(json_line(whole).encode() + b"\n")
 
     def _write(self, line: bytes) -> None:
         with self._lock:
@@ -154,7 +155,7 @@ def _describe(value: Any) -> Any:
     """Returns what is known of an item that failed; why, where that cannot be shown."""
     try:
         found = shown(value)
-        json_text(found)
+        json_line(found)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - it is anybody's object

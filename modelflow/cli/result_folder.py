@@ -9,8 +9,9 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import place_of
-from modelflow.cli.shown import json_text, shown
 from modelflow.errors import ConfigError
+from modelflow.json_value import shown
+from modelflow.wire.json_text import json_line
 
 __all__ = ["as_png", "encode_result", "is_image", "remove_results"]
 
@@ -36,7 +37,7 @@ def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
         raw = bytes(data)
         ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
         return f"{stem}{ending}", raw
-    text = json_text(shown(data, is_whole=True))
+    text = json_line(shown(data, is_whole=True))
     return f"{stem}.json", text.encode() + b"\n"
 
 

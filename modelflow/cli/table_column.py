@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.cli.shown import json_text, shown
+from modelflow.json_value import shown
+from modelflow.wire.json_text import json_line
 
 __all__ = ["Column", "column_of", "kind_of"]
 
@@ -28,7 +29,7 @@ class Column:
             TypeError, ValueError: it is none.
         """
         if self.encoding == b"json":
-            return json_text(shown(data, is_whole=True))
+            return json_line(shown(data, is_whole=True))
         if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
             expected = _type_of(pa, data)
             if expected != self.type:

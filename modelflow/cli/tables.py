@@ -12,10 +12,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modelflow.cli.shown import json_text, shown, text_of
 from modelflow.cli.table_column import Column, column_of, kind_of
 from modelflow.errors import ConfigError, MissingDependencyError
 from modelflow.files.whole_file import remove_drafts, whole_file
+from modelflow.json_value import shown
+from modelflow.wire.json_text import json_line
+from modelflow.wire.problem import sendable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,16 +160,16 @@ class TableWriter:
             TypeError: the result does not fit the others.
             Exception: it, or what else is known of it, cannot be written.
         """
-        said = json_text(shown(meta)) if meta else None
+        said = json_line(shown(meta)) if meta else None
         if data is not None:
             data = self._fit(data, encoding)
         self._bytes += getattr(data, "nbytes", 0) or len(data if isinstance(data, bytes) else b"")
         self._rows.append(
             {
                 "index": line["index"],
-                "path": None if (path := line.get("path")) is None else text_of(path),
+                "path": None if (path := line.get("path")) is None else sendable(path),
                 "data": data,
-                "error": None if error is None else text_of(error),
+                "error": None if error is None else sendable(error),
                 "meta": said,
             }
         )

@@ -14,12 +14,13 @@ import click
 from modelflow.buffer import Buffer
 from modelflow.cli.error_report import ErrorReport, error_fields, place_of
 from modelflow.cli.result_folder import as_png, encode_result, is_image, remove_results
-from modelflow.cli.shown import is_in_short, json_text, shown
 from modelflow.cli.tables import TableWriter
 from modelflow.cli.written import check_output
 from modelflow.errors import ConfigError, FlowUnitError, did_you_mean
 from modelflow.files.whole_file import remove_drafts, write_whole
+from modelflow.json_value import is_in_short, shown
 from modelflow.pixel_format import FORMAT_KEYS, SIZE_KEYS
+from modelflow.wire.json_text import json_line
 
 __all__ = ["ResultWriter", "targets_of"]
 
@@ -299,7 +300,7 @@ class ResultWriter:
         )
 
     def _print(self, output: str, line: Mapping[str, Any]) -> None:
-        data = json_text(line).encode() + b"\n"
+        data = json_line(line).encode() + b"\n"
         file = self._files.get(output)
         with self._written(output, "standard output" if file is None else file.name):
             if file is None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
-from modelflow.files.json_value import json_value
 from modelflow.http.payload import RAW
+from modelflow.json_value import json_value
 
 __all__ = ["Reply", "reply_of", "reply_of_error", "reply_of_failure", "reply_of_status"]
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer
-from modelflow.files.json_value import json_value
 from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
+from modelflow.json_value import json_value
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tensor import TensorSpec, shape_text
 

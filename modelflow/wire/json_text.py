@@ -6,21 +6,27 @@ A float has the fewest digits that mean it, with ``.0`` or an exponent: ``0.1``,
 
 import base64
 import json
+import math
+import secrets
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.number_lists import number_lists
-from modelflow.wire.problem import Code, Problem
+from modelflow.json_value import number_lists
+from modelflow.wire.problem import Code, Problem, sendable
 
 try:
     import orjson
 except ImportError:  # an extra: `json` does the same, slowly
     orjson = None
 
-__all__ = ["array_json", "b64", "json_of", "text_of"]
+__all__ = ["array_json", "b64", "json_line", "json_of", "text_of"]
+
+# What stands in a line where an array comes: no text of a user's.
+_MARK = secrets.token_hex(16)
+_LEAST_WITHOUT_EXPONENT = 1e-4  # as Python writes floats
 
 
 def json_of(value: Any) -> bytes:
@@ -37,6 +43,28 @@ def json_of(value: Any) -> bytes:
     if isinstance(value, (np.ndarray, np.generic)):
         return array_json(np.asarray(value))
     return _scalar(value)
+
+
+def json_line(value: Any) -> str:
+    """Returns a line of results as JSON, with blanks, as Python writes it; NaN is ``null``.
+
+    Args:
+        value: What `shown` returns: what JSON holds, and arrays of numbers.
+    """
+    arrays: list[npt.NDArray[Any]] = []
+
+    def mark(array: npt.NDArray[Any]) -> str:
+        arrays.append(array)
+        return _MARK
+
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=mark)
+    except ValueError:  # a number that is not finite
+        arrays.clear()
+        text = json.dumps(_without_nan(value), ensure_ascii=False, default=mark)
+    first, *parts = text.split(f'"{_MARK}"')
+    pairs = zip(map(_array_line, arrays), parts, strict=True)
+    return sendable("".join([first, *chain.from_iterable(pairs)]))
 
 
 def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
@@ -90,6 +118,26 @@ def text_of(data: Any, where: str) -> Any:
             "carries text: ask for binary, or name the output so that it ends in _bytes"
         )
         raise Problem(message, Code.FAILED_PRECONDITION) from error
+
+
+def _array_line(array: npt.NDArray[Any]) -> str:
+    text = array_json(array)
+    if array.dtype.kind == "f":
+        sizes = np.abs(array)
+        if b"e" in text or ((sizes < _LEAST_WITHOUT_EXPONENT) & (sizes != 0)).any():
+            text = json.dumps(json.loads(text)).encode()  # orjson writes 1e-7, Python 1e-07
+        if not np.isfinite(array).all():
+            for word in (b"-Infinity", b"Infinity", b"NaN"):
+                text = text.replace(word, b"null")
+    return (text if b", " in text else text.replace(b",", b", ")).decode()
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(held) for key, held in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(held) for held in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:

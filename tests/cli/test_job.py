@@ -13,8 +13,9 @@ import cv2
 import numpy as np
 import pytest
 
-from modelflow.cli.shown import is_in_short, shown
 from modelflow.image import Box
+from modelflow.json_value import is_in_short, shown
+from modelflow.wire.json_text import json_line
 from tests import programs
 
 UNITS = """
@@ -436,8 +437,8 @@ def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folde
     ],
 )
 def test_values_in_short_and_whole(value, short, whole):
-    assert shown(value) == short
-    assert shown(value, is_whole=True) == whole
+    assert json.loads(json_line(shown(value))) == json.loads(json_line(short))
+    assert json.loads(json_line(shown(value, is_whole=True))) == json.loads(json_line(whole))
     assert is_in_short(value) == (short != whole)
 
 

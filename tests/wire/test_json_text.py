@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from modelflow.json_value import number_lists
 from modelflow.wire.json_array import array_of
-from modelflow.wire.json_text import array_json, b64, json_of
+from modelflow.wire.json_text import array_json, b64, json_line, json_of
 from modelflow.wire.problem import Code, Problem
 
 NUMBERS = ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]
@@ -90,3 +91,28 @@ def test_a_half_has_its_own_digits(parser):
 
 def test_an_integer_may_be_longer_than_64_bits(parser):
     assert json_of({"a": [2**64, -(10**30)]}) == f'{{"a":[{2**64},{-(10**30)}]}}'.encode()
+
+
+@given(
+    st.sampled_from(NUMBERS).flatmap(
+        lambda name: hnp.arrays(name, hnp.array_shapes(min_dims=0, min_side=0))
+    )
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_line_is_written_as_python_writes_it(parser, array):
+    text = json.dumps({"a": [number_lists(array)], "é": "x"}, ensure_ascii=False)
+    for word in ("-Infinity", "Infinity", "NaN"):
+        text = text.replace(word, "null")
+    assert json_line({"a": [array], "é": "x"}) == text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_in_a_line_have_the_exponents_of_python(parser, dtype):
+    array = np.array([1e-7, 9.9e-5, 1e-4, 0, 1e15, 1e16, np.nan], dtype)
+    text = "[1e-07, 9.9e-05, 0.0001, 0.0, 1000000000000000.0, 1e+16, null]"
+    assert json_line(array) == text
+
+
+def test_a_line_of_numbers_and_texts_that_utf_8_cannot_hold():
+    line = {"path": "\udcff", "data": [float("inf"), {"x": float("nan")}, 1e-7]}
+    assert json_line(line) == '{"path": "\\udcff", "data": [null, {"x": null}, 1e-07]}'

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.files.json_value import json_value
+from modelflow.json_value import json_value
 from modelflow.serve.link.arena import Arena, Gallery
 
 try:

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import CPU
 from modelflow.errors import described
-from modelflow.files.json_value import json_value
-from modelflow.number_lists import number_lists
+from modelflow.json_value import json_value, number_lists
 
 __all__ = ["KEPT", "Passed", "Picture"]
 
