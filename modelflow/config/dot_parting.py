@@ -1,87 +1,53 @@
-"""The ways to take a node or an edge out of a DOT text, best first.
+"""A node or an edge taken out of a DOT text: the statements that name it are parted.
 
-Which of them leaves the rest of the graph as it was, only reading tells: a mention may be the first
-one of its node, and the edges inside a group come before those of the chain that it stands in.
+A chain of nodes is parted where an edge goes. In a chain with groups each edge that stays is
+written by itself behind it: the edges inside a group come before those of its chain.
 """
 
-from collections.abc import Iterator
-
-from modelflow.config.dot_chain import cut, left_alone, links_of, said_before, unfolded
-from modelflow.config.dot_layout import taken_away
+from modelflow.config.dot_chain import Link, cut, left_alone, links_of, said_before, unfolded
 from modelflow.config.dot_syntax import Body, Group, Mention, Statement
 from modelflow.config.splice import Splice
 
-__all__ = ["ways_to_disconnect", "ways_to_remove"]
+__all__ = ["without_edge", "without_node"]
 
 
-def ways_to_remove(text: str, body: Body, name: str) -> Iterator[list[Splice]]:
-    """Gives the ways to take every mention of a node away, and its edges.
+def without_node(text: str, body: Body, name: str, *, drops_alone: bool) -> list[Splice]:
+    """Returns the splices that take every mention of a node away, and its edges."""
+    dropped = {mention for mention in body.mentions() if mention.name == name}
+    return [
+        splice
+        for inside, statement in body.walk()
+        if not dropped.isdisjoint(statement.chain)
+        for splice in _parted(
+            text,
+            inside,
+            statement,
+            {link for link in links_of(statement) if name in (link.source, link.target)},
+            dropped,
+            drops_alone,
+        )
+    ]
 
-    First the nodes that are left alone in their chains go too, then only where they are mentioned
-    before; at last each edge of a chain of groups is written by itself, which keeps their order.
-    """
-    yield _without(text, body, name, is_bold=True)
-    yield _without(text, body, name)
-    yield _without(text, body, name, is_unfolded=True)
 
-
-def ways_to_disconnect(text: str, body: Body, place: int) -> Iterator[list[Splice]]:
-    """Gives the ways to take the edge at a place among all edges away.
-
-    The chain is parted, or the group at one of its ends gets smaller, or each edge of the chain is
-    written by itself.
-    """
+def without_edge(text: str, body: Body, place: int, *, drops_alone: bool) -> list[Splice]:
+    """Returns the splices that take the edge at a place among all edges away."""
     inside, statement = next(found for found in body.walk() if place in found[1].edges)
     link = links_of(statement)[place - statement.edges.start]
-    ends = statement.chain[link.number : link.number + 2]
-    if all(isinstance(end, Mention) for end in ends):
-        for is_bold in (True, False):
-            yield _parted(text, inside, statement, {link.number}, set(), is_bold=is_bold)
-    for end, name in zip(ends, (link.source, link.target), strict=True):
-        if isinstance(end, Group):
-            yield _out_of(text, end, name)
-    parted = _parted(text, inside, statement, _arrows(statement), set())
-    yield parted + unfolded(text, statement, {link})
-
-
-def _without(
-    text: str, body: Body, name: str, *, is_bold: bool = False, is_unfolded: bool = False
-) -> list[Splice]:
-    gone = {mention for mention in body.mentions() if mention.name == name}
-    dropped = set(gone)
-    splices: list[Splice] = []
-    for inside, statement in body.walk():
-        if gone.isdisjoint(statement.chain):
-            continue
-        if is_unfolded and any(isinstance(end, Group) for end in statement.chain):
-            links = {link for link in links_of(statement) if name in (link.source, link.target)}
-            splices += _parted(text, inside, statement, _arrows(statement), dropped)
-            splices += unfolded(text, statement, links)
-        else:
-            splices += _parted(text, inside, statement, set(), dropped, is_bold=is_bold)
-    return splices
+    return _parted(text, inside, statement, {link}, set(), drops_alone)
 
 
 def _parted(
     text: str,
     body: Body,
     statement: Statement,
-    arrows: set[int],
+    gone: set[Link],
     dropped: set[Mention],
-    *,
-    is_bold: bool = False,
+    drops_alone: bool,
 ) -> list[Splice]:
-    """Parts a chain at ``arrows`` and what is ``dropped``, to which the nodes left alone go."""
+    """Parts a chain at the edges that go, to which the nodes left alone may go."""
+    has_groups = any(isinstance(end, Group) for end in statement.chain)
+    arrows = {link.number for link in links_of(statement) if has_groups or link in gone}
     alone = left_alone(statement, arrows, dropped)
-    dropped |= alone if is_bold else said_before(body, alone, dropped)
-    return cut(text, statement, arrows, dropped)
-
-
-def _out_of(text: str, group: Group, name: str) -> list[Splice]:
-    """Takes a node out of a group that names it alone in a statement."""
-    named = [one for one in group.body.statements if one.gives_to_alone(name) and not one.lists]
-    return [taken_away(text, one.start, one.until) for one in named]
-
-
-def _arrows(statement: Statement) -> set[int]:
-    return set(range(len(statement.arrows)))
+    dropped = dropped | (alone if drops_alone else said_before(body, alone, dropped))
+    behind = unfolded(text, statement, gone) if has_groups else []
+    return cut(text, statement, arrows, dropped) + behind

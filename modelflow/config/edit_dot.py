@@ -13,7 +13,7 @@ from typing import Any
 from modelflow.config.dot_brackets import with_attribute, with_value, without_attribute
 from modelflow.config.dot_layout import put_behind, put_first, put_last
 from modelflow.config.dot_meaning import Edge, Meaning
-from modelflow.config.dot_parting import ways_to_disconnect, ways_to_remove
+from modelflow.config.dot_parting import without_edge, without_node
 from modelflow.config.dot_syntax import Mention, Statement
 from modelflow.config.dot_words import dot_text, dot_word
 from modelflow.config.flow_config import PortRef
@@ -24,6 +24,8 @@ from modelflow.errors import ConfigError
 __all__ = ["DotEdits"]
 
 Splices = list[Splice]
+# Nodes that are left without an edge go from their chain, or stay where nothing before names them.
+_BOTH = (True, False)
 
 
 class DotEdits:
@@ -192,7 +194,7 @@ class DotEdits:
             ConfigError: the text cannot be parted so.
         """
         expected = self._meaning.without_node(name)
-        ways = ways_to_remove(self._text, self._body, name)
+        ways = (without_node(self._text, self._body, name, drops_alone=drops) for drops in _BOTH)
         return self._first(ways, expected.__eq__, name)
 
     def rename(self, old: str, new: str) -> Splices:
@@ -241,7 +243,7 @@ class DotEdits:
         edges = self._meaning.edges
         place = max(n for n, edge in enumerate(edges) if edge == (source, target))
         expected = self._meaning.without_edge(place)
-        ways = ways_to_disconnect(self._text, self._body, place)
+        ways = (without_edge(self._text, self._body, place, drops_alone=drops) for drops in _BOTH)
         return self._first(ways, expected.__eq__, f"{source} -> {target}")
 
     # -- ways -----------------------------------------------------------------------------------

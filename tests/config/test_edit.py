@@ -204,7 +204,7 @@ def test_a_parted_chain_keeps_its_attributes_on_each_edge():
     [
         ("a -> b\n a", "a"),
         ("a -> b\n c\n a", "a\n c\n a"),
-        ("a -> b -> c -> {d}", "a\n c -> {d}"),
+        ("a -> b -> c -> {d}", "a\n c\n {d}\n c -> d"),
         ("a -> c -> b -> {d -> e}", "a\n c\n {d -> e}\n a -> c"),
         ("a; b; c -> b", "a; c"),
         ("a<b>c", "a c"),
@@ -229,8 +229,8 @@ def test_an_edge_goes_as_often_as_it_stands():
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("c\n a -> {b c}", "c\n a -> {b}"),
-        ("{a b} -> c", "{a b}\n c\n b -> c"),
+        ("c\n a -> {b c}", "c\n a\n {b c}\n a -> b"),
+        ("{a b} -> c", "{a b}\n b -> c"),
         ("a -> {b [x=1] c}", "a\n {b [x=1] c}\n a -> b"),
     ],
 )
