@@ -195,7 +195,7 @@ def _write(
 ) -> "Application":
     from modelflow.archive.archive import Archive
     from modelflow.archive.manifest import LOCK
-    from modelflow.serve.catalogue import choose_name
+    from modelflow.serve.repository.config import choose_name
 
     model = given["name"] or choose_name(graph.path)
     if not _NAME.fullmatch(model):

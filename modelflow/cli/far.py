@@ -11,7 +11,7 @@ import click
 from modelflow.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from modelflow.serve.catalogue import Catalogue
+    from modelflow.serve.repository.config import ServeConfig
 
 __all__ = ["PROCESSES", "check_far", "far_catalogue", "on_option", "share_option", "shared_by_all"]
 
@@ -77,8 +77,8 @@ def shared_by_all(on: str | None, share: str | None) -> str | None:
 
 @contextlib.contextmanager
 def far_catalogue(
-    catalogue: "Catalogue", on: str | None, share: str | None
-) -> Iterator["Catalogue"]:
+    catalogue: "ServeConfig", on: str | None, share: str | None
+) -> Iterator["ServeConfig"]:
     """Gives what is to be served, with what it places where that is to run inside the block.
 
     Args:
@@ -97,16 +97,16 @@ def far_catalogue(
     if on == PROCESSES:
         from modelflow.remote import ProcessEngine
 
-        yield replace(catalogue, terms=replace(catalogue.terms, engine=ProcessEngine))
+        yield replace(catalogue, settings=replace(catalogue.settings, engine=ProcessEngine))
         return
     from modelflow.ray import RayEngine, connected
 
     with connected(on) as cluster:
-        terms = replace(catalogue.terms, engine=lambda: RayEngine(cluster, share))
-        yield replace(catalogue, terms=terms)
+        terms = replace(catalogue.settings, engine=lambda: RayEngine(cluster, share))
+        yield replace(catalogue, settings=terms)
 
 
-def _check_placed(catalogue: "Catalogue", on: str) -> None:
+def _check_placed(catalogue: "ServeConfig", on: str) -> None:
     found = catalogue.placing()
     names = list(catalogue.read())
     if found.models or found.unread or not names:  # of what comes later nothing is known yet

@@ -22,11 +22,11 @@ from modelflow.serve.replicas.role import Role
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.options import ServeOptions
     from modelflow.serve.replicas.frames import Message
     from modelflow.serve.replicas.line import Line
     from modelflow.serve.replicas.replica import Replica
+    from modelflow.serve.repository.config import ServeConfig
 
 __all__ = ["replica"]
 
@@ -131,7 +131,7 @@ def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet)
 @contextlib.contextmanager
 def _sources(
     place: "Replica", role: str, given: Mapping[str, Any]
-) -> "Iterator[Mapping[str, Path] | Catalogue]":
+) -> "Iterator[Mapping[str, Path] | ServeConfig]":
     """What is to be loaded here; a worker loads nothing."""
     if role == Role.WORKER:
         yield {}

@@ -34,8 +34,8 @@ from modelflow.serve.grpc_kind import GrpcKind, can_serve
 from modelflow.serve.options import ServeOptions
 
 if TYPE_CHECKING:
-    from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.herald import Herald
+    from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.server import Server
 
 __all__ = ["serve"]
@@ -256,16 +256,16 @@ def _start(server: "Server") -> None:
     server.wait_until_loaded()
 
 
-def _describe(catalogue: "Catalogue", address: str) -> int:
+def _describe(catalogue: "ServeConfig", address: str) -> int:
     """Loads one model after another and prints what clients will see of it."""
     from modelflow.serve.description import description
-    from modelflow.serve.shelf import reason_of
+    from modelflow.serve.repository.manager import reason_of
 
     catalogue.check()
     code = 0
     for name, source in catalogue.read().items():
         try:
-            for edition in source.editions():
+            for edition in source.list_versions():
                 with edition.open() as flow:
                     signature = flow.signature()
                 click.echo(description(name, edition.number, signature, address))

@@ -17,8 +17,8 @@ from modelflow.device.heap import settled_heap
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 
 if TYPE_CHECKING:
-    from modelflow.serve.catalogue import Catalogue
     from modelflow.serve.options import ServeOptions
+    from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.server import Server
 
 __all__ = [
@@ -84,7 +84,7 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
 
 def catalogue_given(
     given: Mapping[str, Any], environment: Environment | None = None
-) -> "Catalogue":
+) -> "ServeConfig":
     """Returns what is to be served.
 
     Args:

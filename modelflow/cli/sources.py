@@ -12,8 +12,8 @@ from modelflow.config.override import parse_assignment
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
-    from modelflow.serve.catalogue import Catalogue
-    from modelflow.serve.version_policy import VersionPolicy
+    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.repository.source import VersionPolicy
 
 __all__ = ["add_names", "catalogue_of"]
 
@@ -28,7 +28,7 @@ def catalogue_of(  # noqa: PLR0913 - an option each
     config_file: Path | None = None,
     batching_file: Path | None = None,
     environment: Environment | None = None,
-) -> "Catalogue":
+) -> "ServeConfig":
     """Returns what is to be served.
 
     Args:
@@ -47,8 +47,8 @@ def catalogue_of(  # noqa: PLR0913 - an option each
             environment fits none of the models.
     """
     from modelflow.serve.batching_parameters import read_batching_parameters
-    from modelflow.serve.catalogue import Catalogue
-    from modelflow.serve.source import Terms, is_repository
+    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.repository.source import ModelSettings, is_repository
 
     named: dict[str, Path] = {}
     repositories: list[Path] = []
@@ -59,7 +59,7 @@ def catalogue_of(  # noqa: PLR0913 - an option each
         else:
             _add(named, name, path)
     batching = {} if batching_file is None else read_batching_parameters(batching_file)
-    terms = Terms(
+    settings = ModelSettings(
         _policy(versions),
         {},
         _pairs("--set", overrides),
@@ -67,7 +67,7 @@ def catalogue_of(  # noqa: PLR0913 - an option each
         batching,
         Environment.of(os.environ) if environment is None else environment,
     )
-    catalogue = Catalogue(named, repositories, config_file, terms, _labels(labels))
+    catalogue = ServeConfig(named, repositories, config_file, settings, _labels(labels))
     catalogue.check_environment()
     return catalogue
 
@@ -77,8 +77,8 @@ def add_names(sources: Sequence[str]) -> tuple[str, ...]:
 
     A graph that is edited while one of them starts again keeps the name that it had.
     """
-    from modelflow.serve.catalogue import choose_name
-    from modelflow.serve.source import is_repository
+    from modelflow.serve.repository.config import choose_name
+    from modelflow.serve.repository.source import is_repository
 
     return tuple(
         source
@@ -100,7 +100,7 @@ def _named(source: str) -> tuple[str, Path]:
 
 
 def _add(named: dict[str, Path], name: str, path: Path) -> None:
-    from modelflow.serve.catalogue import choose_name
+    from modelflow.serve.repository.config import choose_name
 
     name = name or choose_name(path)
     if name in named:
@@ -113,7 +113,7 @@ def _add(named: dict[str, Path], name: str, path: Path) -> None:
 
 
 def _policy(text: str) -> "VersionPolicy":
-    from modelflow.serve.version_policy import read_policy
+    from modelflow.serve.repository.source import read_policy
 
     try:
         return read_policy(text)

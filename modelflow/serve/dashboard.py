@@ -13,8 +13,8 @@ from modelflow.http.outflow import Outflow, StreamedReply
 from modelflow.http.reply import Reply
 from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
-from modelflow.serve.models import Models
 from modelflow.serve.picture import Picture
+from modelflow.serve.repository.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.studio.moments import Moments, event
 from modelflow.studio.pages import PAGES, STREAM, page

@@ -9,9 +9,9 @@ from modelflow.http.tls import server_context
 from modelflow.serve.access_log import AccessLog
 from modelflow.serve.cors import Cors
 from modelflow.serve.keys import Keys
-from modelflow.serve.loader import Loader
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.reception import Reception
+from modelflow.serve.repository.loader import Loader
 
 if TYPE_CHECKING:
     from modelflow.serve.tracing.tracer import Tracer

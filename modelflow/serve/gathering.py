@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 
 from modelflow.http.exchange import Exchange
-from modelflow.serve.models import Models
 from modelflow.serve.refusal import refusal_of
+from modelflow.serve.repository.models import Models
 from modelflow.serve.row_reader import RowReader
 
 __all__ = ["RowGathering"]

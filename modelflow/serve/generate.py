@@ -19,10 +19,10 @@ from modelflow.serve.compression import compressed, whole_body
 from modelflow.serve.feed import Feed
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.model import Inference, Model
-from modelflow.serve.models import Models
 from modelflow.serve.one_item import item_of
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import refusal, settle
+from modelflow.serve.repository.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.wire.problem import Problem
 

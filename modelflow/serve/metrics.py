@@ -15,8 +15,8 @@ from modelflow.profile.metrics import node_families
 from modelflow.serve.figures import BOUNDS
 from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
-from modelflow.serve.models import Models
 from modelflow.serve.picture import Picture
+from modelflow.serve.repository.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.statistics import Statistics
 

@@ -11,9 +11,9 @@ from modelflow.graph.graph_port import GraphPort
 from modelflow.http.exchange import Visit
 from modelflow.serve.configuration import PLATFORM
 from modelflow.serve.model import Inference, Model
-from modelflow.serve.models import Models
 from modelflow.serve.patience import earlier
 from modelflow.serve.picture import Picture
+from modelflow.serve.repository.models import Models
 from modelflow.serve.request_parameters import check_parameters
 from modelflow.serve.statistics import Statistics
 from modelflow.serve.tensors import as_tensor, served_tensor

@@ -11,7 +11,6 @@ from modelflow.serve.fleet import Census, Fleet
 from modelflow.serve.keys import Group
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.model import Inference, Model
-from modelflow.serve.models import Models
 from modelflow.serve.open_inference import (
     SERVER,
     answer_of,
@@ -23,6 +22,7 @@ from modelflow.serve.open_inference import (
 )
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.refusal import JSON, settle
+from modelflow.serve.repository.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.tensors import served_tensor
 from modelflow.wire.datatype import DATATYPES, datatype_of

@@ -15,7 +15,7 @@ from modelflow.serve.body_schema import (
 )
 from modelflow.serve.json_schema import Schema, object_of
 from modelflow.serve.model import Model
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
 
 __all__ = ["openapi_document"]

@@ -26,10 +26,10 @@ from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.limits import ReadLimits
-from modelflow.serve.loader import Loader
 from modelflow.serve.model import Model
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.place import Place
+from modelflow.serve.repository.loader import Loader
 from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelflow.flow import Flow
-    from modelflow.serve.catalogue import Catalogue
+    from modelflow.serve.repository.config import ServeConfig
 
 __all__ = ["ServeOptions", "Server"]
 
@@ -60,7 +60,7 @@ class Server:
 
     def __init__(
         self,
-        sources: "Mapping[str, str | Path | Flow] | Catalogue",
+        sources: "Mapping[str, str | Path | Flow] | ServeConfig",
         options: ServeOptions | None = None,
         place: Place | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class Server:
 
         Args:
             sources: By the model's name a graph file, a model, a folder with versions, or a `Flow`
-                that does not run yet; or a `Catalogue`.
+                that does not run yet; or a `ServeConfig`.
             options: Where to listen, and what to take.
             place: What it is given where it is one of several; None: it is alone.
 
@@ -97,15 +97,15 @@ class Server:
         self.grpc_address = ""
         """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
 
-    def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | Catalogue") -> Stock:
+    def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | ServeConfig") -> Stock:
         place = self._place
         if place is not None and (stock := place.stock(self.options)) is not None:
             return stock
-        from modelflow.serve.own_stock import OwnStock  # which runs models
+        from modelflow.serve.repository.repository import Repository  # which runs models
 
         if place is None:
-            return OwnStock(sources, self.options, self._loader)
-        own = OwnStock(
+            return Repository(sources, self.options, self._loader)
+        own = Repository(
             sources,
             self.options,
             self._loader,

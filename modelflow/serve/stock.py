@@ -7,7 +7,7 @@ from modelflow.http.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from modelflow.serve.fleet import Fleet
-    from modelflow.serve.models import Models
+    from modelflow.serve.repository.models import Models
 
 __all__ = ["Stock"]
 

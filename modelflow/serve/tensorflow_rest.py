@@ -11,10 +11,10 @@ from modelflow.serve.examples import classes_of, send_examples, values_of_regres
 from modelflow.serve.gathering import RowGathering
 from modelflow.serve.limits import ReadLimits
 from modelflow.serve.model import Inference, Model
-from modelflow.serve.models import Models
 from modelflow.serve.patience import seconds_of
 from modelflow.serve.predict_rows import PredictRows
 from modelflow.serve.refusal import JSON, refusal_of, settle
+from modelflow.serve.repository.models import Models
 from modelflow.serve.router import Endpoint, endpoint
 from modelflow.serve.tensorflow_serving import (
     outputs_of,

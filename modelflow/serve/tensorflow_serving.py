@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from modelflow.graph.graph_port import GraphPort
 from modelflow.serve.model import Inference, Model
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 from modelflow.serve.tensors import as_tensor, served_tensor
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus

@@ -6,8 +6,8 @@ from click.testing import CliRunner
 
 from modelflow.cli.main import cli
 from modelflow.cli.serve import serve
-from modelflow.serve.catalogue import Catalogue
 from modelflow.serve.options import ServeOptions
+from modelflow.serve.repository.config import ServeConfig
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def values(tmp_path, monkeypatch):
 
     def catalogue(sources, **more):
         seen.update(more, sources=sources)
-        return Catalogue()
+        return ServeConfig()
 
     monkeypatch.setattr("modelflow.serve.server.Server", note)
     monkeypatch.setattr("modelflow.cli.serving.catalogue_of", catalogue)

@@ -4,9 +4,9 @@ import pytest
 
 from modelflow.errors import ConfigError
 from modelflow.serve.batching_parameters import read_batching_parameters
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.source import ModelSettings
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.source import Terms
 from tests.serve.clients import ask
 from tests.serve.models_on_disk import write_model
 
@@ -91,8 +91,10 @@ def test_a_model_is_batched_so_unless_its_node_is_told_otherwise(file, tmp_path)
     path = write_model(tmp_path / "m.onnx", 2)
     batching = read_batching_parameters(file(WHOLE.replace("pad_variable_length_inputs: true", "")))
     for overrides, threads in (({}, 2), ({"model.threads": 1}, 1)):
-        terms = Terms(batching=batching, overrides=overrides)
-        with Server(Catalogue({"m": path}, terms=terms), ServeOptions(http_port=0)) as server:
+        settings = ModelSettings(batching=batching, overrides=overrides)
+        with Server(
+            ServeConfig({"m": path}, settings=settings), ServeOptions(http_port=0)
+        ) as server:
             stage = server.model("m").flow.plan.nodes["model"]
             assert (stage.batch_size, stage.batch_timeout) == (16, 0.0015)
             assert (stage.threads, stage.bounds) == (threads, (160,))

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import ask, send, served
 from tests.serve.half_plus_two import write_saved_model
@@ -26,7 +26,7 @@ def server():
 def of_examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "m"
     write_saved_model(folder / "1", 2.0)
-    with Server(Catalogue({"m": folder}), ServeOptions(http_port=0)) as running:
+    with Server(ServeConfig({"m": folder}), ServeOptions(http_port=0)) as running:
         yield running
 
 

@@ -6,10 +6,9 @@ import grpc
 import numpy as np
 import pytest
 
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.source import ModelSettings, read_policy
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.source import Terms
-from modelflow.serve.version_policy import read_policy
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import SECONDS
 from tests.serve.half_plus_two import (
@@ -34,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(grpc_server, folder):
-    catalogue = Catalogue({"m": folder}, terms=Terms(policy=read_policy("all")))
+    catalogue = ServeConfig({"m": folder}, settings=ModelSettings(policy=read_policy("all")))
     with Server(catalogue, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
 
@@ -153,8 +152,8 @@ def test_without_a_default_signature_a_request_names_one(tmp_path):
 
 
 def test_a_signature_that_the_node_names_is_the_only_one(folder):
-    terms = Terms(overrides={"model.signature": "serving_default"})
-    with Server(Catalogue({"m": folder}, terms=terms), ServeOptions(http_port=0)) as server:
+    settings = ModelSettings(overrides={"model.signature": "serving_default"})
+    with Server(ServeConfig({"m": folder}, settings=settings), ServeOptions(http_port=0)) as server:
         assert len(server.model("m").all_signatures()) == 1
 
 

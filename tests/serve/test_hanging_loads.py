@@ -78,7 +78,7 @@ class Holding:
 
 @pytest.fixture
 def holding(tmp_path, monkeypatch):
-    monkeypatch.setattr("modelflow.serve.loader._LAST_OF_FLOW", 0.05)
+    monkeypatch.setattr("modelflow.serve.repository.loader._LAST_OF_FLOW", 0.05)
     module = f"units_of_{tmp_path.name}"  # one that was imported is not read again
     (tmp_path / f"{module}.py").write_text(UNITS)
     (tmp_path / "m.dot").write_text(GRAPH % module)

@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.model_config import read_model_config
+from modelflow.serve.repository.config import read_model_config
 
 TEXT = """
 model_config_list {
@@ -29,11 +29,11 @@ def test_names_paths_versions_and_labels_are_read(file):
     file.write_text(TEXT)
     digits, every, two, one = read_model_config(file)
     assert (digits.name, str(digits.origin)) == ("digits", "/models/digits")
-    assert digits.terms.labels == {"stable": 42, "canary": 43}
-    assert digits.terms.policy.chosen([1, 42, 43]) == [42, 43]
+    assert digits.settings.labels == {"stable": 42, "canary": 43}
+    assert digits.settings.policy.chosen([1, 42, 43]) == [42, 43]
     assert every.origin == file.parent / "here" / "all"
     there = [1, 2, 3]
-    chosen = [source.terms.policy.chosen(there) for source in (every, two, one)]
+    chosen = [source.settings.policy.chosen(there) for source in (every, two, one)]
     assert chosen == [[1, 2, 3], [2, 3], [3]]
 
 

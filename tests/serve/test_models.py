@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 

@@ -11,10 +11,9 @@ import pytest
 
 import modelflow
 from modelflow.errors import Cancelled, ConfigError, EndFlow, EngineError, FlowFailed, StreamClosed
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.source import ModelSettings, read_policy
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.source import Terms
-from modelflow.serve.version_policy import read_policy
 from tests.http.clients import answer, request
 from tests.serve.clients import ask, send
 from tests.serve.grpc.stub import stub
@@ -79,8 +78,8 @@ def listening(catalogue, **options):
 
 
 def serving(path, versions="latest", labels=None, **options):
-    terms = Terms(policy=read_policy(versions))
-    catalogue = Catalogue({"m": path}, terms=terms, labels={"m": labels or {}})
+    settings = ModelSettings(policy=read_policy(versions))
+    catalogue = ServeConfig({"m": path}, settings=settings, labels={"m": labels or {}})
     return Server(catalogue, ServeOptions(http_port=0, **options))
 
 
@@ -207,7 +206,7 @@ def test_where_nothing_loads_the_start_fails_with_what_is_wrong(tmp_path):
         Server({"torn": torn}, ServeOptions(http_port=0)).start()
     with pytest.raises(ConfigError, match="holds no models"):
         Server(
-            Catalogue(repositories=[make_folder(tmp_path / "empty")]), ServeOptions(http_port=0)
+            ServeConfig(repositories=[make_folder(tmp_path / "empty")]), ServeOptions(http_port=0)
         ).start()
 
 
@@ -425,7 +424,7 @@ def test_a_file_of_tensorflow_serving_is_read_and_read_again(tmp_path):
         version_labels {{ key: "stable" value: {0} }} }} }}"""
     file = tmp_path / "models.config"
     file.write_text(text.format(1))
-    catalogue = Catalogue(config_file=file, labels={"m": {"first": 1}})
+    catalogue = ServeConfig(config_file=file, labels={"m": {"first": 1}})
     with Server(catalogue, ServeOptions(http_port=0)) as server:
         assert predict(server, at="/labels/stable") == 1.0
         assert predict(server, at="/labels/first") == 1.0
@@ -446,7 +445,7 @@ def test_a_file_of_tensorflow_serving_is_read_and_read_again(tmp_path):
 def test_a_model_that_comes_late_makes_the_server_no_less_ready(tmp_path):
     folder = make_folder(tmp_path / "models")
     write_model(folder / "m.onnx", 1)
-    with Server(Catalogue(repositories=[folder]), ServeOptions(http_port=0)) as server:
+    with Server(ServeConfig(repositories=[folder]), ServeOptions(http_port=0)) as server:
         (folder / "torn.onnx").write_bytes(b"torn")
         server.refresh()
         while index(server).get(("torn", "1"), ("",))[0] != "UNAVAILABLE":
@@ -458,7 +457,7 @@ def test_a_model_that_comes_late_makes_the_server_no_less_ready(tmp_path):
 def test_models_come_into_a_repository_and_go(tmp_path):
     folder = make_folder(tmp_path / "models")
     write_model(folder / "m.onnx", 1)
-    with Server(Catalogue(repositories=[folder]), ServeOptions(http_port=0)) as server:
+    with Server(ServeConfig(repositories=[folder]), ServeOptions(http_port=0)) as server:
         write_version(folder / "more", 4)
         server.refresh()
         while predict(server, "more") != 4.0:

@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.source import Source, Terms, content_of, is_repository, is_source
-from modelflow.serve.version_policy import read_policy
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.source import (
+    ModelConfig,
+    ModelSettings,
+    content_of,
+    is_repository,
+    is_source,
+    read_policy,
+)
 from tests.serve.models_on_disk import GRAPH, write_model, write_version
 
 
@@ -39,7 +45,7 @@ def test_a_path_is_a_graph_a_model_versions_or_a_folder_of_those(folder):
 
 
 def test_a_folder_stands_for_what_is_in_it_and_names_it(folder, caplog):
-    catalogue = Catalogue(repositories=[folder])
+    catalogue = ServeConfig(repositories=[folder])
     catalogue.check()
     assert set(catalogue.read()) == {"many", "times", "upper", "whole"}
     assert f"{folder / 'nothing'}: holds nothing to serve" in caplog.text
@@ -48,17 +54,17 @@ def test_a_folder_stands_for_what_is_in_it_and_names_it(folder, caplog):
 def test_a_name_that_no_client_could_write_is_passed_over_or_refused(folder, caplog):
     odd = os.fsdecode(os.fsencode(folder) + b"/\xff.onnx")
     (folder / "times.onnx").rename(odd)
-    catalogue = Catalogue(repositories=[folder])
+    catalogue = ServeConfig(repositories=[folder])
     catalogue.check()
     assert set(catalogue.read()) == {"many", "upper", "whole"}
     assert "no name that is UTF-8" in caplog.text
     with pytest.raises(ConfigError, match="give it another: NAME=PATH"):
-        Catalogue({Path(odd).stem: odd}).check()
-    Catalogue({"times": odd}).check()
+        ServeConfig({Path(odd).stem: odd}).check()
+    ServeConfig({"times": odd}).check()
 
 
 def test_models_come_and_go_in_a_folder(folder):
-    catalogue = Catalogue(repositories=[folder])
+    catalogue = ServeConfig(repositories=[folder])
     before = set(catalogue.read())
     write_model(folder / "more.onnx", 1)
     (folder / "upper.dot").unlink()
@@ -66,8 +72,8 @@ def test_models_come_and_go_in_a_folder(folder):
 
 
 def numbers(path, versions):
-    source = Source("m", path, Terms(policy=read_policy(versions)))
-    return [edition.number for edition in source.editions()]
+    source = ModelConfig("m", path, ModelSettings(policy=read_policy(versions)))
+    return [edition.number for edition in source.list_versions()]
 
 
 def test_versions_are_those_of_the_policy_and_what_has_none_is_version_1(folder):
@@ -78,15 +84,15 @@ def test_versions_are_those_of_the_policy_and_what_has_none_is_version_1(folder)
 
 
 def test_an_edition_has_another_stamp_when_its_files_are_others(folder):
-    source = Source("m", folder / "many")
-    (before,) = source.editions()
-    assert source.editions()[0].stamp == before.stamp
+    source = ModelConfig("m", folder / "many")
+    (before,) = source.list_versions()
+    assert source.list_versions()[0].stamp == before.stamp
     (folder / "many" / "10" / "more").write_text("x")
-    assert source.editions()[0].stamp != before.stamp
+    assert source.list_versions()[0].stamp != before.stamp
 
 
 def test_a_model_is_a_graph_whose_ends_have_the_names_of_its_ports(folder):
-    (edition,) = Source("m", folder / "times.onnx").editions()
+    (edition,) = ModelConfig("m", folder / "times.onnx").list_versions()
     with edition.open() as flow:
         signature = flow.signature()
         assert [port.name for port in signature.inputs] == ["x"]
@@ -99,7 +105,7 @@ def test_a_graph_that_takes_nothing_is_no_model(tmp_path):
     path.write_text(
         "digraph { files [flowunit=file_source, path=x] out [type=output] files -> out }"
     )
-    (edition,) = Source("m", path).editions()
+    (edition,) = ModelConfig("m", path).list_versions()
     with pytest.raises(ConfigError, match=r"photos.dot: .* no input.*modelflow run"):
         edition.open()
 
@@ -118,22 +124,22 @@ def test_a_graph_that_takes_nothing_is_no_model(tmp_path):
 )
 def test_what_cannot_be_served_says_what_could(folder, path, text):
     with pytest.raises(ConfigError, match=text):
-        Catalogue({"m": folder / path}).check()
+        ServeConfig({"m": folder / path}).check()
 
 
 def test_a_folder_of_models_that_is_not_there_says_so(tmp_path):
     with pytest.raises(ConfigError, match="gone: there is no such folder"):
-        Catalogue(repositories=[tmp_path / "gone"]).read()
+        ServeConfig(repositories=[tmp_path / "gone"]).read()
 
 
 def test_two_of_one_name_are_told_with_both_paths(folder):
-    catalogue = Catalogue({"times": folder / "upper.dot"}, [folder])
+    catalogue = ServeConfig({"times": folder / "upper.dot"}, [folder])
     with pytest.raises(ConfigError, match=r"'times': .*upper\.dot and .*times\.onnx; give one"):
         catalogue.read()
 
 
 def test_a_label_of_no_model_names_the_nearest(folder):
-    catalogue = Catalogue({"many": folder / "many"}, labels={"mani": {"stable": 2}})
+    catalogue = ServeConfig({"many": folder / "many"}, labels={"mani": {"stable": 2}})
     with pytest.raises(ConfigError, match="'mani': there is no such model; did you mean 'many'"):
         catalogue.check()
     assert set(catalogue.read()) == {"many"}  # a model with a label may go

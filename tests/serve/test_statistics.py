@@ -5,10 +5,9 @@ import threading
 
 import pytest
 
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.source import ModelSettings, read_policy
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.source import Terms
-from modelflow.serve.version_policy import read_policy
 from tests.serve.clients import ask, served
 from tests.serve.models_on_disk import write_version
 from tests.serve.test_metrics import metrics
@@ -119,7 +118,9 @@ def test_versions_are_told_alone_or_all_together(tmp_path):
         assert [one["version"] for one in stats(server, "/v2/models/m/versions/1")] == ["1"]
         assert ask(server, "/v2/models/x/stats")[0] == 404
         assert ask(server, "/v2/models/m/versions/7/stats")[0] == 404
-    catalogue = Catalogue({"m": tmp_path / "m"}, terms=Terms(policy=read_policy("all")))
+    catalogue = ServeConfig(
+        {"m": tmp_path / "m"}, settings=ModelSettings(policy=read_policy("all"))
+    )
     with Server(catalogue, ServeOptions(http_port=0)) as server:
         assert [one["version"] for one in stats(server)] == ["2", "1"]
 

@@ -9,10 +9,10 @@ import pytest
 
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.loader import Loader
-from modelflow.serve.opening import load_edition
+from modelflow.serve.repository.load_version import load_version
+from modelflow.serve.repository.loader import Loader
+from modelflow.serve.repository.source import ModelConfig
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.source import Source
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto
 from tests.serve.clients import ask
@@ -412,14 +412,14 @@ def test_a_single_input_needs_no_name(server, model):
 def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
     async def count():
         mailbox, loader = Mailbox(asyncio.get_running_loop()), Loader()
-        (edition,) = Source("counter", model).editions()
+        (edition,) = ModelConfig("counter", model).list_versions()
 
         def ask_flow(served, signature):
             return float(served.with_signature(signature).flow.infer(None).data)
 
         try:
             old, new = (
-                load_edition("counter", edition, loader, mailbox, ModelLimits()) for _ in range(2)
+                load_version("counter", edition, loader, mailbox, ModelLimits()) for _ in range(2)
             )
             counted = ask_flow(old, "incr_counter")
             return [counted, *(ask_flow(served, "get_counter") for served in (old, new))]

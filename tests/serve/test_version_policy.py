@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.version_policy import VersionPolicy, read_policy
+from modelflow.serve.repository.source import VersionPolicy, read_policy
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from functools import partial
 from modelflow.serve.grpc.infer_rows import InferRows
 from modelflow.serve.grpc.rpc import Rpc
 from modelflow.serve.model import Model
-from modelflow.serve.models import Models
 from modelflow.serve.open_inference import find_model
+from modelflow.serve.repository.models import Models
 from modelflow.serve.status import inside
 from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_message import infer_request

@@ -10,7 +10,7 @@ from modelflow.serve.grpc.service import Answerer, Service
 from modelflow.serve.grpc.tasks import Tasks, examples_response, read_tasks
 from modelflow.serve.keys import Group
 from modelflow.serve.model import Inference, Model
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 from modelflow.serve.status import GRPC_STATUS
 from modelflow.serve.tensorflow_serving import (
     outputs_of,

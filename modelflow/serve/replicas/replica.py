@@ -26,7 +26,7 @@ from modelflow.serve.server import Server
 from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:
-    from modelflow.serve.source import Source
+    from modelflow.serve.repository.source import ModelConfig
 
 __all__ = ["Replica"]
 
@@ -85,14 +85,14 @@ class Replica:
         self._server: Server | None = None
 
     @property
-    def configured(self) -> "Sequence[Source] | None":
+    def configured(self) -> "Sequence[ModelConfig] | None":
         """What clients have put in the place of the ``models.config``; None: nothing."""
         found = self._configured
         if found is None:
             return None
-        from modelflow.serve.reload_request import sources_of_reload  # which runs models
+        from modelflow.serve.repository.config import read_reload_request  # which runs models
 
-        return sources_of_reload(base64.b64decode(found))
+        return read_reload_request(base64.b64decode(found))
 
     def stock(self, _options: ServeOptions) -> Stock | None:
         """It has all models itself."""

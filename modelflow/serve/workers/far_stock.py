@@ -7,8 +7,8 @@ from modelflow.serve.fleet import Census, Fleet, Told
 from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.ends import Ends
 from modelflow.serve.link.hatch import Hatch
-from modelflow.serve.models import Models
 from modelflow.serve.options import ServeOptions
+from modelflow.serve.repository.models import Models
 from modelflow.serve.stock import Stock
 from modelflow.serve.workers.mirror import Mirror
 

@@ -8,7 +8,7 @@ from modelflow.serve.limits import ModelLimits
 from modelflow.serve.link.ends import Ends
 from modelflow.serve.link.link import Link
 from modelflow.serve.link.parcel import Value
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 from modelflow.serve.workers.messenger import Messenger
 from modelflow.serve.workers.remote_model import RemoteModel
 

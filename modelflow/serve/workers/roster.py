@@ -8,7 +8,7 @@ from modelflow.graph.graph_port import GraphPort
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.link.parcel import name_of
 from modelflow.serve.model import Model
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 
 __all__ = ["Reader", "Roster"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.serve.catalogue import Catalogue
+from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto
@@ -133,7 +133,7 @@ def configured(tmp_path):
     file = tmp_path / "models.config"
     file.write_text('model_config_list { config { name: "a" base_path: "a" } }')
     options = ServeOptions(http_port=0, grpc_port=0, is_repository_open=True)
-    with Server(Catalogue(config_file=file), options) as server, stub(server) as client:
+    with Server(ServeConfig(config_file=file), options) as server, stub(server) as client:
         yield tmp_path, server, client
 
 

@@ -7,7 +7,7 @@ import pytest
 import modelflow
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.models import Models
+from modelflow.serve.repository.models import Models
 from modelflow.serve.served_model import ServedModel
 from modelflow.serve.workers.remote_model import RemoteModel
 from modelflow.serve.workers.roster import Roster

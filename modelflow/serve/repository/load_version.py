@@ -10,19 +10,19 @@ from modelflow.engine.load_group import LoadGroup
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.loader import Loader
+from modelflow.serve.repository.flows import MakeFlow
+from modelflow.serve.repository.loader import Loader
+from modelflow.serve.repository.source import ModelVersion
 from modelflow.serve.served_model import ServedModel
-from modelflow.serve.signatures import MakeFlow
-from modelflow.serve.source import Edition
 from modelflow.serve.warmup_records import warm_up
 
-__all__ = ["load_edition", "unload_edition"]
+__all__ = ["load_version", "unload_version"]
 
 logger = logging.getLogger(__name__)
 
 
-def load_edition(
-    name: str, edition: Edition, loader: Loader, mailbox: Mailbox, limits: ModelLimits
+def load_version(
+    name: str, version: ModelVersion, loader: Loader, mailbox: Mailbox, limits: ModelLimits
 ) -> ServedModel:
     """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
 
@@ -31,7 +31,7 @@ def load_edition(
 
     Args:
         name: What clients call it.
-        edition: What to load.
+        version: What to load.
         loader: Holds the flows that run.
         mailbox: How other threads reach the server's.
         limits: What each signature takes.
@@ -45,11 +45,11 @@ def load_edition(
 
     def load_one(make: MakeFlow) -> ServedModel:
         flow = loader.load(partial(make, group))
-        return ServedModel(name, edition.number, flow, mailbox, limits)
+        return ServedModel(name, version.number, flow, mailbox, limits)
 
-    model = load_one(edition.open)
+    model = load_one(version.open)
     with _undone(model, loader):
-        signatures = edition.signatures()
+        signatures = version.signatures()
         model.signature_name, model.method = signatures.default, signatures.method
         model.tensor_names = signatures.tensors.get(signatures.default, {})
         found: dict[str, ServedModel] = {}
@@ -61,18 +61,18 @@ def load_edition(
                 raise
             except (ModelflowError, FlowFailed) as error:
                 text = "model %r, version %d: its signature %r is not served: %s"
-                logger.warning(text, name, edition.number, key, error)
+                logger.warning(text, name, version.number, key, error)
             else:
                 other.signature_name, other.method = key, further.method
                 other.tensor_names = signatures.tensors.get(key, {})
                 other.figures, other.admission = model.figures, model.admission
-        if edition.records is not None:
-            warm_up(model, edition.records)
+        if version.records is not None:
+            warm_up(model, version.records)
         loader.check_wanted()  # it may have been given up in one of the requests
     return model
 
 
-def unload_edition(model: ServedModel, loader: Loader) -> None:
+def unload_version(model: ServedModel, loader: Loader) -> None:
     """Stops every flow of a version.
 
     Raises:

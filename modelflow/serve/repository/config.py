@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from modelflow.archive.archive import is_archive_file
 from modelflow.config.environment import ARG, SET
@@ -15,11 +15,25 @@ from modelflow.config.override import flattened
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
-from modelflow.serve.model_config import read_model_config
-from modelflow.serve.source import Source, Terms, is_source
-from modelflow.wire.problem import sendable
+from modelflow.serve.repository.source import (
+    LATEST,
+    ModelConfig,
+    ModelSettings,
+    VersionPolicy,
+    is_source,
+)
+from modelflow.wire.problem import Problem, sendable, shown
+from modelflow.wire.tf_serving.messages import TF_SERVING
 
-__all__ = ["Catalogue", "Placing", "catalogue_of", "choose_name", "name_of"]
+__all__ = [
+    "Placing",
+    "ServeConfig",
+    "as_serve_config",
+    "choose_name",
+    "name_of",
+    "read_model_config",
+    "read_reload_request",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +56,7 @@ class Placing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class ServeConfig:
     """What to serve.
 
     Attributes:
@@ -50,7 +64,7 @@ class Catalogue:
             each a model or a graph), or a `Flow` that does not run yet.
         repositories: Folders of them, each under the name of its file or folder.
         config_file: A ``models.config`` of TensorFlow Serving.
-        terms: For all; but which versions those of the file have, it says itself.
+        settings: For all; but which versions those of the file have, it says itself.
         labels: By the model's name, labels: ``{"digits": {"stable": 2}}``; beside the file's.
         configured: What a client has put in the place of the file; None: the file counts.
         only: The names of models that are served; None: all.
@@ -60,9 +74,9 @@ class Catalogue:
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
     repositories: Sequence[Path] = ()
     config_file: Path | None = None
-    terms: Terms = field(default_factory=Terms)
+    settings: ModelSettings = field(default_factory=ModelSettings)
     labels: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
-    configured: Sequence[Source] | None = None
+    configured: Sequence[ModelConfig] | None = None
     only: Collection[str] | None = None
     without: Collection[str] = ()
 
@@ -96,7 +110,7 @@ class Catalogue:
         Raises:
             ConfigError: one fits none; or as `read`.
         """
-        environment = self.terms.environment
+        environment = self.settings.environment
         if not (environment.overrides or environment.args):
             return
         sources = self.read()
@@ -138,13 +152,13 @@ class Catalogue:
             models += [name] if nodes else []
         return Placing(models, sorted(declared), unread)
 
-    def read(self) -> dict[str, Source]:
+    def read(self) -> dict[str, ModelConfig]:
         """Returns every model that is there now, by its name.
 
         Raises:
             ConfigError: a repository is not there, two models have one name, or the file is wrong.
         """
-        found: dict[str, Source] = {}
+        found: dict[str, ModelConfig] = {}
         for source in self._all():
             is_here = self.only is None or source.name in self.only
             if not is_here or source.name in self.without:
@@ -158,34 +172,34 @@ class Catalogue:
             found[source.name] = source
         return found
 
-    def _all(self) -> Iterator[Source]:
+    def _all(self) -> Iterator[ModelConfig]:
         for name, origin in self.named.items():
             yield self._source(name, origin)
         for folder in self.repositories:
             yield from self._repository(folder)
         for source in self._configured():
-            labels = {**source.terms.labels, **self.labels.get(source.name, {})}
-            terms = replace(self.terms, policy=source.terms.policy, labels=labels)
-            yield replace(source, terms=terms)
+            labels = {**source.settings.labels, **self.labels.get(source.name, {})}
+            settings = replace(self.settings, policy=source.settings.policy, labels=labels)
+            yield replace(source, settings=settings)
 
-    def _configured(self) -> Sequence[Source]:
+    def _configured(self) -> Sequence[ModelConfig]:
         if self.configured is not None:
             return self.configured
         return () if self.config_file is None else read_model_config(self.config_file)
 
-    def _repository(self, folder: Path) -> Iterator[Source]:
+    def _repository(self, folder: Path) -> Iterator[ModelConfig]:
         for path in _inside(folder):
             if is_source(path) and _is_text(name_of(path)):
                 yield self._source(name_of(path), path)
 
-    def _source(self, name: str, origin: str | Path | Flow) -> Source:
+    def _source(self, name: str, origin: str | Path | Flow) -> ModelConfig:
         if not _is_text(name):
             message = f"model {name!r}: its name is no UTF-8; give it another: NAME=PATH"
             raise ConfigError(message)
-        terms = replace(self.terms, labels=self.labels.get(name, {}))
+        settings = replace(self.settings, labels=self.labels.get(name, {}))
         if isinstance(origin, Flow):
-            return Source(name, origin, terms)
-        return Source(name, Path(origin), terms)
+            return ModelConfig(name, origin, settings)
+        return ModelConfig(name, Path(origin), settings)
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -219,17 +233,87 @@ def choose_name(path: Path) -> str:
     return name_of(path)
 
 
-def catalogue_of(sources: object) -> Catalogue:
-    """Returns what a program wants served: names with their sources, or a `Catalogue`.
+def as_serve_config(sources: object) -> ServeConfig:
+    """Returns what a program wants served: names with their sources, or a `ServeConfig`.
 
     Raises:
         ConfigError: it is neither.
     """
-    if isinstance(sources, Catalogue):
+    if isinstance(sources, ServeConfig):
         return sources
     if isinstance(sources, Mapping):
-        return Catalogue(sources)
+        return ServeConfig(sources)
     message = (
         f"Server: got {sources!r}; expected names with their sources: {{'name': 'graph.toml'}}"
     )
     raise ConfigError(message)
+
+
+def read_model_config(path: Path) -> list[ModelConfig]:
+    """Returns the models that a ``models.config`` names, with their versions and labels.
+
+    Args:
+        path: The file, a ``ModelServerConfig`` in protobuf's text form. A ``base_path`` that is not
+            absolute counts from its folder.
+
+    Raises:
+        ConfigError: it cannot be read, or is wrong.
+    """
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{path}: cannot be read ({error}); expected a models.config"
+        raise ConfigError(message) from error
+    try:
+        config = TF_SERVING.parse_text("tensorflow.serving.ModelServerConfig", text, str(path))
+    except Problem as problem:
+        raise ConfigError(str(problem)) from problem
+    return [*_models_of(config, str(path), path.parent)]
+
+
+def _models_of(config: Any, where: str, folder: Path) -> Iterator[ModelConfig]:
+    if config.WhichOneof("config") == "custom_model_config":
+        message = f"{where}: custom_model_config; expected model_config_list"
+        raise ConfigError(message)
+    for place, model in enumerate(config.model_config_list.config):
+        for key in ("name", "base_path"):
+            if not getattr(model, key):
+                message = f"{where}: config {place} ({model.name or model.base_path}) has no {key}"
+                raise ConfigError(message)
+        path = folder / model.base_path.removeprefix("file://")
+        settings = ModelSettings(_policy(model), dict(model.version_labels))
+        yield ModelConfig(model.name, path, settings)
+
+
+def _policy(model: Any) -> VersionPolicy:
+    policy = model.model_version_policy
+    match policy.WhichOneof("policy_choice"):
+        case "all":
+            return VersionPolicy(latest=0)
+        case "specific":
+            return VersionPolicy(specific=tuple(policy.specific.versions))
+        case "latest":
+            return VersionPolicy(latest=policy.latest.num_versions or 1)
+        case _:
+            return LATEST
+
+
+def read_reload_request(config: bytes) -> list[ModelConfig]:
+    """Returns what is to be served, of a serialized ``ReloadConfigRequest``.
+
+    Raises:
+        Problem: it says nothing, or what is not right.
+    """
+    message = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
+    if message.WhichOneof("config") is None:
+        text = "ReloadConfigRequest: no config; expected model_config_list"
+        raise Problem(text)
+    for model in message.model_config_list.config:
+        if not Path(model.base_path.removeprefix("file://")).is_absolute():
+            path = shown(model.base_path)
+            text = f"model {shown(model.name)}: base_path {path}; expected an absolute path"
+            raise Problem(text)
+    try:
+        return list(_models_of(message, "ReloadConfigRequest", Path("/")))
+    except ConfigError as error:
+        raise Problem(str(error)) from error

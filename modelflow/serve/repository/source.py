@@ -1,6 +1,6 @@
-"""What a served model is made of: a graph file, a model, a folder with versions, or a flow."""
+"""The versions of a served model: a graph file, a model, a folder with versions, or a flow."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,33 +10,81 @@ from typing import TYPE_CHECKING, Any
 from modelflow.archive.archive import is_archive_file
 from modelflow.config.environment import Environment
 from modelflow.config.read import is_graph_file, read_config
-from modelflow.engine.inference import inference_spec
-from modelflow.engine.load_group import LoadGroup
-from modelflow.engine.lookup import engine_for, engine_names, find_engine
-from modelflow.engine.model_file import read_model_file
+from modelflow.engine.lookup import engine_names, find_engine
 from modelflow.engine.versions import find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
-from modelflow.model import model_graph, model_spec
 from modelflow.registry.folder import is_unit_file
-from modelflow.serve.served_graph import graph_flow, placed_nodes
-from modelflow.serve.signatures import Further, MakeFlow, Signatures
-from modelflow.serve.version_policy import LATEST, VersionPolicy
-from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
+from modelflow.serve.repository.flows import (
+    NODE,
+    MakeFlow,
+    Signatures,
+    find_signatures,
+    list_placed,
+    make_flow,
+)
 
 if TYPE_CHECKING:
     from modelflow.remote import Engine
 
-__all__ = ["Edition", "Source", "Terms", "content_of", "is_repository", "is_source"]
+__all__ = [
+    "LATEST",
+    "ModelConfig",
+    "ModelSettings",
+    "ModelVersion",
+    "VersionPolicy",
+    "content_of",
+    "is_repository",
+    "is_source",
+    "read_policy",
+]
 
-_NODE = "model"
 _RECORDS = Path("assets.extra") / "tf_serving_warmup_requests"
-_BATCH = 32  # what is there is merged up to this; nobody waits for more
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Edition:
+class VersionPolicy:
+    """Chooses versions; as ``servable_version_policy`` of TensorFlow Serving.
+
+    Attributes:
+        latest: So many of the newest; 0: all.
+        specific: These instead, whether they are there or not.
+    """
+
+    latest: int = 1
+    specific: tuple[int, ...] = ()
+
+    def chosen(self, there: Collection[int]) -> list[int]:
+        """Returns the versions to serve, the oldest first; of ``specific`` also what is missing."""
+        if self.specific:
+            return sorted(set(self.specific))
+        return sorted(there)[-self.latest :] if self.latest else sorted(there)
+
+
+LATEST = VersionPolicy()
+"""The newest version alone."""
+
+
+def read_policy(text: str) -> VersionPolicy:
+    """Reads ``latest``, ``all``, or numbers: ``3`` or ``1,2``.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if text == "latest":
+        return LATEST
+    if text == "all":
+        return VersionPolicy(latest=0)
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        message = f"versions: got {text!r}; expected latest, all, or numbers as in 1,2"
+        raise ConfigError(message)
+    return VersionPolicy(specific=tuple(map(int, parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
     """A version of a model as it is to be had now.
 
     Attributes:
@@ -59,8 +107,8 @@ class Edition:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms a model is served.
+class ModelSettings:
+    """How a model is served.
 
     Attributes:
         policy: Which of its versions.
@@ -82,25 +130,25 @@ class Terms:
     environment: Environment = field(default_factory=Environment)
     engine: "Callable[[], Engine] | None" = None
 
-    def of_model(self) -> "Terms":
-        """Returns the terms of a model that is no graph: one node."""
-        fitting = self.environment.fitting((_NODE,), ())
+    def of_model(self) -> "ModelSettings":
+        """Returns the settings of a model that is no graph: one node."""
+        fitting = self.environment.fitting((NODE,), ())
         return replace(self, overrides={**fitting.overrides, **self.overrides})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelConfig:
     """A model that was asked for, and where it comes from.
 
     Attributes:
         name: What clients call it.
         origin: A path; or a flow, which is its version 1 and can be loaded once.
-        terms: What of it is served, and how.
+        settings: What of it is served, and how.
     """
 
     name: str
     origin: Path | Flow
-    terms: Terms = field(default_factory=Terms)
+    settings: ModelSettings = field(default_factory=ModelSettings)
 
     def check(self) -> None:
         """Looks whether there is something to serve.
@@ -125,7 +173,7 @@ class Source:
                 nodes |= {node.name for node in config.nodes}
                 args |= set(config.args)
             else:
-                nodes.add(_NODE)
+                nodes.add(NODE)
         return nodes, args
 
     def placed(self) -> tuple[list[str], list[str]]:
@@ -137,7 +185,7 @@ class Source:
         nodes: list[str] = []
         placements: list[str] = []
         for graph in filter(is_graph_file, self._contents()):
-            placed, declared = placed_nodes(graph, self.terms)
+            placed, declared = list_placed(graph, self.settings)
             nodes, placements = nodes + placed, placements + declared
         return nodes, placements
 
@@ -155,11 +203,11 @@ class Source:
         origin = self.origin
         if isinstance(origin, Flow):
             return
-        for edition in self.editions():
-            found = find_versions(origin).get(edition.number, origin)
+        for version in self.list_versions():
+            found = find_versions(origin).get(version.number, origin)
             yield content_of(found) or found
 
-    def editions(self) -> list[Edition]:
+    def list_versions(self) -> list[ModelVersion]:
         """Returns the versions to serve, as they are on the disk now, the oldest first.
 
         Raises:
@@ -168,21 +216,21 @@ class Source:
         self.check()
         if isinstance(self.origin, Flow):
             flow = self.origin
-            return [Edition(1, id(flow), True, partial(_itself, flow))]
+            return [ModelVersion(1, id(flow), True, lambda _=None: flow)]
         path = self.origin
         there = find_versions(path)
         if not there:
-            return [self._edition(1, path)]
-        chosen = self.terms.policy.chosen(there)
-        return [self._edition(number, there.get(number, path / str(number))) for number in chosen]
+            return [self._version(1, path)]
+        chosen = self.settings.policy.chosen(there)
+        return [self._version(number, there.get(number, path / str(number))) for number in chosen]
 
-    def _edition(self, number: int, path: Path) -> Edition:
+    def _version(self, number: int, path: Path) -> ModelVersion:
         content = content_of(path) or path
-        terms = self.terms if is_graph_file(content) else self.terms.of_model()
-        make = partial(_flow_of, content, terms, "")
-        signatures = partial(_signatures_of, content, terms)
+        settings = self.settings if is_graph_file(content) else self.settings.of_model()
+        make = partial(make_flow, content, settings, "")
+        signatures = partial(find_signatures, content, settings)
         records = content / _RECORDS
-        return Edition(
+        return ModelVersion(
             number,
             _stamp(path),
             not is_graph_file(content) or is_archive_file(content),
@@ -217,62 +265,6 @@ def content_of(path: Path) -> Path | None:
         return path if path.is_file() else None
     readers = map(find_engine, engine_names())
     return path if any(engine.is_reader_of(path) for engine in readers) else None
-
-
-def _itself(flow: Flow, _: LoadGroup | None = None) -> Flow:
-    return flow
-
-
-def _signatures_of(path: Path, terms: Terms) -> Signatures:
-    methods = {} if is_graph_file(path) else _methods(path)
-    if not methods or f"{_NODE}.signature" in terms.overrides:
-        return Signatures()
-    default = _default_of(methods)
-    further = {
-        key: Further(method, partial(_flow_of, path, terms, key))
-        for key, method in methods.items()
-        if key != default
-    }
-    engine = find_engine(engine_for(path))
-    tensors = {key: engine.tensor_names(path, key) for key in methods}
-    return Signatures(default, methods[default], further, tensors)
-
-
-def _methods(path: Path) -> Mapping[str, str]:
-    if not any(find_engine(name).is_reader_of(path) for name in engine_names()):
-        return {}  # the folder of a unit
-    return find_engine(engine_for(path)).signatures(path)
-
-
-def _default_of(methods: Mapping[str, str]) -> str:
-    return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in methods else min(methods)
-
-
-def _flow_of(path: Path, terms: Terms, signature: str = "", group: LoadGroup | None = None) -> Flow:
-    if is_graph_file(path):
-        return graph_flow(path, terms)
-    methods = _methods(path)
-    if not signature and methods and f"{_NODE}.signature" not in terms.overrides:
-        signature = _default_of(methods)
-    if methods:
-        file = read_model_file(path, config={"signature": signature} if signature else None)
-        spec = inference_spec(replace(file, group=group), _NODE)
-    else:
-        spec = model_spec(path)
-    inputs = {port.name: port.name for port in spec.inputs}
-    outputs = {port.name: port.name for port in spec.outputs}
-    if both := sorted(inputs.keys() & outputs.keys()):
-        message = (
-            f"model {path}: {both[0]!r} is the name of an input and of an output; serve a graph "
-            "that gives them names of their own"
-        )
-        raise ConfigError(message)
-    node = _NODE
-    while node in inputs or node in outputs:
-        node += "_"
-    attributes = {"flowunit": spec.name, "batch_size": _BATCH, **terms.batching}
-    graph = model_graph(spec, attributes, inputs, outputs, node)
-    return Flow(graph, units=(spec,), overrides=terms.overrides)
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:

@@ -24,7 +24,7 @@ from modelflow.errors import (
     described,
 )
 from modelflow.runtime.stacks import find_position
-from modelflow.serve.turns import Turns
+from modelflow.serve.repository.turns import Turns
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from modelflow.serve.catalogue import Catalogue
-from modelflow.serve.lookout import Lookout
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.poller import RepositoryPoller
 from tests.serve.models_on_disk import write_model
 
 
@@ -41,44 +41,44 @@ def path(tmp_path):
 
 def made(path, poll=0.0):
     later, seen = Later(), []
-    lookout = Lookout(Catalogue({"m": path}), later, poll)
-    lookout.begin(later, lambda found: seen.append(sorted(found)))
-    return lookout, later, seen
+    poller = RepositoryPoller(ServeConfig({"m": path}), later, poll)
+    poller.begin(later, lambda found: seen.append(sorted(found)))
+    return poller, later, seen
 
 
 def test_who_asks_is_told_what_there_is_and_nobody_else(path):
-    lookout, later, seen = made(path)
+    poller, later, seen = made(path)
     found, told = [], []
-    lookout.ask(told.append, lambda findings: found.append(sorted(findings)))
+    poller.ask(told.append, lambda findings: found.append(sorted(findings)))
     later.go()
     assert (found, told, seen) == ([["m"]], [], [])
-    lookout.refresh()
+    poller.refresh()
     later.go()
     assert seen == [["m"]]
 
 
 def test_who_waits_is_told_of_the_end_and_not_again(path):
-    lookout, later, _ = made(path)
+    poller, later, _ = made(path)
     found, told = [], []
-    lookout.ask(told.append, found.append)
+    poller.ask(told.append, found.append)
     end = RuntimeError("the end")
-    lookout.end(end)
+    poller.end(end)
     later.go()
     assert (found, told) == ([], [end])
 
 
 def test_a_look_that_fails_again_and_again_is_said_once(path, caplog):
-    lookout, later, seen = made(path)
-    lookout.catalogue = None
+    poller, later, seen = made(path)
+    poller.config = None
     for _ in range(2):
-        lookout.refresh()
+        poller.refresh()
         later.go()
     assert caplog.text.count("what is served goes on") == 1
-    lookout.catalogue = Catalogue({"m": path})
-    lookout.refresh()
+    poller.config = ServeConfig({"m": path})
+    poller.refresh()
     later.go()
-    lookout.catalogue = None
-    lookout.refresh()
+    poller.config = None
+    poller.refresh()
     later.go()
     assert caplog.text.count("what is served goes on") == 2  # it was well in between
     assert seen == [["m"]]
@@ -86,13 +86,13 @@ def test_a_look_that_fails_again_and_again_is_said_once(path, caplog):
 
 def test_it_looks_every_so_many_seconds_until_its_end(path):
     async def main():
-        lookout, later, seen = made(path, poll=0.001)
+        poller, later, seen = made(path, poll=0.001)
         for number in range(1, 4):
             while not later.looks:
                 await asyncio.sleep(0)
             later.go()
             assert seen == [["m"]] * number
-        lookout.end(RuntimeError("the end"))
+        poller.end(RuntimeError("the end"))
         await asyncio.sleep(0.01)
         assert not later.looks
 

@@ -1,0 +1,351 @@
+"""The versions of one model: loads and unloads what `reconcile` says."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed, described
+from modelflow.http.mailbox import Mailbox
+from modelflow.log import LEVELS
+from modelflow.serve.activity import Activity, Doing
+from modelflow.serve.fleet import Told
+from modelflow.serve.limits import ModelLimits
+from modelflow.serve.repository.load_version import load_version, unload_version
+from modelflow.serve.repository.loader import Loader
+from modelflow.serve.repository.models import Models
+from modelflow.serve.repository.source import ModelConfig, ModelVersion
+from modelflow.serve.repository.states import (
+    ON_THE_WAY,
+    Event,
+    Failure,
+    Instance,
+    Verb,
+    reconcile,
+)
+from modelflow.serve.repository.turns import ALONE
+from modelflow.serve.served_model import ServedModel
+from modelflow.wire.problem import Code, Problem, sendable
+from modelflow.wire.tf_serving.documents import State, VersionStatus
+
+__all__ = ["VersionManager", "reason_of"]
+
+logger = logging.getLogger(__name__)
+
+# Each load that does not come back keeps its threads and what it has of memory, for ever.
+_MOST_HANGING = 3
+
+
+class VersionManager:
+    """Loads versions beside those that answer, lets them take over, and ends the others.
+
+    For the server's thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        models: Models,
+        loader: Loader,
+        mailbox: Mailbox,
+        limits: ModelLimits,
+        activity: Activity,
+    ) -> None:
+        """Takes the model's name, where its versions are found, and what loads them."""
+        self.name = name
+        self._models = models
+        self._loader = loader
+        self._mailbox = mailbox
+        self._limits = limits
+        self._activity = activity
+        self._wanted: dict[int, ModelVersion] = {}
+        self._labels: dict[str, int] = {}
+        self._instances: list[Instance] = []  # until nothing works for them any more
+        self._failed: dict[int, Failure] = {}
+        self._told: list[Told] = []
+        self._reason = ""
+        self._blamed: set[tuple[str, int]] = set()  # labels of versions that are not there
+        models.expect(name)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tells whether nothing is wanted and nothing is left."""
+        return not (self._wanted or self._instances)
+
+    def want(
+        self, config: ModelConfig, versions: Iterable[ModelVersion], *, is_retry: bool = False
+    ) -> None:
+        """Takes up what is to be served from now on.
+
+        Args:
+            config: Where the model comes from.
+            versions: Its versions.
+            is_retry: See `reconcile`.
+        """
+        self._reason = ""
+        self._wanted = {version.number: version for version in versions}
+        self._labels = dict(config.settings.labels)
+        self._reconcile(is_retry=is_retry)
+
+    def want_nothing(self) -> None:
+        """Ends all versions, each when its last request is answered."""
+        self._wanted, self._labels = {}, {}
+        self._models.dismiss(self.name)
+        self._reconcile()
+
+    def blame(self, reason: str) -> None:
+        """Notes why it is not known what is wanted: what runs goes on."""
+        reason = sendable(reason)
+        if reason != self._reason:  # a poll comes by here again and again
+            logger.error("model %r: %s", self.name, reason)
+        self._reason = reason
+        self._models.settle(self.name, is_complete=False, reason=reason)
+        self.tell(ConfigError(reason))
+
+    def condemn(self, number: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+        version = self._wanted.get(number)
+        if version is None:
+            return
+        for one in self._list(number, *ON_THE_WAY):
+            self._drop(one)
+        self._note_failure(version, EngineError(reason))
+        for one in self._list(number, State.AVAILABLE):
+            self._retire(one)
+        self._reconcile()
+
+    def when_settled(self, told: Told) -> None:
+        """Calls ``told`` when all that is wanted was tried."""
+        self._told.append(told)
+
+    def tell(self, error: Exception | None) -> None:
+        """Calls all that wait until all is tried; also where nothing is loaded any more."""
+        told, self._told = self._told, []
+        for one in told:
+            one(error)
+
+    # -- actions --------------------------------------------------------------------------------
+
+    def _reconcile(self, *, is_retry: bool = False) -> None:
+        find = partial(reconcile, self._wanted, self._instances, self._failed)
+        # Again, as a load may have failed at once. It is not due twice.
+        actions = find(is_retry=is_retry)
+        while actions:
+            for verb, version, instance in actions:
+                if instance is None:
+                    self._load(version, is_retry=is_retry)
+                elif verb is Verb.DROP:
+                    self._drop(instance)
+                else:
+                    self._retire(instance)
+            actions = find()
+        if not any(one.state in ON_THE_WAY for one in self._instances):
+            self._settle()
+
+    def _load(self, version: ModelVersion, *, is_retry: bool) -> None:
+        name, number = self.name, version.number
+        if is_retry or number in self._failed:  # its files are others now
+            self._activity.acquit(name, number)
+        reason = self._activity.condemned.get((name, number)) or self._find_too_many(number)
+        if reason:
+            self._fail(version, EngineError(reason))
+            return
+        instance = Instance(version)
+        self._instances.append(instance)
+        self._note(number, State.START)
+
+        def load() -> tuple[ServedModel, Doing]:
+            self._mailbox.post(partial(self._on_begin, instance))
+            doing = self._activity.begin(name, number)
+            try:
+                with doing.loading():
+                    model = load_version(name, version, self._loader, self._mailbox, self._limits)
+            except BaseException:
+                self._activity.end(doing)
+                raise
+            threads = [one for each in model.all_signatures() for one in each.flow.list_threads()]
+            self._activity.know_threads(doing, threads)
+            model.admission.doing = doing
+            return model, doing
+
+        def loaded(outcome: tuple[ServedModel, Doing] | Exception) -> None:
+            self._mailbox.post(partial(self._on_load, instance, outcome))
+
+        is_suspect = (name, number) in self._activity.suspects
+        instance.work = self._loader.run(load, loaded, weight=ALONE if is_suspect else 1)
+
+    def _drop(self, instance: Instance) -> None:
+        """Does without a version that is being loaded: what comes of it is ended."""
+        if instance.work is not None:
+            self._loader.cancel(instance.work)
+        instance.step(Event.DROP)
+        self._note(instance.version.number, State.END)
+
+    def _retire(self, instance: Instance) -> None:
+        assert instance.model is not None  # it answers
+        instance.step(Event.RETIRE)
+        self._models.remove(instance.model)
+        self._note(instance.version.number, State.UNLOADING)
+        self._unload_when_idle(instance)
+
+    def _unload_when_idle(self, instance: Instance) -> None:
+        """Unloads what no request finds any more, when the last that has found it is answered."""
+        assert instance.model is not None
+        self._models.when_seen(partial(instance.model.retire, partial(self._unload, instance)))
+
+    def _unload(self, instance: Instance) -> None:
+        model, doing = instance.model, instance.doing
+        assert model is not None
+        assert doing is not None
+
+        def unloaded(outcome: Exception | None) -> None:
+            self._mailbox.post(partial(self._on_unload, instance, outcome))
+
+        def unload() -> None:
+            try:
+                with doing.loading():
+                    unload_version(model, self._loader)
+            finally:
+                self._activity.end(doing)
+
+        self._loader.run(unload, unloaded)
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def _on_begin(self, instance: Instance) -> None:
+        if instance.step(Event.BEGIN):
+            self._note(instance.version.number, State.LOADING)
+            loop = asyncio.get_running_loop()
+            seconds = self._limits.load_seconds
+            instance.timer = loop.call_later(seconds, self._on_timeout, instance)
+
+    def _on_timeout(self, instance: Instance) -> None:
+        """Gives a load up; also one that was dropped meanwhile, which may hang as well."""
+        work, number = instance.work, instance.version.number
+        assert work is not None  # it has begun
+        is_wanted = instance.state in ON_THE_WAY
+        if not is_wanted and not work.thread.is_alive():
+            return
+        where = self._loader.give_up(work, (self.name, number))
+        if not is_wanted:
+            told = "model %r, version %d: a load that nobody wants any more is given up: %s"
+            logger.warning(told, self.name, number, where)
+            return
+        self._drop(instance)
+        message = (
+            f"it was not loaded within {self._limits.load_seconds:g} s (--load-timeout), and is "
+            f"given up: {where}"
+        )
+        self._fail(instance.version, EngineError(message))
+        self._reconcile()
+
+    def _on_load(self, instance: Instance, outcome: tuple[ServedModel, Doing] | Exception) -> None:
+        if instance.timer is not None:
+            instance.timer.cancel()
+        if isinstance(outcome, Exception):
+            self._instances.remove(instance)
+            if instance.step(Event.FAIL):
+                self._fail(instance.version, outcome)
+                self._reconcile()
+            return
+        instance.model, instance.doing = outcome
+        before = self._list(instance.version.number, State.AVAILABLE)
+        if not instance.step(Event.LOAD):  # it was dropped
+            self._unload(instance)
+            return
+        self._take_over(instance, instance.model, before)
+        self._reconcile()
+
+    def _take_over(
+        self, instance: Instance, model: ServedModel, before: Sequence[Instance]
+    ) -> None:
+        number = instance.version.number
+        self._failed.pop(number, None)
+        self._models.add(model)
+        for one in model.all_signatures():
+            one.on_closed = partial(self._on_close, instance)
+        logger.log(LEVELS["NOTICE"], "model %r, version %d is served", self.name, number)
+        for older in before:
+            older.step(Event.RETIRE)
+            self._unload_when_idle(older)
+
+    def _on_close(self, instance: Instance) -> None:
+        """Takes out a version whose flow has ended by itself; `_on_unload` gets the reason."""
+        if instance.state is State.AVAILABLE:
+            error = StreamClosed("the flow has ended by itself")
+            self._failed[instance.version.number] = Failure(instance.version, error)
+            self._retire(instance)
+
+    def _on_unload(self, instance: Instance, outcome: Exception | None) -> None:
+        number, text = instance.version.number, "" if outcome is None else reason_of(outcome)
+        self._instances.remove(instance)
+        if not instance.step(Event.UNLOAD):  # it never answered: another one may, or has failed
+            if text:
+                told = "model %r, version %d: what nobody wanted any more did not end well: %s"
+                logger.warning(told, self.name, number, text)
+            return
+        if text:
+            logger.error("model %r, version %d: %s", self.name, number, text)
+        logger.info("model %r, version %d is unloaded", self.name, number)
+        if not self._list(number, *ON_THE_WAY):
+            failure = self._failed.get(number)
+            text = text or ("" if failure is None else reason_of(failure.error))
+            self._note(number, State.END, text)
+
+    # -- notes ----------------------------------------------------------------------------------
+
+    def _list(self, number: int, *states: State) -> list[Instance]:
+        found = self._instances
+        return [one for one in found if one.version.number == number and one.state in states]
+
+    def _find_too_many(self, number: int) -> str:
+        hanging = self._loader.list_hanging((self.name, number))
+        if len(hanging) < _MOST_HANGING:
+            return ""
+        return (
+            f"{len(hanging)} loads of model {self.name!r}, version {number} were given up "
+            f"(--load-timeout) and have not come back, the last one: {hanging[-1]}; it is not "
+            "loaded again before one of them does: mend the model, then restart the server, or "
+            f"give it a process of its own (--isolate {self.name})"
+        )
+
+    def _fail(self, version: ModelVersion, error: Exception) -> None:
+        text = reason_of(error)
+        logger.error("model %r, version %d does not load: %s", self.name, version.number, text)
+        logger.debug("the error in full", exc_info=error)
+        self._note_failure(version, error)
+
+    def _note_failure(self, version: ModelVersion, error: Exception) -> None:
+        self._failed[version.number] = Failure(version, error)
+        self._note(version.number, State.END, reason_of(error))
+
+    def _note(self, number: int, state: State, error: str = "") -> None:
+        """Says how a version fares; while it answers, what becomes of another of it is not it."""
+        if not self._list(number, State.AVAILABLE):
+            code = str(Code.UNKNOWN) if error else "OK"
+            self._models.note(self.name, VersionStatus(number, state, code, error))
+
+    def _settle(self) -> None:
+        """Sets labels, says how complete the model is, and calls all that wait for that."""
+        self._models.keep_labels(self.name, self._labels)
+        for label, number in self._labels.items():
+            try:
+                self._models.move_label(self.name, label, number)
+            except Problem as problem:
+                if (label, number) not in self._blamed:  # a poll comes by here again and again
+                    logger.warning("%s", problem)
+                self._blamed.add((label, number))
+        is_complete = all(self._list(number, State.AVAILABLE) for number in self._wanted)
+        self._models.settle(self.name, is_complete=bool(self._wanted) and is_complete)
+        failed = [one.error for number, one in self._failed.items() if number in self._wanted]
+        if len(failed) > 1:
+            self.tell(FlowFailed(f"versions of {self.name!r} do not load", failed))
+        else:
+            self.tell(failed[0] if failed else None)
+
+
+def reason_of(error: Exception) -> str:
+    """Returns what an exception says, with those that it is a group of."""
+    if isinstance(error, ExceptionGroup):
+        return "; ".join(map(reason_of, error.exceptions))
+    return sendable(str(error) or described(error))
