@@ -43,7 +43,7 @@ def outcome(loader, work, **more):
 
 
 def test_loads_that_hang_hold_up_neither_loads_nor_unloads(loader, held, monkeypatch):
-    monkeypatch.setattr("modelflow.serve.repository.turns._SLOW", 0.05)
+    monkeypatch.setattr("modelflow.serve.repository.work._SLOW", 0.05)
     for _ in range(3):
         loader.run(held.wait, print, weight=1)
     for _ in range(3):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from modelflow.serve.repository.flows import Signatures
 from modelflow.serve.repository.source import ModelVersion
-from modelflow.serve.repository.states import Event, Failure, Instance, Verb, reconcile
+from modelflow.serve.repository.states import Event, Failure, Instance, reconcile
 from modelflow.wire.tf_serving.documents import State
 
 START, LOADING, AVAILABLE, UNLOADING, END = (
@@ -52,7 +51,7 @@ MATRIX = {
 
 
 def version(number, stamp=0, *, is_whole=True):
-    return ModelVersion(number, stamp, is_whole, lambda _=None: None, Signatures)
+    return ModelVersion(number, stamp, is_whole, list)
 
 
 @pytest.mark.parametrize("state", State)
@@ -72,7 +71,11 @@ def actions(wanted, there, failed=(), **more):
         {one.number: Failure(one, RuntimeError()) for one in failed},
         **more,
     )
-    return [f"{verb.name.lower()} {one.number}" for verb, one, _ in found]
+    return [
+        *(f"drop {one.version.number}" for one in found.drop),
+        *(f"load {one.number}" for one in found.load),
+        *(f"retire {one.version.number}" for one in found.retire),
+    ]
 
 
 V1, V2, V2_NEW = version(1), version(2), version(2, "new")
@@ -129,16 +132,15 @@ def simulate(wanted, instances, failed, does_load):
     """Carries the actions out until none is left, and returns the instances that answer."""
     for _ in range(10):
         found = reconcile(wanted, instances, failed)
-        if not found:
+        if not any(found):
             return [one.version.number for one in instances if one.state is AVAILABLE]
-        for verb, one, instance in found:
-            if verb is Verb.LOAD and does_load(one.number):
-                instances.append(Instance(one, AVAILABLE))
-                failed.pop(one.number, None)
-            elif verb is Verb.LOAD:
-                failed[one.number] = Failure(one, RuntimeError())
+        for new in found.load:
+            if does_load(new.number):
+                instances.append(Instance(new, AVAILABLE))
             else:
-                instance.step(Event.DROP if verb is Verb.DROP else Event.RETIRE)
+                failed[new.number] = Failure(new, RuntimeError())
+        for one in found.retire:
+            one.step(Event.RETIRE)
     message = "it never comes to rest"
     raise AssertionError(message)
 

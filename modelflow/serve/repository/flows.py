@@ -1,11 +1,11 @@
 """Makes the flows of a version: of a graph file, or of each signature of a model."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
@@ -18,20 +18,13 @@ from modelflow.errors import ConfigError
 from modelflow.flow import Flow
 from modelflow.graph.beside import look_beside
 from modelflow.model import model_graph, model_spec
+from modelflow.unit.spec import FlowUnitSpec
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelSettings
 
-__all__ = [
-    "NODE",
-    "Further",
-    "MakeFlow",
-    "Signatures",
-    "find_signatures",
-    "list_placed",
-    "make_flow",
-]
+__all__ = ["NODE", "SignatureFlow", "list_placed", "list_signatures"]
 
 NODE = "model"
 """The name of the node that runs a model which is no graph."""
@@ -39,97 +32,50 @@ NODE = "model"
 _BATCH = 32  # what is there is merged up to this; nobody waits for more
 
 
-class MakeFlow(Protocol):
-    """Makes a flow, which does not run yet."""
-
-    def __call__(self, group: LoadGroup | None = None, /) -> Flow:
-        """Returns the flow; ``group`` is of the signatures that are loaded with it."""
-
-
 @dataclass(frozen=True, slots=True)
-class Further:
-    """A signature that a model has beside the one that answers by default.
+class SignatureFlow:
+    """One way in which a version can be called.
 
     Attributes:
-        method: What it is for.
-        open: Makes the flow of it.
+        make: Makes the flow, which does not run yet; the group is of the signatures that are loaded
+            together.
+        name: Of the signature.
+        method: What the signature is for.
+        tensor_names: What the model's file calls the tensors, by port.
     """
 
-    method: str
-    open: MakeFlow
-
-
-@dataclass(frozen=True, slots=True)
-class Signatures:
-    """The ways in which a model can be called.
-
-    Attributes:
-        default: The name of the one that answers by default.
-        method: What that is for.
-        further: The others, by name.
-        tensors: What the model's file calls the tensors of each signature, by port.
-    """
-
-    default: str = DEFAULT_SIGNATURE
+    make: Callable[[LoadGroup | None], Flow]
+    name: str = DEFAULT_SIGNATURE
     method: str = PREDICT_METHOD
-    further: Mapping[str, Further] = field(default_factory=lambda: MappingProxyType({}))
-    tensors: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    tensor_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def make_flow(
-    path: Path, settings: "ModelSettings", signature: str = "", group: LoadGroup | None = None
-) -> Flow:
-    """Returns the flow of a graph file, an archive, or a model, which does not run yet.
-
-    Args:
-        path: The file, or the folder of the model.
-        settings: Of the model.
-        signature: Which of its signatures; empty: the default one.
-        group: Of the signatures that are loaded with it.
+def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow]:
+    """Returns the ways in which a graph file or a model can be called, the default one first.
 
     Raises:
-        ConfigError, GraphError, EngineError: the graph or the model is wrong, or has no input.
+        ConfigError, EngineError: the model cannot be read.
     """
     if is_graph_file(path):
-        return _graph_flow(path, settings)
-    methods = _methods(path)
-    if not signature and methods and f"{NODE}.signature" not in settings.overrides:
-        signature = _default_of(methods)
-    if methods:
+        return [SignatureFlow(lambda _: _graph_flow(path, settings))]
+    methods: Mapping[str, str] = {}  # of the folder of a unit
+    if any(find_engine(name).is_reader_of(path) for name in engine_names()):
+        methods = find_engine(engine_for(path)).signatures(path)
+    if not methods:
+        return [SignatureFlow(lambda _: _model_flow(path, model_spec(path), settings))]
+
+    def make(signature: str, group: LoadGroup | None) -> Flow:
         file = read_model_file(path, config={"signature": signature} if signature else None)
-        spec = inference_spec(replace(file, group=group), NODE)
-    else:
-        spec = model_spec(path)
-    inputs = {port.name: port.name for port in spec.inputs}
-    outputs = {port.name: port.name for port in spec.outputs}
-    if both := sorted(inputs.keys() & outputs.keys()):
-        message = (
-            f"model {path}: {both[0]!r} is the name of an input and of an output; serve a graph "
-            "that gives them names of their own"
-        )
-        raise ConfigError(message)
-    node = NODE
-    while node in inputs or node in outputs:
-        node += "_"
-    attributes = {"flowunit": spec.name, "batch_size": _BATCH, **settings.batching}
-    graph = model_graph(spec, attributes, inputs, outputs, node)
-    return Flow(graph, units=(spec,), overrides=settings.overrides)
+        return _model_flow(path, inference_spec(replace(file, group=group), NODE), settings)
 
-
-def find_signatures(path: Path, settings: "ModelSettings") -> Signatures:
-    """Returns the ways in which a graph file or a model can be called."""
-    methods = {} if is_graph_file(path) else _methods(path)
-    if not methods or f"{NODE}.signature" in settings.overrides:
-        return Signatures()
-    default = _default_of(methods)
-    further = {
-        key: Further(method, partial(make_flow, path, settings, key))
-        for key, method in methods.items()
-        if key != default
-    }
+    if f"{NODE}.signature" in settings.overrides:
+        return [SignatureFlow(partial(make, ""))]
+    default = DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in methods else min(methods)
     engine = find_engine(engine_for(path))
-    tensors = {key: engine.tensor_names(path, key) for key in methods}
-    return Signatures(default, methods[default], further, tensors)
+    return [
+        SignatureFlow(partial(make, name), name, methods[name], engine.tensor_names(path, name))
+        for name in sorted(methods, key=lambda name: name != default)
+    ]
 
 
 def list_placed(path: Path, settings: "ModelSettings") -> tuple[list[str], list[str]]:
@@ -144,14 +90,21 @@ def list_placed(path: Path, settings: "ModelSettings") -> tuple[list[str], list[
     return list(_placed_in(config, settings)), list(config.placements)
 
 
-def _methods(path: Path) -> Mapping[str, str]:
-    if not any(find_engine(name).is_reader_of(path) for name in engine_names()):
-        return {}  # the folder of a unit
-    return find_engine(engine_for(path)).signatures(path)
-
-
-def _default_of(methods: Mapping[str, str]) -> str:
-    return DEFAULT_SIGNATURE if DEFAULT_SIGNATURE in methods else min(methods)
+def _model_flow(path: Path, spec: FlowUnitSpec, settings: "ModelSettings") -> Flow:
+    inputs = {port.name: port.name for port in spec.inputs}
+    outputs = {port.name: port.name for port in spec.outputs}
+    if both := sorted(inputs.keys() & outputs.keys()):
+        message = (
+            f"model {path}: {both[0]!r} is the name of an input and of an output; serve a graph "
+            "that gives them names of their own"
+        )
+        raise ConfigError(message)
+    node = NODE
+    while node in inputs or node in outputs:
+        node += "_"
+    attributes = {"flowunit": spec.name, "batch_size": _BATCH, **settings.batching}
+    graph = model_graph(spec, attributes, inputs, outputs, node)
+    return Flow(graph, units=(spec,), overrides=settings.overrides)
 
 
 def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:

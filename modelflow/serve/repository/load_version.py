@@ -10,7 +10,7 @@ from modelflow.engine.load_group import LoadGroup
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.http.mailbox import Mailbox
 from modelflow.serve.limits import ModelLimits
-from modelflow.serve.repository.flows import MakeFlow
+from modelflow.serve.repository.flows import SignatureFlow
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelVersion
 from modelflow.serve.served_model import ServedModel
@@ -43,28 +43,27 @@ def load_version(
     """
     group = LoadGroup()  # a reload has another one: it shares nothing with what it replaces
 
-    def load_one(make: MakeFlow) -> ServedModel:
-        flow = loader.load(partial(make, group))
-        return ServedModel(name, version.number, flow, mailbox, limits)
+    def load(signature: SignatureFlow) -> ServedModel:
+        flow = loader.load(partial(signature.make, group))
+        served = ServedModel(name, version.number, flow, mailbox, limits)
+        served.signature_name, served.method = signature.name, signature.method
+        served.tensor_names = signature.tensor_names
+        return served
 
-    model = load_one(version.open)
+    default, *further = version.signatures()
+    model = load(default)
     with _undone(model, loader):
-        signatures = version.signatures()
-        model.signature_name, model.method = signatures.default, signatures.method
-        model.tensor_names = signatures.tensors.get(signatures.default, {})
         found: dict[str, ServedModel] = {}
         model.others = MappingProxyType(found)
-        for key, further in signatures.further.items():
+        for one in further:
             try:
-                other = found[key] = load_one(further.open)
+                other = found[one.name] = load(one)
             except Cancelled:
                 raise
             except (ModelflowError, FlowFailed) as error:
                 text = "model %r, version %d: its signature %r is not served: %s"
-                logger.warning(text, name, version.number, key, error)
+                logger.warning(text, name, version.number, one.name, error)
             else:
-                other.signature_name, other.method = key, further.method
-                other.tensor_names = signatures.tensors.get(key, {})
                 other.figures, other.admission = model.figures, model.admission
         if version.records is not None:
             warm_up(model, version.records)

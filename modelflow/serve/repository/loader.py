@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,16 +21,14 @@ from modelflow.errors import (
     EngineError,
     FlowFailed,
     StreamClosed,
-    described,
 )
-from modelflow.runtime.stacks import find_position
-from modelflow.serve.repository.turns import Turns
+from modelflow.serve.repository.work import Turns, Work, outcome_of
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
     from modelflow.serve.activity import Version
 
-__all__ = ["LAST_SECONDS", "Loader", "Work"]
+__all__ = ["LAST_SECONDS", "Loader"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,27 +39,6 @@ LAST_SECONDS = 1.5
 
 # A flow says then which of its nodes has not ended.
 _LAST_OF_FLOW = 0.8 * LAST_SECONDS
-
-
-class Work:
-    """Something that is done on a thread of its own."""
-
-    def __init__(self, name: str, work: Callable[[], object]) -> None:
-        """Starts nothing yet."""
-        # A daemon: foreign code that does not come back must not keep the process from ending.
-        self.thread = threading.Thread(target=work, name=f"modelflow/{name}", daemon=True)
-        self.flows: Sequence[Flow] = ()  # that it ends, or was loading when it was given up
-
-    def position(self) -> str:
-        """Returns where its own thread stands: ``file:line in function``; ``""``: it is over."""
-        return find_position(self.thread.ident or 0)
-
-    def find_hanging(self) -> str:
-        """Returns where it stands, or its flows do; ``""``: all has come back."""
-        busy = dict.fromkeys(text for flow in self.flows for text in flow.list_busy())
-        if busy or not self.thread.is_alive():
-            return "; ".join(busy)
-        return f"it is at {self.position()}"
 
 
 class Loader:
@@ -111,9 +88,9 @@ class Loader:
             try:
                 if weight:
                     with self._turns.take(weight):
-                        result = _outcome(work)
+                        result = outcome_of(work)
                 else:
-                    result = _outcome(work)
+                    result = outcome_of(work)
             except Cancelled:  # before its turn
                 return
             finally:
@@ -330,23 +307,9 @@ class Loader:
             raise Cancelled(message)
 
 
-def _outcome(work: Callable[[], T]) -> T | Exception:
-    try:
-        return work()
-    except BaseException as error:  # noqa: BLE001 - whoever asked is told
-        return error if isinstance(error, Exception) else _told(error)
-
-
-def _put_outcome(work: Callable[[], T], seen: "queue.SimpleQueue[Any]") -> None:
-    seen.put(_outcome(work))
-
-
 def _ending() -> Cancelled:
     return Cancelled("the server is being stopped")
 
 
-def _told(error: BaseException) -> Exception:
-    """Says what code of a model has raised to end the process, as ``sys.exit`` does."""
-    told = EngineError(f"{described(error)}: raised while it was loaded; a model may end nothing")
-    told.__cause__ = error
-    return told
+def _put_outcome(work: Callable[[], T], seen: "queue.SimpleQueue[Any]") -> None:
+    seen.put(outcome_of(work))

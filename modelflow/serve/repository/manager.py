@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed, described
@@ -15,15 +15,8 @@ from modelflow.serve.repository.load_version import load_version, unload_version
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.source import ModelConfig, ModelVersion
-from modelflow.serve.repository.states import (
-    ON_THE_WAY,
-    Event,
-    Failure,
-    Instance,
-    Verb,
-    reconcile,
-)
-from modelflow.serve.repository.turns import ALONE
+from modelflow.serve.repository.states import ON_THE_WAY, Event, Failure, Instance, reconcile
+from modelflow.serve.repository.work import ALONE
 from modelflow.serve.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
@@ -128,17 +121,15 @@ class VersionManager:
 
     def _reconcile(self, *, is_retry: bool = False) -> None:
         find = partial(reconcile, self._wanted, self._instances, self._failed)
-        # Again, as a load may have failed at once. It is not due twice.
         actions = find(is_retry=is_retry)
-        while actions:
-            for verb, version, instance in actions:
-                if instance is None:
-                    self._load(version, is_retry=is_retry)
-                elif verb is Verb.DROP:
-                    self._drop(instance)
-                else:
-                    self._retire(instance)
-            actions = find()
+        while any(actions):
+            for instance in actions.drop:
+                self._drop(instance)
+            for version in actions.load:
+                self._load(version, is_retry=is_retry)
+            for instance in actions.retire:
+                self._retire(instance)
+            actions = find()  # again, as a load may have failed at once; it is not due twice
         if not any(one.state in ON_THE_WAY for one in self._instances):
             self._settle()
 
@@ -186,11 +177,7 @@ class VersionManager:
         instance.step(Event.RETIRE)
         self._models.remove(instance.model)
         self._note(instance.version.number, State.UNLOADING)
-        self._unload_when_idle(instance)
-
-    def _unload_when_idle(self, instance: Instance) -> None:
-        """Unloads what no request finds any more, when the last that has found it is answered."""
-        assert instance.model is not None
+        # When the last request that has found it is answered.
         self._models.when_seen(partial(instance.model.retire, partial(self._unload, instance)))
 
     def _unload(self, instance: Instance) -> None:
@@ -248,26 +235,20 @@ class VersionManager:
                 self._fail(instance.version, outcome)
                 self._reconcile()
             return
-        instance.model, instance.doing = outcome
-        before = self._list(instance.version.number, State.AVAILABLE)
+        number = instance.version.number
+        model, _ = instance.model, instance.doing = outcome
+        before = self._list(number, State.AVAILABLE)
         if not instance.step(Event.LOAD):  # it was dropped
             self._unload(instance)
             return
-        self._take_over(instance, instance.model, before)
-        self._reconcile()
-
-    def _take_over(
-        self, instance: Instance, model: ServedModel, before: Sequence[Instance]
-    ) -> None:
-        number = instance.version.number
         self._failed.pop(number, None)
         self._models.add(model)
         for one in model.all_signatures():
             one.on_closed = partial(self._on_close, instance)
         logger.log(LEVELS["NOTICE"], "model %r, version %d is served", self.name, number)
         for older in before:
-            older.step(Event.RETIRE)
-            self._unload_when_idle(older)
+            self._retire(older)
+        self._reconcile()
 
     def _on_close(self, instance: Instance) -> None:
         """Takes out a version whose flow has ended by itself; `_on_unload` gets the reason."""

@@ -75,12 +75,7 @@ class Models:
         return [models[number] for number in sorted(models, reverse=True)]
 
     def find(self, name: str, version: str = "", label: str = "") -> Model:
-        """Returns the model that a request names.
-
-        Args:
-            name: The model's name.
-            version: Its version in decimal digits; ``""`` or ``"0"``: the newest.
-            label: Instead of a version, a name for one.
+        """Returns the model of a version (``""``, ``"0"``: the newest) or a label.
 
         Raises:
             Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
@@ -165,11 +160,6 @@ class Models:
     def statuses(self, name: str, version: str = "", label: str = "") -> list[VersionStatus]:
         """Returns how the versions of a model fare, also those that have ended, newest first.
 
-        Args:
-            name: The model's name.
-            version: Only this version.
-            label: Only the version that this label names.
-
         Raises:
             Problem: there is no model of this name, or no such version of it.
         """
@@ -203,11 +193,7 @@ class Models:
     # -- in another process ---------------------------------------------------------------------
 
     def document(self, key_of: Callable[[Model], object]) -> list[dict[str, Any]]:
-        """Returns all this as what JSON can hold.
-
-        Args:
-            key_of: Gives what stands for a model in it.
-        """
+        """Returns all this for JSON; ``key_of`` gives what stands for a model in it."""
         return [
             {
                 "name": name,
@@ -227,10 +213,7 @@ class Models:
     ) -> None:
         """Takes what `document` has given in another process, in the place of what it had before.
 
-        Args:
-            document: That.
-            model_of: Gives the model that a key stands for.
-            peer: Which process it is.
+        ``model_of`` gives the model that a key stands for, ``peer`` says which process it is.
         """
         kept = {name: entry for name, entry in self._entries.items() if entry.peer != peer}
         self._entries = {**kept, **{one["name"]: _entry(one, model_of, peer) for one in document}}

@@ -160,9 +160,7 @@ class Repository:
     def load(self, name: str, told: Told) -> None:
         """Loads a model that was unloaded, has failed, or may have changed.
 
-        Args:
-            name: Its name.
-            told: Called when its versions were tried, with what is said where they do not load.
+        ``told`` is called when its versions were tried, with what is said where they do not load.
 
         Raises:
             Problem: clients may not.
@@ -203,10 +201,8 @@ class Repository:
     def configure(self, config: bytes, told: Told) -> None:
         """Serves what a ``ReloadConfigRequest`` says, in the place of the ``models.config``.
 
-        Args:
-            config: The request, serialized.
-            told: Called when all of it was tried, with what does not load or which label stays
-                where it was: it may name only a version that is loaded.
+        ``told`` is called when all of it was tried, with what does not load or which label stays
+        where it was: it may name only a version that is loaded.
 
         Raises:
             Problem: clients may not, a model is there already under that name, or nothing is at
@@ -226,7 +222,11 @@ class Repository:
         names = [source.name for source in sources]
 
         def tried(failures: Sequence[Exception]) -> None:
-            told(_first(failures) or self._move_labels(sources))
+            if failures:
+                first = failures[0]
+                told(first if isinstance(first, Problem) else Problem(reason_of(first)))
+            else:
+                told(self._move_labels(sources))
 
         def on_found(found: Mapping[str, FoundModel]) -> None:
             self._unloaded.difference_update(names)
@@ -309,13 +309,6 @@ class Repository:
                 name, self.models, self._loader, self._mailbox, self._limits, self._activity
             )
         return self._managers[name]
-
-
-def _first(failures: Sequence[Exception]) -> Problem | None:
-    if not failures:
-        return None
-    error = failures[0]
-    return error if isinstance(error, Problem) else Problem(reason_of(error))
 
 
 def _tell_of_load(name: str, told: Told, error: Exception | None) -> None:

@@ -1,6 +1,6 @@
 """The versions of a served model: a graph file, a model, a folder with versions, or a flow."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,7 @@ from modelflow.engine.versions import find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import is_unit_file
-from modelflow.serve.repository.flows import (
-    NODE,
-    MakeFlow,
-    Signatures,
-    find_signatures,
-    list_placed,
-    make_flow,
-)
+from modelflow.serve.repository.flows import NODE, SignatureFlow, list_placed, list_signatures
 
 if TYPE_CHECKING:
     from modelflow.remote import Engine
@@ -92,18 +85,19 @@ class ModelVersion:
         stamp: Another one: what is behind the number has changed.
         is_whole: The stamp says all that may change; of a graph file it does not, whose model may
             be anywhere, but of an archive.
-        open: Makes the flow, which does not run yet; called on a thread that loads.
-        signatures: Says which signature that is, and how to make a flow of each other one; called
-            likewise.
+        signatures: Returns the ways in which it can be called; called on a thread that loads.
         records: Requests to run before it is served; None: there are none.
     """
 
     number: int
     stamp: object
     is_whole: bool
-    open: MakeFlow
-    signatures: Callable[[], Signatures] = Signatures
+    signatures: Callable[[], Sequence[SignatureFlow]]
     records: Path | None = None
+
+    def open(self) -> Flow:
+        """Returns the flow that answers by default, which does not run yet."""
+        return self.signatures()[0].make(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +210,7 @@ class ModelConfig:
         self.check()
         if isinstance(self.origin, Flow):
             flow = self.origin
-            return [ModelVersion(1, id(flow), True, lambda _=None: flow)]
+            return [ModelVersion(1, id(flow), True, lambda: [SignatureFlow(lambda _: flow)])]
         path = self.origin
         there = find_versions(path)
         if not there:
@@ -227,15 +221,12 @@ class ModelConfig:
     def _version(self, number: int, path: Path) -> ModelVersion:
         content = content_of(path) or path
         settings = self.settings if is_graph_file(content) else self.settings.of_model()
-        make = partial(make_flow, content, settings, "")
-        signatures = partial(find_signatures, content, settings)
         records = content / _RECORDS
         return ModelVersion(
             number,
             _stamp(path),
             not is_graph_file(content) or is_archive_file(content),
-            make,
-            signatures,
+            partial(list_signatures, content, settings),
             records if records.is_file() else None,
         )
 

@@ -12,20 +12,11 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
     from modelflow.serve.activity import Doing
-    from modelflow.serve.repository.loader import Work
     from modelflow.serve.repository.source import ModelVersion
+    from modelflow.serve.repository.work import Work
     from modelflow.serve.served_model import ServedModel
 
-__all__ = [
-    "ON_THE_WAY",
-    "TRANSITIONS",
-    "Action",
-    "Event",
-    "Failure",
-    "Instance",
-    "Verb",
-    "reconcile",
-]
+__all__ = ["ON_THE_WAY", "TRANSITIONS", "Actions", "Event", "Failure", "Instance", "reconcile"]
 
 ON_THE_WAY = (State.START, State.LOADING)
 
@@ -105,20 +96,14 @@ class Failure(NamedTuple):
     error: Exception
 
 
-class Verb(Enum):
-    """What to do."""
+class Actions(NamedTuple):
+    """What to do next."""
 
-    LOAD = auto()
-    DROP = auto()
-    RETIRE = auto()
-
-
-class Action(NamedTuple):
-    """What to do, and with which version or instance of one."""
-
-    verb: Verb
-    version: "ModelVersion"
-    instance: Instance | None = None
+    drop: "list[Instance]"
+    """Loads that nobody wants any more."""
+    load: "list[ModelVersion]"
+    retire: "list[Instance]"
+    """Versions that answer, and are not wanted any more."""
 
 
 def reconcile(
@@ -127,8 +112,8 @@ def reconcile(
     failed: Mapping[int, Failure],
     *,
     is_retry: bool = False,
-) -> list[Action]:
-    """Returns the actions that lead from what runs to what is wanted, in order.
+) -> Actions:
+    """Returns the actions that lead from what runs to what is wanted.
 
     A version that answers stays until every wanted version was tried and one of them answers: a
     version that does not load costs nobody the one before it.
@@ -141,10 +126,10 @@ def reconcile(
     """
     loading = {one.version.number: one for one in instances if one.state in ON_THE_WAY}
     serving = {one.version.number: one for one in instances if one.state is State.AVAILABLE}
-    actions: list[Action] = []
+    actions = Actions([], [], [])
     for number, one in loading.items():
         if number not in wanted or one.version.stamp != wanted[number].stamp:
-            actions.append(Action(Verb.DROP, one.version, one))
+            actions.drop.append(one)
     for number, version in wanted.items():
         there = loading.get(number) or serving.get(number)
         before = failed.get(number) if number not in loading else None
@@ -154,10 +139,8 @@ def reconcile(
             is_due = there is None or there.version.stamp != version.stamp
             is_due |= is_retry and number not in loading and not version.is_whole
         if is_due:
-            actions.append(Action(Verb.LOAD, version))
-    is_loading = any(action.verb is Verb.LOAD for action in actions) or loading.keys() & wanted
+            actions.load.append(version)
+    is_loading = actions.load or loading.keys() & wanted
     if not is_loading and (serving.keys() & wanted or not wanted):
-        for number, one in serving.items():
-            if number not in wanted:
-                actions.append(Action(Verb.RETIRE, one.version, one))
+        actions.retire.extend(one for number, one in serving.items() if number not in wanted)
     return actions

@@ -1,14 +1,21 @@
-"""Whose turn it is to load: two at a time, and whoever may end its process alone."""
+"""Work on threads of its own, and whose turn it is to load: two at a time."""
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
-from modelflow.errors import Cancelled
+from modelflow.errors import Cancelled, EngineError, described
+from modelflow.runtime.stacks import find_position
 
-__all__ = ["ALONE", "Turns"]
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
+
+__all__ = ["ALONE", "Turns", "Work", "outcome_of"]
+
+T = TypeVar("T")
 
 ALONE = 2
 """So many load at a time: the weight of one that loads alone, behind all others."""
@@ -82,3 +89,39 @@ class Turns:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+
+
+class Work:
+    """Something that is done on a thread of its own."""
+
+    def __init__(self, name: str, work: Callable[[], object]) -> None:
+        """Starts nothing yet."""
+        # A daemon: foreign code that does not come back must not keep the process from ending.
+        self.thread = threading.Thread(target=work, name=f"modelflow/{name}", daemon=True)
+        self.flows: Sequence[Flow] = ()  # that it ends, or was loading when it was given up
+
+    def position(self) -> str:
+        """Returns where its own thread stands: ``file:line in function``; ``""``: it is over."""
+        return find_position(self.thread.ident or 0)
+
+    def find_hanging(self) -> str:
+        """Returns where it stands, or its flows do; ``""``: all has come back."""
+        busy = dict.fromkeys(text for flow in self.flows for text in flow.list_busy())
+        if busy or not self.thread.is_alive():
+            return "; ".join(busy)
+        return f"it is at {self.position()}"
+
+
+def outcome_of(work: Callable[[], T]) -> T | Exception:
+    """Returns what a call returns or raises."""
+    try:
+        return work()
+    except BaseException as error:  # noqa: BLE001 - whoever asked is told
+        return error if isinstance(error, Exception) else _told(error)
+
+
+def _told(error: BaseException) -> Exception:
+    """Says what code of a model has raised to end the process, as ``sys.exit`` does."""
+    told = EngineError(f"{described(error)}: raised while it was loaded; a model may end nothing")
+    told.__cause__ = error
+    return told
