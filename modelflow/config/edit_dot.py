@@ -159,12 +159,12 @@ class DotEdits:
     def _ways_to_set(self, node: str, key: str, text: str) -> Iterator[Splices]:
         """Gives the ways, best first: a value in place, an own statement's brackets, a new one."""
         own = [statement for statement in self._statements() if statement.gives_to_alone(node)]
-        for statement in reversed(own):
-            for attribute in reversed(list(statement.attributes)):
-                if attribute.name == key:
-                    yield [with_value(self._text, attribute, text)]
+        there = [one for statement in own for one in statement.attributes if one.name == key]
+        if there:
+            yield [with_value(self._text, there[-1], text)]
         written, blank = f"{dot_word(key)}={dot_word(text)}", self._blank()
-        for statement in sorted(own, key=lambda one: bool(one.lists), reverse=True):
+        if own:
+            statement = next((one for one in own if one.lists), own[0])
             yield with_attribute(self._text, statement, written, blank)
         line = f"{dot_word(node)}{blank}[{written}]"
         yield from self._ways_to_add(line, self._is_node)
