@@ -39,7 +39,6 @@ def test_the_wheel_holds_code_units_types_and_graphs(wheel):
         "modelflow/py.typed",
         "modelflow/deploy/texts/Dockerfile",
         "modelflow/deploy/texts/dockerignore",
-        "modelflow/deploy/texts/service",
         "modelflow/starters/templates/unit/c++/@NAME@.cpp",
         "modelflow/starters/templates/application/text/units/words/words.py",
         "modelflow/graphs/digits.toml",
