@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.far import far_catalogue
-from modelflow.cli.serving import catalogue_given, ending, explained, options_given
+from modelflow.cli.serve_settings import options_given
+from modelflow.cli.serving import catalogue_given, ending, explained
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.exit_code import ExitCode
 from modelflow.serve.replicas.role import Role

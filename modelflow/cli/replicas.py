@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from modelflow.cli.last_moment import LAST_SECONDS, end_within, release_at_end
-from modelflow.cli.serving import explained, options_given, tell
+from modelflow.cli.serve_settings import options_given
+from modelflow.cli.serving import explained, tell
 from modelflow.cli.telling import tell_error
 from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import Endpoint

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.choice import Choice
 from modelflow.cli.completing import complete_graph
 from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
 from modelflow.cli.last_moment import LAST_SECONDS, end_within
 from modelflow.cli.listening import split_address
-from modelflow.cli.serve_settings import ServeCommand, limit_option, serve_options
+from modelflow.cli.serve_settings import ServeCommand, field_options, options_given
 from modelflow.cli.serving import (
     Ending,
     catalogue_given,
     ending,
     explained,
     list_isolated,
-    options_given,
     tell,
 )
 from modelflow.cli.settings_file import config_option, configured
@@ -30,8 +28,8 @@ from modelflow.config.environment import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.exit_code import ExitCode
 from modelflow.http.endpoint import join_address
-from modelflow.serve.grpc_kind import GrpcKind, can_serve
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.grpc_kind import can_serve
+from modelflow.serve.options import CONNECTIONS, GUARDS, OPTIONS, REQUESTS, SERVED
 
 if TYPE_CHECKING:
     from modelflow.serve.herald import Herald
@@ -59,14 +57,7 @@ __all__ = ["serve"]
     metavar="[HOST:]PORT|off",
     help="Where to answer over gRPC; port 0: any that is free.",
 )
-@click.option(
-    "--grpc-server",
-    type=Choice([kind.value for kind in GrpcKind]),
-    default=GrpcKind.AUTO.value,
-    show_default=True,
-    help="What answers gRPC: native, on zttp, costs a fraction of grpcio a call; auto takes it "
-    "where it is installed.",
-)
+@field_options(OPTIONS)
 @click.option(
     "--set",
     "overrides",
@@ -76,21 +67,6 @@ __all__ = ["serve"]
     "be repeated.",
 )
 @click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="A value for [args.NAME].")
-@click.option(
-    "--drain-timeout",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    help="Seconds within which SIGTERM lets the requests under way be answered.",
-)
-@click.option(
-    "--drain-delay",
-    type=click.FloatRange(0),
-    default=0.0,
-    show_default=True,
-    help="Seconds before that in which it is not ready any more, and goes on answering whoever "
-    "asks: longer than a load balancer takes to see it.",
-)
 @click.option(
     "--versions",
     default="latest",
@@ -117,26 +93,7 @@ __all__ = ["serve"]
     type=click.Path(path_type=Path),
     help="A batching_config.txt of TensorFlow Serving, for models that are no graphs.",
 )
-@click.option(
-    "--poll",
-    type=click.FloatRange(0),
-    default=0.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often it looks for new versions and models; 0: only at SIGHUP.",
-)
-@limit_option(
-    "--load-timeout",
-    "load_timeout",
-    ServeOptions().load_timeout,
-    0,
-    "Seconds that a version may take to load; then it is given up, and the others are served.",
-)
-@click.option(
-    "--allow-repository",
-    is_flag=True,
-    help="Lets clients load and unload models: POST /v2/repository/models/NAME/load.",
-)
+@field_options(SERVED)
 @on_option
 @share_option
 @click.option(
@@ -171,7 +128,9 @@ __all__ = ["serve"]
     help="A model that has a process of its own: one that hangs, leaks or ends its process costs "
     "the others nothing. May be repeated; as isolate = true in the section [serve] of its graph.",
 )
-@serve_options
+@field_options(REQUESTS)
+@field_options(CONNECTIONS)
+@field_options(GUARDS)
 def serve(**given: Any) -> int:
     """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
 

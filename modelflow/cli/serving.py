@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from modelflow.cli.last_moment import LAST_SECONDS, end_within, release_at_end
-from modelflow.cli.serve_settings import settings
 from modelflow.cli.sources import catalogue_of
 from modelflow.cli.termination import termination
 from modelflow.config.environment import Environment
@@ -17,7 +16,6 @@ from modelflow.device.heap import settled_heap
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 
 if TYPE_CHECKING:
-    from modelflow.serve.options import ServeOptions
     from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.server import Server
 
@@ -27,7 +25,6 @@ __all__ = [
     "ending",
     "explained",
     "list_isolated",
-    "options_given",
     "tell",
 ]
 
@@ -126,29 +123,6 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
         )
         raise click.UsageError(message)
     return names
-
-
-def options_given(given: Mapping[str, Any]) -> "ServeOptions":
-    """Returns where to listen, and what to take.
-
-    Args:
-        given: The values of all options, by parameter; ``http`` and ``grpc`` as host and port.
-
-    Raises:
-        click.UsageError: options do not go together.
-    """
-    from modelflow.serve.options import ServeOptions
-
-    host, port = given["http"]
-    grpc_host, grpc_port = given["grpc"]
-    return ServeOptions(
-        host=host,
-        http_port=port,
-        grpc_host=grpc_host,
-        grpc_port=grpc_port,
-        is_repository_open=given["allow_repository"],
-        **settings(given),
-    )
 
 
 @contextlib.contextmanager

@@ -11,14 +11,18 @@ class ConnectionLimits:
     """What the connections to a server may cost.
 
     Attributes:
-        connections: Most of them at once; never more than half of the process's descriptors.
-        per_client: Most of one address; 0: half of all.
-        header_bytes: Most bytes of a request's head; a longer one is answered 431.
-        header_time_out: Seconds after which a connection is closed whose request has no head yet,
-            or which has not ended its TLS handshake.
-        keepalive: Seconds for which a connection stays open between requests.
-        headers: Most headers of a request; one with more is answered 431.
-        requests: Most requests on one connection, which is closed behind the last; 0: any number.
+        connections: Most HTTP connections, and no more than half of the process's descriptors.
+            Where there are too many, one that is idle is closed; where none is, a new one is
+            answered 503.
+        per_client: Most HTTP connections of one address; 0: half of all.
+        header_bytes: Most bytes of the head of a request, or of the metadata of a gRPC call; more
+            are answered 431, or RESOURCE_EXHAUSTED.
+        header_time_out: Seconds within which the head of a request, and a TLS handshake, must be
+            there.
+        keepalive: Seconds for which an HTTP connection stays open between requests.
+        headers: Most headers of a request; more are answered 431.
+        requests: Most requests on one HTTP connection, which is closed behind the last; 0: any
+            number.
     """
 
     connections: int = 1000

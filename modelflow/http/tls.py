@@ -14,10 +14,9 @@ class TlsOptions:
     """What a server speaks TLS with.
 
     Attributes:
-        cert: The file with the certificate (PEM), with those that stand between it and the root.
-        key: The file with its key (PEM), without a passphrase.
-        client_ca: A file with certificates (PEM): who connects must show one that one of these has
-            signed. None: anybody may connect.
+        cert: The certificate (PEM), with those between it and the root: both protocols speak TLS.
+        key: Its key (PEM).
+        client_ca: Whoever connects must show a certificate that one of these (PEM) has signed.
     """
 
     cert: Path

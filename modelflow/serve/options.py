@@ -1,19 +1,86 @@
-"""`ServeOptions`: where a server listens, and what it takes."""
+"""`ServeOptions`: where a server listens, and what it takes.
 
+A new option is a field here, and a line of the docstring. The command line, its help, its variables
+of the environment and its settings file are made of them (`modelflow.cli.serve_settings`).
+"""
+# ruff: noqa: RUF009
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.http.limits import ConnectionLimits
+from modelflow.http.tls import TlsOptions
 from modelflow.serve.grpc_kind import GrpcKind
 from modelflow.wire.json_outline import JsonLimits
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from modelflow.http.tls import TlsOptions
+__all__ = ["CONNECTIONS", "GUARDS", "OPTIONS", "REQUESTS", "SERVED", "ServeOptions"]
 
-__all__ = ["ServeOptions"]
+# The headings of ``modelflow serve --help``.
+OPTIONS = "Options"
+SERVED = "What is served"
+REQUESTS = "What requests may be"
+CONNECTIONS = "What connections may be"
+GUARDS = "Guards and logs"
+
+
+class Option(NamedTuple):
+    """How ``modelflow serve`` is told the value of a field; its help is the field's documentation.
+
+    Attributes:
+        flag: Of the command line.
+        group: The heading that the option stands under.
+        kind: ``count``, ``seconds`` (may be 0), ``timeout``, ``path``, ``flag``, ``texts``,
+            ``log``, or ``choice``.
+        least: Of a count.
+        words: Of a choice.
+        metavar: What the help shows in the place of a value.
+    """
+
+    flag: str
+    group: str
+    kind: str = "count"
+    least: int = 0
+    words: Sequence[str] = ()
+    metavar: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the value is called among those of the command."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+def _option(default: Any, *how: Any, **more: Any) -> Any:
+    return field(default=default, metadata={"option": Option(*how, **more)})
+
+
+def _nested(kind: type, options: Mapping[str, Option], make: Any = None) -> Any:
+    return field(default_factory=make or kind, metadata={"type": kind, "options": options})
+
+
+_JSON = {
+    "depth": Option("--max-json-depth", REQUESTS, least=1),
+    "elements": Option("--max-json-elements", REQUESTS, least=1),
+}
+_CONNECTIONS = {
+    "connections": Option("--max-connections", CONNECTIONS, least=1),
+    "per_client": Option("--max-connections-per-client", CONNECTIONS),
+    "requests": Option("--max-connection-requests", CONNECTIONS),
+    "header_bytes": Option("--max-header-bytes", CONNECTIONS, least=256),
+    "headers": Option("--max-headers", CONNECTIONS, least=1),
+    "header_time_out": Option("--header-timeout", CONNECTIONS, "timeout"),
+    "keepalive": Option("--keepalive-timeout", CONNECTIONS, "timeout"),
+}
+_TLS = {
+    "cert": Option("--tls-cert", GUARDS, "path"),
+    "key": Option("--tls-key", GUARDS, "path"),
+    "client_ca": Option("--tls-client-ca", GUARDS, "path"),
+}
+_SERVERS = [kind.value for kind in GrpcKind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,65 +92,75 @@ class ServeOptions:
         http_port: 0: any that is free.
         grpc_host: The address for gRPC.
         grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
-        grpc_server: Which server answers gRPC; see `GrpcKind`.
+        grpc_server: What answers gRPC: native, on zttp, costs a fraction of grpcio a call; auto
+            takes it where it is installed.
+        drain_timeout: Seconds within which SIGTERM lets the requests under way be answered.
+        drain_delay: Seconds before that in which it is not ready any more, and goes on answering
+            whoever asks: longer than a load balancer takes to see it.
+        poll: How often it looks for new versions and models; 0: only at SIGHUP.
+        load_timeout: Seconds that a version may take to load; then it is given up, and the others
+            are served.
+        is_repository_open: Lets clients load and unload models: POST
+            /v2/repository/models/NAME/load.
         max_requests: Most requests to one model that have no answer yet; one more is answered 503.
-        max_calls: Most gRPC calls at once, open streams among them.
-        max_streams: Most gRPC calls at once of one connection; further ones wait in the client.
-        max_body: Most bytes of a body, or a gRPC message; a longer one is answered 413, or
+        max_body: The longest body, or gRPC message, in bytes; a longer one is answered 413, or
             RESOURCE_EXHAUSTED.
-        max_bodies: Most bytes of all bodies and messages that are read or worked on.
-        max_decompressed: Most bytes of a body that was sent compressed, and of examples with the
-            context that they share; None: `max_body`.
-        max_tensor_elements: Most elements of one tensor.
-        max_rows: Most items of one request.
+        max_bodies: Most bytes of all bodies and messages that are read or worked on; what is more
+            is answered 503.
+        max_decompressed: The longest body, decompressed, in bytes; a longer one is answered 400.
+            Also of examples, each with the context that they share.  [default: as --max-body]
         json: What a JSON document may hold.
-        body_time_out: Seconds within which a body must be there.
-        load_timeout: Seconds that a version may take to load; then it is given up.
+        max_tensor_elements: Most elements of one tensor; more are answered 429, or
+            RESOURCE_EXHAUSTED.
+        max_rows: Most items (rows) of one request; more are answered 429, or RESOURCE_EXHAUSTED.
+        body_time_out: Seconds within which a body must be there; else 408.
         request_timeout: Seconds that a request may take; then it is answered 504, or
-            DEADLINE_EXCEEDED. Of a stream: until its next part.
-        drain_timeout: Seconds within which a stop lets the requests under way be answered.
-        drain_delay: Seconds before that for which a stop goes on answering whoever asks, but is not
-            ready any more: until those who ask whether it is have seen it.
+            DEADLINE_EXCEEDED, and given up, whatever its model does. Of a stream: until its next
+            part.
         connections: What connections may cost.
-        poll: Seconds between two looks for new versions; 0: only when it is asked to.
-        is_repository_open: Clients may load and unload models.
+        max_calls: Most gRPC calls at once, open streams among them; one more is RESOURCE_EXHAUSTED.
+        max_streams: Most gRPC calls at once of one connection; further ones wait in the client.
         tls: Certificate and key, for both protocols; None: no TLS.
-        key_file: The file with the API keys (see `modelflow.serve.keys`), which `Server.refresh`
-            reads again; None: none is asked for.
-        access_log: The file that a line for every request is appended to, ``-`` for the standard
-            output; None: there is no such log.
-        cors_origins: The origins whose pages may ask; ``*``: all.
-        tracing: Every request has a span of OpenTelemetry, exported as the environment says
-            (``OTEL_...``); or made by a tracer provider of the caller's own, who ends it.
+        key_file: Whoever asks must have a key of this file: lines KEY, or GROUPS KEY (infer,
+            repository, metrics). Read again at SIGHUP.
+        cors_origins: Pages of this origin (https://app.example.com, or * for all) may ask. May be
+            repeated.
+        access_log: Where a line of JSON for every request goes; -: the standard output. Opened anew
+            at SIGHUP.
+        tracing: A span of OpenTelemetry for every request, and one for each node that it passes;
+            where they go, and how many, the environment says (OTEL_...). Needs the packages of
+            modelflow-graph[otel].
     """
 
     host: str = "127.0.0.1"
     http_port: int = 8501
     grpc_host: str = "127.0.0.1"
     grpc_port: int | None = None
-    grpc_server: GrpcKind = GrpcKind.AUTO
-    max_requests: int = 1000
-    max_calls: int = 10_000
-    max_streams: int = 1000
-    max_body: int = 64 << 20
-    max_bodies: int = 1 << 30
-    max_decompressed: int | None = None
-    max_tensor_elements: int = 1 << 29
-    max_rows: int = 1 << 17
-    json: JsonLimits = field(default_factory=JsonLimits)
-    body_time_out: float = 30.0
-    load_timeout: float = 600.0
-    request_timeout: float = 600.0
-    drain_timeout: float = 30.0
-    drain_delay: float = 0.0
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    poll: float = 0.0
-    is_repository_open: bool = False
-    tls: "TlsOptions | None" = None
-    key_file: Path | None = None
-    access_log: str | None = None
-    cors_origins: tuple[str, ...] = ()
-    tracing: "bool | TracerProvider" = False
+    grpc_server: GrpcKind = _option(
+        GrpcKind.AUTO, "--grpc-server", OPTIONS, "choice", words=_SERVERS
+    )
+    drain_timeout: float = _option(30.0, "--drain-timeout", OPTIONS, "seconds")
+    drain_delay: float = _option(0.0, "--drain-delay", OPTIONS, "seconds")
+    poll: float = _option(0.0, "--poll", SERVED, "seconds", metavar="SECONDS")
+    load_timeout: float = _option(600.0, "--load-timeout", SERVED, "timeout")
+    is_repository_open: bool = _option(False, "--allow-repository", SERVED, "flag")
+    max_requests: int = _option(1000, "--max-requests", REQUESTS, least=1)
+    max_body: int = _option(64 << 20, "--max-body", REQUESTS)
+    max_bodies: int = _option(1 << 30, "--max-bodies", REQUESTS)
+    max_decompressed: int | None = _option(None, "--max-decompressed", REQUESTS)
+    json: JsonLimits = _nested(JsonLimits, _JSON)
+    max_tensor_elements: int = _option(1 << 29, "--max-tensor-elements", REQUESTS)
+    max_rows: int = _option(1 << 17, "--max-rows", REQUESTS)
+    body_time_out: float = _option(30.0, "--body-timeout", REQUESTS, "timeout")
+    request_timeout: float = _option(600.0, "--request-timeout", REQUESTS, "timeout")
+    connections: ConnectionLimits = _nested(ConnectionLimits, _CONNECTIONS)
+    max_calls: int = _option(10_000, "--max-calls", CONNECTIONS, least=1)
+    max_streams: int = _option(1000, "--max-streams", CONNECTIONS, least=1)
+    tls: TlsOptions | None = _nested(TlsOptions, _TLS, make=lambda: None)
+    key_file: Path | None = _option(None, "--api-key-file", GUARDS, "path")
+    cors_origins: tuple[str, ...] = _option((), "--cors-origin", GUARDS, "texts", metavar="ORIGIN")
+    access_log: str | None = _option(None, "--access-log", GUARDS, "log", metavar="FILE|-")
+    tracing: "bool | TracerProvider" = _option(False, "--otel", GUARDS, "flag")
 
     @property
     def expanded(self) -> int:

@@ -19,8 +19,8 @@ class JsonLimits:
     """What a JSON text may hold at most.
 
     Attributes:
-        depth: Lists and objects inside one another.
-        elements: Values of all lists and objects together.
+        depth: Most lists and objects of a JSON document inside one another; more are answered 400.
+        elements: Most values of a JSON document; more are answered 429.
     """
 
     depth: int = 64
