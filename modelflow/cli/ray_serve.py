@@ -14,8 +14,8 @@ from modelflow.cli.far import PROCESSES, check_far
 from modelflow.cli.numbers import FiniteRange
 from modelflow.cli.ray_address import address_option
 from modelflow.cli.serve import serve
-from modelflow.cli.serving import catalogue_given
 from modelflow.cli.settings_file import configured
+from modelflow.cli.sources import build_config
 from modelflow.cli.telling import tell
 from modelflow.cli.termination import termination
 from modelflow.config.environment import Environment
@@ -184,7 +184,7 @@ def _far(given: Mapping[str, Any], name: str) -> list[str]:
 def _is_placed(given: Mapping[str, Any]) -> bool:
     """Tells whether something that is served places nodes, as far as it can be read here."""
     try:
-        found = catalogue_given(given, Environment()).placing()
+        found = build_config(given, Environment()).placing()
     except ConfigError:  # the servers tell what is wrong, or have what is not here
         return False
     if found.unread and not found.models:

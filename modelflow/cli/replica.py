@@ -15,7 +15,8 @@ import click
 
 from modelflow.cli.far import far_catalogue
 from modelflow.cli.serve_settings import options_given
-from modelflow.cli.serving import catalogue_given, ending, explained
+from modelflow.cli.serving import ending, explained
+from modelflow.cli.sources import build_config
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.exit_code import ExitCode
 from modelflow.serve.replicas.role import Role
@@ -138,7 +139,7 @@ def _sources(
         yield {}
         return
     catalogue = replace(
-        catalogue_given(given),
+        build_config(given),
         configured=place.configured,
         only=place.only,
         without=place.without,

@@ -15,14 +15,13 @@ from modelflow.cli.listening import split_address
 from modelflow.cli.serve_settings import ServeCommand, field_options, options_given
 from modelflow.cli.serving import (
     Ending,
-    catalogue_given,
     ending,
     explained,
     list_isolated,
     tell,
 )
 from modelflow.cli.settings_file import config_option, configured
-from modelflow.cli.sources import add_names
+from modelflow.cli.sources import add_names, build_config
 from modelflow.cli.termination import undisturbed
 from modelflow.config.environment import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
@@ -158,7 +157,7 @@ def serve(**given: Any) -> int:
     if given["is_described"]:
         host, port = given["http"]
         scheme = "http" if given["tls_cert"] is None else "https"
-        with far_catalogue(catalogue_given(given), given["on"], given["share"]) as catalogue:
+        with far_catalogue(build_config(given), given["on"], given["share"]) as catalogue:
             return _describe(catalogue, f"{scheme}://{join_address(host, port)}")
     if given["workers"] and given["replicas"] > 1:
         message = (
@@ -174,7 +173,7 @@ def serve(**given: Any) -> int:
     from modelflow.serve.server import Server
 
     options = options_given(given)
-    with far_catalogue(catalogue_given(given), given["on"], given["share"]) as catalogue:
+    with far_catalogue(build_config(given), given["on"], given["share"]) as catalogue:
         return _run(Server(catalogue, options))
 
 

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from modelflow.cli.last_moment import LAST_SECONDS, end_within, release_at_end
-from modelflow.cli.sources import catalogue_of
+from modelflow.cli.sources import build_config
 from modelflow.cli.termination import termination
-from modelflow.config.environment import Environment
 from modelflow.device.heap import settled_heap
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 
 if TYPE_CHECKING:
-    from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.server import Server
 
 __all__ = [
     "Ending",
-    "catalogue_given",
     "ending",
     "explained",
     "list_isolated",
@@ -34,7 +31,6 @@ __all__ = [
 _SWITCH = 0.001
 
 _MOST_ISOLATED = 200
-_OF_CATALOGUE = ("overrides", "args", "versions", "labels", "config_file", "batching_file")
 
 
 class Ending(NamedTuple):
@@ -79,22 +75,6 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
         sys.setswitchinterval(before)
 
 
-def catalogue_given(
-    given: Mapping[str, Any], environment: Environment | None = None
-) -> "ServeConfig":
-    """Returns what is to be served.
-
-    Args:
-        given: The values of all options, by parameter.
-        environment: As for `catalogue_of`.
-
-    Raises:
-        click.UsageError, ConfigError: as `catalogue_of`.
-    """
-    options = {name: given[name] for name in _OF_CATALOGUE}
-    return catalogue_of(given["sources"], **options, environment=environment)
-
-
 def list_isolated(given: Mapping[str, Any]) -> list[str]:
     """Returns the models that have processes of their own, as options or their graphs ask for it.
 
@@ -103,9 +83,9 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
 
     Raises:
         click.UsageError: one is not there, or they are too many.
-        ConfigError: as `catalogue_of`.
+        ConfigError: as `build_config`.
     """
-    known = catalogue_given(given).read()
+    known = build_config(given).read()
     for name in given["isolate"]:
         if name not in known:
             near, models = did_you_mean(name, known), ", ".join(known) or "none"

@@ -1,9 +1,9 @@
 """What ``modelflow serve`` is asked to serve, as the command line says it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,31 +15,15 @@ if TYPE_CHECKING:
     from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.repository.source import VersionPolicy
 
-__all__ = ["add_names", "catalogue_of"]
+__all__ = ["add_names", "build_config"]
 
 
-def catalogue_of(  # noqa: PLR0913 - an option each
-    sources: tuple[str, ...],
-    *,
-    overrides: tuple[str, ...] = (),
-    args: tuple[str, ...] = (),
-    versions: str = "latest",
-    labels: tuple[str, ...] = (),
-    config_file: Path | None = None,
-    batching_file: Path | None = None,
-    environment: Environment | None = None,
-) -> "ServeConfig":
+def build_config(given: Mapping[str, Any], environment: Environment | None = None) -> "ServeConfig":
     """Returns what is to be served.
 
     Args:
-        sources: ``PATH`` or ``NAME=PATH``.
-        overrides: ``NODE.KEY=VALUE``.
-        args: ``NAME=VALUE``.
-        versions: ``latest``, ``all`` or numbers.
-        labels: ``NAME:LABEL=VERSION``.
-        config_file: A ``models.config``.
-        batching_file: A ``batching_config.txt``, for models that are no graphs.
-        environment: What is set beside ``overrides`` and ``args``; None: what this process's says.
+        given: The values of all options, by parameter.
+        environment: What is set beside ``--set`` and ``--arg``; None: what this process's says.
 
     Raises:
         click.UsageError: one of them is not of its form, or two models have the same name.
@@ -52,24 +36,25 @@ def catalogue_of(  # noqa: PLR0913 - an option each
 
     named: dict[str, Path] = {}
     repositories: list[Path] = []
-    for source in sources:
+    for source in given["sources"]:
         name, path = _named(source)
         if not name and is_repository(path):
             repositories.append(path)
         else:
             _add(named, name, path)
-    batching = {} if batching_file is None else read_batching_parameters(batching_file)
+    batching_file = given["batching_file"]
     settings = ModelSettings(
-        _policy(versions),
+        _policy(given["versions"]),
         {},
-        _pairs("--set", overrides),
-        _pairs("--arg", args),
-        batching,
+        _pairs("--set", given["overrides"]),
+        _pairs("--arg", given["args"]),
+        {} if batching_file is None else read_batching_parameters(batching_file),
         Environment.of(os.environ) if environment is None else environment,
     )
-    catalogue = ServeConfig(named, repositories, config_file, settings, _labels(labels))
-    catalogue.check_environment()
-    return catalogue
+    labels = _labels(given["labels"])
+    config = ServeConfig(named, repositories, given["config_file"], settings, labels)
+    config.check_environment()
+    return config
 
 
 def add_names(sources: Sequence[str]) -> tuple[str, ...]:
@@ -122,7 +107,7 @@ def _policy(text: str) -> "VersionPolicy":
         raise click.UsageError(message) from error
 
 
-def _labels(texts: tuple[str, ...]) -> dict[str, dict[str, int]]:
+def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for text in texts:
         place, mark, number = text.partition("=")
@@ -134,7 +119,7 @@ def _labels(texts: tuple[str, ...]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     try:
         return dict(map(parse_assignment, texts))
     except ConfigError as error:

@@ -19,12 +19,13 @@ def values(tmp_path, monkeypatch):
         seen["options"] = options
         raise click.exceptions.Exit(0)
 
-    def catalogue(sources, **more):
-        seen.update(more, sources=sources)
+    def config(given):
+        seen.update(given)
         return ServeConfig()
 
     monkeypatch.setattr("modelflow.serve.server.Server", note)
-    monkeypatch.setattr("modelflow.cli.serving.catalogue_of", catalogue)
+    monkeypatch.setattr("modelflow.cli.serve.build_config", config)
+    monkeypatch.setattr("modelflow.cli.serving.build_config", config)
     folder = tmp_path / "conf"
     folder.mkdir()
 

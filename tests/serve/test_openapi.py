@@ -8,10 +8,11 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import modelflow
-from modelflow.cli.sources import catalogue_of
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.json_schema import item_schema, items_of
 from modelflow.serve.openapi import openapi_document
+from modelflow.serve.repository.config import ServeConfig
+from modelflow.serve.repository.source import ModelSettings, read_policy
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tensor import TensorSpec
 from tests.serve.clients import ask, send, served
@@ -127,8 +128,10 @@ def test_each_version_stands_under_its_own_path_and_the_newest_under_the_plain_o
     folder = tmp_path / "times"
     for number in (1, 2):
         write_version(folder, number)
-    catalogue = catalogue_of((f"times={folder}",), versions="all")
-    with Server(catalogue, ServeOptions(http_port=0)) as server:
+    settings = ModelSettings(policy=read_policy("all"))
+    with Server(
+        ServeConfig({"times": folder}, settings=settings), ServeOptions(http_port=0)
+    ) as server:
         found = ask(server, "/openapi.json")[1]
         OpenAPIV31SpecValidator(found).validate()
         answers = [

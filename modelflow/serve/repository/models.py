@@ -12,6 +12,7 @@ from modelflow.wire.tf_serving.documents import State, VersionStatus
 __all__ = ["Models"]
 
 _ON_THE_WAY = (State.START, State.LOADING)
+_FACTS = ("is_due", "is_settled", "is_complete", "reason")  # of an entry
 _DIGITS = 19  # of the largest version: 2**63 - 1
 
 
@@ -200,10 +201,7 @@ class Models:
                 "models": [key_of(model) for model in entry.models.values()],
                 "statuses": [list(astuple(status)) for status in entry.statuses.values()],
                 "labels": entry.labels,
-                "is_due": entry.is_due,
-                "is_settled": entry.is_settled,
-                "is_complete": entry.is_complete,
-                "reason": entry.reason,
+                **{key: getattr(entry, key) for key in _FACTS},
             }
             for name, entry in self._entries.items()
         ]
@@ -281,11 +279,8 @@ def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model], peer: int
         models[max(models)] if models else None,
         {status.version: status for status in statuses},
         dict(found["labels"]),
-        found["is_due"],
-        found["is_settled"],
-        found["is_complete"],
-        found["reason"],
-        peer,
+        **{key: found[key] for key in _FACTS},
+        peer=peer,
     )
 
 
