@@ -13,7 +13,7 @@ from modelflow.errors import did_you_mean
 if TYPE_CHECKING:
     from modelflow.serve.repository.config import ServeConfig
 
-__all__ = ["PROCESSES", "check_far", "far_catalogue", "on_option", "share_option", "shared_by_all"]
+__all__ = ["PROCESSES", "check_far", "on_option", "place_config", "share_option", "shared_by_all"]
 
 PROCESSES = "processes"
 """What ``--on`` says of processes of this machine."""
@@ -76,13 +76,13 @@ def shared_by_all(on: str | None, share: str | None) -> str | None:
 
 
 @contextlib.contextmanager
-def far_catalogue(
-    catalogue: "ServeConfig", on: str | None, share: str | None
+def place_config(
+    config: "ServeConfig", on: str | None, share: str | None
 ) -> Iterator["ServeConfig"]:
     """Gives what is to be served, with what it places where that is to run inside the block.
 
     Args:
-        catalogue: What is to be served.
+        config: What is to be served.
         on: As ``--on``; None: all of it runs here.
         share: As ``--share``.
 
@@ -91,24 +91,24 @@ def far_catalogue(
         ConfigError, ClusterError, MissingDependencyError: the cluster cannot be reached, or used.
     """
     if on is None:
-        yield catalogue
+        yield config
         return
-    _check_placed(catalogue, on)
+    _check_placed(config, on)
     if on == PROCESSES:
         from modelflow.remote import ProcessEngine
 
-        yield replace(catalogue, settings=replace(catalogue.settings, engine=ProcessEngine))
+        yield replace(config, settings=replace(config.settings, engine=ProcessEngine))
         return
     from modelflow.ray import RayEngine, connected
 
     with connected(on) as cluster:
-        terms = replace(catalogue.settings, engine=lambda: RayEngine(cluster, share))
-        yield replace(catalogue, settings=terms)
+        settings = replace(config.settings, engine=lambda: RayEngine(cluster, share))
+        yield replace(config, settings=settings)
 
 
-def _check_placed(catalogue: "ServeConfig", on: str) -> None:
-    found = catalogue.placing()
-    names = list(catalogue.read())
+def _check_placed(config: "ServeConfig", on: str) -> None:
+    found = config.placing()
+    names = list(config.read())
     if found.models or found.unread or not names:  # of what comes later nothing is known yet
         return
     declared = ", ".join(found.declared) or "none"

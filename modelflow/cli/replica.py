@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.far import far_catalogue
+from modelflow.cli.far import place_config
 from modelflow.cli.serve_settings import options_given
 from modelflow.cli.serving import ending, explained
 from modelflow.cli.sources import build_config
@@ -138,13 +138,13 @@ def _sources(
     if role == Role.WORKER:
         yield {}
         return
-    catalogue = replace(
+    config = replace(
         build_config(given),
         configured=place.configured,
         only=place.only,
         without=place.without,
     )
-    with far_catalogue(catalogue, given["on"], given["share"]) as found:
+    with place_config(config, given["on"], given["share"]) as found:
         yield found
 
 

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.completing import complete_graph
-from modelflow.cli.far import check_far, far_catalogue, on_option, share_option, shared_by_all
+from modelflow.cli.far import check_far, on_option, place_config, share_option, shared_by_all
 from modelflow.cli.graph_options import tell_environment
 from modelflow.cli.last_moment import LAST_SECONDS, end_within
 from modelflow.cli.listening import split_address
@@ -157,8 +157,8 @@ def serve(**given: Any) -> int:
     if given["is_described"]:
         host, port = given["http"]
         scheme = "http" if given["tls_cert"] is None else "https"
-        with far_catalogue(build_config(given), given["on"], given["share"]) as catalogue:
-            return _describe(catalogue, f"{scheme}://{join_address(host, port)}")
+        with place_config(build_config(given), given["on"], given["share"]) as config:
+            return _describe(config, f"{scheme}://{join_address(host, port)}")
     if given["workers"] and given["replicas"] > 1:
         message = (
             f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
@@ -173,8 +173,8 @@ def serve(**given: Any) -> int:
     from modelflow.serve.server import Server
 
     options = options_given(given)
-    with far_catalogue(build_config(given), given["on"], given["share"]) as catalogue:
-        return _run(Server(catalogue, options))
+    with place_config(build_config(given), given["on"], given["share"]) as config:
+        return _run(Server(config, options))
 
 
 def _run(server: "Server") -> int:
@@ -214,14 +214,14 @@ def _start(server: "Server") -> None:
     server.wait_until_loaded()
 
 
-def _describe(catalogue: "ServeConfig", address: str) -> int:
+def _describe(config: "ServeConfig", address: str) -> int:
     """Loads one model after another and prints what clients will see of it."""
     from modelflow.serve.description import description
-    from modelflow.serve.repository.manager import reason_of
+    from modelflow.wire.problem import reason_of
 
-    catalogue.check()
+    config.check()
     code = 0
-    for name, source in catalogue.read().items():
+    for name, source in config.read().items():
         try:
             for edition in source.list_versions():
                 with edition.open() as flow:

@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 
-from modelflow.errors import ModelflowError
+from modelflow.errors import ModelflowError, described
 
-__all__ = ["Code", "Problem", "sendable", "shown"]
+__all__ = ["Code", "Problem", "reason_of", "sendable", "shown"]
 
 
 class Code(StrEnum):
@@ -60,3 +60,10 @@ def shown(value: object) -> str:
 
 
 _LONGEST = 80  # characters: a line
+
+
+def reason_of(error: Exception) -> str:
+    """Returns what an exception says, with those that it is a group of."""
+    if isinstance(error, ExceptionGroup):
+        return "; ".join(map(reason_of, error.exceptions))
+    return sendable(str(error) or described(error))

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
-from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed, described
+from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed
 from modelflow.http.mailbox import Mailbox
 from modelflow.log import LEVELS
 from modelflow.serve.activity import Activity, Doing
@@ -18,10 +18,10 @@ from modelflow.serve.repository.source import ModelConfig, ModelVersion
 from modelflow.serve.repository.states import ON_THE_WAY, Event, Failure, Instance, reconcile
 from modelflow.serve.repository.work import ALONE
 from modelflow.serve.served_model import ServedModel
-from modelflow.wire.problem import Code, Problem, sendable
+from modelflow.wire.problem import Code, Problem, reason_of, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
-__all__ = ["VersionManager", "reason_of"]
+__all__ = ["VersionManager"]
 
 logger = logging.getLogger(__name__)
 
@@ -323,10 +323,3 @@ class VersionManager:
             self.tell(FlowFailed(f"versions of {self.name!r} do not load", failed))
         else:
             self.tell(failed[0] if failed else None)
-
-
-def reason_of(error: Exception) -> str:
-    """Returns what an exception says, with those that it is a group of."""
-    if isinstance(error, ExceptionGroup):
-        return "; ".join(map(reason_of, error.exceptions))
-    return sendable(str(error) or described(error))

@@ -15,12 +15,12 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.picture import Picture
 from modelflow.serve.repository.config import ServeConfig, as_serve_config, read_reload_request
 from modelflow.serve.repository.loader import Loader
-from modelflow.serve.repository.manager import VersionManager, reason_of
+from modelflow.serve.repository.manager import VersionManager
 from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.poller import FoundModel, RepositoryPoller, look
 from modelflow.serve.repository.source import ModelConfig
 from modelflow.serve.served_model import ServedModel
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, reason_of
 
 __all__ = ["Repository"]
 
