@@ -31,9 +31,9 @@ from onnx import TensorProto, helper
 from ray.cluster_utils import Cluster as FakeCluster
 
 from modelflow import Flow
-from modelflow.ray import RayEngine, connected
-from modelflow.ray.data import FlowActor
 from modelflow.remote import Engine, ProcessEngine, placed
+from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote.ray.data import FlowActor
 
 BATCH = 16
 MEAN = np.float32([123.68, 116.78, 103.94])

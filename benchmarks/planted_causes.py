@@ -29,8 +29,8 @@ import modelflow
 from modelflow import plugins
 from modelflow.device import Device, Memory
 from modelflow.device.lookup import GROUP, MEMORIES
-from modelflow.doctor import Case, Diagnosis, diagnose
 from modelflow.errors import Cancelled, FlowUnitError, StreamClosed
+from modelflow.insight.doctor import Case, Diagnosis, diagnose
 from modelflow.profile.process import LockProbe
 from modelflow.profile.snapshot import Snapshot
 from modelflow.unit.port import Port

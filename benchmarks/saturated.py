@@ -21,7 +21,7 @@ from measure import print_table, session_rate
 from resnet import write_resnet
 
 import modelflow
-from modelflow.runtime import seat
+from modelflow.runtime import worker_slot as seat
 from modelflow.testing import read_unit
 
 CLIENTS = 32

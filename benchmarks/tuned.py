@@ -19,14 +19,14 @@ from machine import machine
 from measure import print_table
 
 import modelflow
-from modelflow.load.flow_target import FlowTarget
-from modelflow.load.load import run
-from modelflow.load.options import LoadOptions
-from modelflow.tune.cost import StageCost
-from modelflow.tune.search import Goal
-from modelflow.tune.settings import Settings
-from modelflow.tune.simulate import simulate
-from modelflow.tune.tuning import Tuning
+from modelflow.insight.load.flow_target import FlowTarget
+from modelflow.insight.load.load import run
+from modelflow.insight.load.options import LoadOptions
+from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.search import Goal
+from modelflow.insight.tune.settings import Settings
+from modelflow.insight.tune.simulate import simulate
+from modelflow.insight.tune.tuning import Tuning
 
 GRAPH = """digraph known {{ fuse=off input [type=input] {nodes} output [type=output]
     input -> {chain} -> output }}"""

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 import modelflow
-from modelflow.http.mailbox import Mailbox
-from modelflow.serve.call import Call
-from modelflow.serve.limits import ModelLimits
-from modelflow.serve.served_model import ServedModel
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.options import ModelLimits
+from modelflow.serve.requests.infer_request import Call
+from modelflow.serve.requests.served_model import ServedModel
 
 __all__ = ["SAME", "WORKLOADS", "exchanged", "graph", "inferred", "served", "streamed"]
 

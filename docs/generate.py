@@ -21,9 +21,9 @@ from modelflow.config.schema import (
     WITHOUT_EFFECT,
 )
 from modelflow.engine import InferenceOptions, engine_names, find_engine
-from modelflow.exit_code import ExitCode
 from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
 from modelflow.registry.registry import Registry
+from modelflow.signals import ExitCode
 from modelflow.unit.option import Option, options_of, type_name
 from modelflow.unit.spec import FlowUnitSpec
 
@@ -177,7 +177,7 @@ _MODULES = {
     "modelflow.testing": "Tests of units (`modelflow.testing`)",
     "modelflow.video": "Videos (`modelflow.video`)",
     "modelflow.profile.interval": "Figures between two moments (`modelflow.profile.interval`)",
-    "modelflow.ray": "Ray clusters (`modelflow.ray`)",
+    "modelflow.remote.ray": "Ray clusters (`modelflow.remote.ray`)",
     "modelflow.remote": "Parts of a graph elsewhere (`modelflow.remote`)",
     "modelflow.serve.options": "Servers (`modelflow.serve`)",
     "modelflow.serve.server": "Servers (`modelflow.serve`)",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
-    from modelflow.config.in_code import FlowGraphDesc
     from modelflow.device import Device, available_devices, empty
     from modelflow.errors import (
         BadRequest,
@@ -36,11 +35,12 @@ if TYPE_CHECKING:
         UnknownFlowUnitError,
     )
     from modelflow.flow import Flow
+    from modelflow.graph.in_code import FlowGraphDesc
     from modelflow.graph.read import read_graph
     from modelflow.log import set_log_level
     from modelflow.model import Model
-    from modelflow.request import Request
     from modelflow.stream_io import StreamIO
+    from modelflow.stream_io.request import Request
     from modelflow.unit.advice import Place
     from modelflow.unit.function import flowunit
     from modelflow.unit.kind import Kind
@@ -86,11 +86,11 @@ _HOMES = {
     "modelflow.unit.port": ("Port",),
     "modelflow.unit.spec": ("FlowUnitSpec",),
     "modelflow.unit.unit": ("Context", "FlowUnit"),
-    "modelflow.config.in_code": ("FlowGraphDesc",),
+    "modelflow.graph.in_code": ("FlowGraphDesc",),
     "modelflow.graph.read": ("read_graph",),
     "modelflow.log": ("set_log_level",),
     "modelflow.model": ("Model",),
-    "modelflow.request": ("Request",),
+    "modelflow.stream_io.request": ("Request",),
     "modelflow.stream_io": ("StreamIO",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Loads the command line, and runs it; see `modelflow.cli.main.main`."""

@@ -9,13 +9,10 @@ import numpy.typing as npt
 
 from modelflow.device import CPU, Device, device_memories, memory_of, require_devices
 from modelflow.errors import FlowUnitError, MissingDependencyError
-from modelflow.pillow import image_of
-from modelflow.pixel_format import SIZE_KEYS, size_of
+from modelflow.pixels import SIZE_KEYS, image_of, size_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-__all__ = ["Buffer"]
 
 # The largest picture in a notebook, in pixels.
 _SHOWN = (512, 512)

@@ -14,8 +14,6 @@ from pathlib import PurePath
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, below_here
 
-__all__ = ["ErrorKind", "ErrorLog", "item_of", "log_error"]
-
 logger = logging.getLogger("modelflow")
 
 # So many of a kind are told at once, and later one in so many seconds.

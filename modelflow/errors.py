@@ -38,44 +38,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-__all__ = [
-    "BadRequest",
-    "Cancelled",
-    "ConfigError",
-    "CycleError",
-    "DeadlineExceeded",
-    "DeviceUnavailableError",
-    "DisabledGraphError",
-    "EndFlow",
-    "EndOfStream",
-    "EngineError",
-    "Finding",
-    "FlowFailed",
-    "FlowUnitError",
-    "GraphError",
-    "ItemRefusedError",
-    "Location",
-    "MissingDependencyError",
-    "ModelflowError",
-    "NoReplicaError",
-    "OptionsError",
-    "PlanError",
-    "PortError",
-    "QueueFullError",
-    "RecordingError",
-    "ReplicaLostError",
-    "StreamClosed",
-    "StreamError",
-    "StreamMismatchError",
-    "TuningError",
-    "UnknownFlowUnitError",
-    "WorkerProcessError",
-    "described",
-    "did_you_mean",
-    "text_of",
-    "told",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -195,6 +157,10 @@ class OptionsError(ConfigError):
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(problems))
+
+
+class ArgumentError(ConfigError):
+    """An argument that contradicts the graph or another argument."""
 
 
 class GraphError(_FindingsError):

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["LEVELS", "FlowLog", "set_log_level"]
-
 LEVELS: Final = {
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,

@@ -17,8 +17,6 @@ from modelflow.registry.folder import read_unit_folder
 from modelflow.runtime.stats import NodeStats
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["Model", "model_graph", "model_spec"]
-
 _NODE = "model"
 
 

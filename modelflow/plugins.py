@@ -13,8 +13,6 @@ from typing import Generic, TypeVar
 
 from modelflow.errors import did_you_mean
 
-__all__ = ["Plugins"]
-
 Base = TypeVar("Base")
 
 

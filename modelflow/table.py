@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-__all__ = ["html_table", "text_table", "time_text"]
-
 
 def text_table(rows: Sequence[Mapping[str, str]]) -> str:
     """Returns rows with the same columns as text: a line of names, and one for each."""

@@ -46,7 +46,7 @@ class Mutant:
     """A small change.
 
     Attributes:
-        function: Where it is: ``modelflow.runtime.outbox.Outbox.emit``.
+        function: Where it is: ``modelflow.runtime.stages.outbox.Outbox.emit``.
         was, becomes: The lines that differ, without what stands around them; numbers of lines, and
             mutmut's own numbers, change with every edit of the file.
     """

@@ -40,12 +40,20 @@ def test_the_contracts_are_kept(copy):
     ("file", "line", "contract"),
     [
         ("modelflow/graph/build.py", "import modelflow.runtime.scheduler", "flow one way"),
-        ("modelflow/cli/run.py", "import modelflow.plan", "never into the runtime"),
-        ("modelflow/runtime/worker.py", "import opentelemetry", "Tracing alone knows"),
+        ("modelflow/cli/run/command.py", "import modelflow.plan", "never into the runtime"),
+        ("modelflow/runtime/workers/worker.py", "import opentelemetry", "Tracing alone knows"),
         ("modelflow/buffer.py", "import flowunits.resize", "does not know any flow unit"),
-        ("flowunits/resize/cpu.py", "import modelflow.runtime.call", "only the public names"),
+        (
+            "flowunits/resize/cpu.py",
+            "import modelflow.runtime.stages.call",
+            "only the public names",
+        ),
         ("flowunits/resize/cpu.py", "import flowunits.mean", "do not import one another"),
-        ("modelflow/runtime/segment.py", "import modelflow.runtime.stage", "Inside the runtime"),
+        (
+            "modelflow/runtime/session/segment.py",
+            "import modelflow.runtime.stages.stage",
+            "Inside the runtime",
+        ),
     ],
 )
 def test_a_planted_violation_is_caught(copy, file, line, contract):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from modelflow import Flow
-from modelflow.config.find import ready_graphs
+from modelflow.config.read import ready_graphs
 from modelflow.graph.read import read_graph
 from tests import programs
 

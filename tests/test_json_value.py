@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from modelflow.files.json_value import json_value
 from modelflow.image import Box
-from modelflow.json_value import json_value
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import signal, sys
 class Interrupting:
     @staticmethod
     def find_spec(name, *_):
-        if name == "modelflow.cli.run":
+        if name == "modelflow.cli.run.command":
             print("loading", flush=True)
             signal.raise_signal(signal.SIGINT)
 

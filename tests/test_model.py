@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modelflow import Flow, Model
-from modelflow.config.find import ready_graphs
+from modelflow.config.read import ready_graphs
 from modelflow.errors import ConfigError, EngineError, FlowUnitError, GraphError
 
 pytest.importorskip("tensorflow")

@@ -45,17 +45,25 @@ def ids(mutant, calls):
 
 def test_its_own_tests_come_first_and_of_others_the_fast_ones_that_call_the_function():
     calls = {
-        "tests/runtime/test_inbox.py::far": Call("", 0.1, ["modelflow.runtime.outbox.x_f"]),
-        "tests/runtime/test_inbox.py::deaf": Call("", 0.1, []),
-        "tests/runtime/test_inbox.py::slow": Call("", 60.0, ["modelflow.runtime.outbox.x_f"]),
-        "tests/runtime/test_outbox.py::deaf": Call("", 0.05, []),
-        "tests/runtime/test_outbox.py::slow": Call("", 60.0, ["modelflow.runtime.outbox.x_f"]),
-        "tests/runtime/test_outbox.py::fast": Call("", 0.1, ["modelflow.runtime.outbox.x_f"]),
+        "tests/runtime/queues/test_inbox.py::far": Call(
+            "", 0.1, ["modelflow.runtime.stages.outbox.x_f"]
+        ),
+        "tests/runtime/queues/test_inbox.py::deaf": Call("", 0.1, []),
+        "tests/runtime/queues/test_inbox.py::slow": Call(
+            "", 60.0, ["modelflow.runtime.stages.outbox.x_f"]
+        ),
+        "tests/runtime/stages/test_outbox.py::deaf": Call("", 0.05, []),
+        "tests/runtime/stages/test_outbox.py::slow": Call(
+            "", 60.0, ["modelflow.runtime.stages.outbox.x_f"]
+        ),
+        "tests/runtime/stages/test_outbox.py::fast": Call(
+            "", 0.1, ["modelflow.runtime.stages.outbox.x_f"]
+        ),
     }
-    own = [f"tests/runtime/test_outbox.py::{name}" for name in ("fast", "slow", "deaf")]
-    far = "tests/runtime/test_inbox.py::far"
-    assert ids("modelflow.runtime.outbox.x_f__mutmut_2", calls) == [*own, far]
-    assert ids("modelflow.runtime.outbox.x_g__mutmut_2", calls) == [own[2], own[0], own[1]]
+    own = [f"tests/runtime/stages/test_outbox.py::{name}" for name in ("fast", "slow", "deaf")]
+    far = "tests/runtime/queues/test_inbox.py::far"
+    assert ids("modelflow.runtime.stages.outbox.x_f__mutmut_2", calls) == [*own, far]
+    assert ids("modelflow.runtime.stages.outbox.x_g__mutmut_2", calls) == [own[2], own[0], own[1]]
 
 
 @pytest.mark.slow

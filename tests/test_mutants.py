@@ -6,23 +6,23 @@ import pytest
 
 from tests.mutants import ALLOWED, Mutant, mutant_of, read_reasons, report, unused
 
-DIFF = """# modelflow.runtime.outbox.xǁOutboxǁ_release__mutmut_14: survived
---- modelflow/runtime/outbox.py
-+++ modelflow/runtime/outbox.py
+DIFF = """# modelflow.runtime.stages.outbox.xǁOutboxǁ_release__mutmut_14: survived
+--- modelflow/runtime/stages/outbox.py
++++ modelflow/runtime/stages/outbox.py
 @@ -3,7 +3,7 @@
      if ticket != expected:
 -        self._held_rows += len(part.positions)
 +        self._held_rows = len(part.positions)
          return
 """
-NAME = "modelflow.runtime.outbox.xǁOutboxǁ_release__mutmut_14"
+NAME = "modelflow.runtime.stages.outbox.xǁOutboxǁ_release__mutmut_14"
 MUTANT = Mutant(
-    "modelflow.runtime.outbox.Outbox._release",
+    "modelflow.runtime.stages.outbox.Outbox._release",
     "self._held_rows += len(part.positions)",
     "self._held_rows = len(part.positions)",
 )
 ENTRY = """[[mutant]]
-function = "modelflow.runtime.outbox.Outbox._release"
+function = "modelflow.runtime.stages.outbox.Outbox._release"
 was = "self._held_rows += len(part.positions)"
 becomes = "self._held_rows = len(part.positions)"
 reason = "{}"
@@ -40,7 +40,8 @@ def test_a_mutant_is_known_by_its_function_and_its_lines():
 def test_only_survivors_without_a_reason_fail(capsys):
     assert report({MUTANT: SURVIVED}, NONE) == 1
     assert (
-        "SURVIVED modelflow.runtime.outbox.Outbox._release\n    - self" in capsys.readouterr().out
+        "SURVIVED modelflow.runtime.stages.outbox.Outbox._release\n    - self"
+        in capsys.readouterr().out
     )
     assert report({MUTANT: SURVIVED}, read_reasons(ENTRY.format("speed alone"))) == 0
     assert report({MUTANT: NOTICED}, NONE) == 0
@@ -54,13 +55,13 @@ def test_what_was_not_tried_fails(capsys):
 
 def test_a_reason_for_what_a_test_notices_fails(capsys):
     assert report({MUTANT: NOTICED}, read_reasons(ENTRY.format("speed alone"))) == 1
-    assert "NOTICED, but listed: modelflow.runtime.outbox" in capsys.readouterr().out
+    assert "NOTICED, but listed: modelflow.runtime.stages.outbox" in capsys.readouterr().out
 
 
 def test_an_entry_that_no_mutant_has_is_said():
     reasons = read_reasons(ENTRY.format("speed alone") + "[[class]]\nchange = 'a'\nreason = 'b'")
     assert list(unused([MUTANT], reasons)) == ["a"]
-    other = Mutant("modelflow.runtime.outbox.f", "", "")
+    other = Mutant("modelflow.runtime.stages.outbox.f", "", "")
     assert list(unused([other], reasons)) == ["a", MUTANT]
 
 
@@ -91,7 +92,7 @@ def test_an_entry_that_no_mutant_has_is_said():
     ],
 )
 def test_a_class_is_of_one_change_and_no_other(was, becomes, is_left_out):
-    mutant = Mutant("modelflow.runtime.outbox.f", was, becomes)
+    mutant = Mutant("modelflow.runtime.stages.outbox.f", was, becomes)
     reasons = read_reasons(ALLOWED.read_text())
     assert (reasons.class_of(mutant) is not None) == is_left_out
     assert report({mutant: SURVIVED}, reasons) == (0 if is_left_out else 1)

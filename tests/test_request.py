@@ -10,7 +10,7 @@ import pytest
 import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitError, StreamClosed
-from modelflow.runtime.entrance import Entrance
+from modelflow.runtime.entry.submitter import Entrance
 from modelflow.runtime.scheduler import Scheduler
 from tests.serve.tokens import Tokens
 

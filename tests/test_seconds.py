@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.seconds import check_seconds
+from modelflow.quantities import check_seconds
 from modelflow.unit.stream_context import StreamContext
 
 ECHO = "digraph echo { input [type=input] same output [type=output] input -> same -> output }"

@@ -14,9 +14,9 @@ from modelflow.stream_io.receiving import WARN_AFTER
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests import programs
+from tests.runtime.entry.test_submitter import Caller
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
-from tests.runtime.test_entrance import Caller
 
 
 def add_one(x):
@@ -210,7 +210,7 @@ def test_a_forgotten_flow_does_not_keep_the_interpreter():
     program = """
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of
-from modelflow.runtime.at_exit import stop_at_exit
+from modelflow.runtime.lifecycle import stop_at_exit
 flow = Running(chain(spec_of()))
 flow.scheduler.start()
 stop_at_exit(flow.scheduler)

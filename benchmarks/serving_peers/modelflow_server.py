@@ -8,7 +8,7 @@ from mean import BATCH, Row, means
 
 import modelflow
 from modelflow.device.heap import settled_heap
-from modelflow.serve.grpc_kind import GrpcKind
+from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 
 GRAPH = f"""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from modelflow import Buffer
+from modelflow.files.json_value import json_value
 from modelflow.image import ENCODINGS, encode_image, read_image
-from modelflow.json_value import json_value
 
 __all__ = ["FORMATS", "encode", "json_line"]
 

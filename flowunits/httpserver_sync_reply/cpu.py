@@ -2,8 +2,8 @@
 
 from flowunits.httpserver_sync_reply import HttpserverSyncReplyOptions
 from modelflow import Buffer, Context, FlowUnit
+from modelflow.http.listener import PendingRequest
 from modelflow.http.reply import Reply, reply_of, reply_of_error, reply_of_failure
-from modelflow.http.request import PendingRequest
 from modelflow.http.request_source import REQUEST
 
 

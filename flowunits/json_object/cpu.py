@@ -6,7 +6,7 @@ from typing import Any
 from flowunits.json_object import PORTS, JsonObjectOptions
 from modelflow import Buffer, Context, FlowUnit
 from modelflow.errors import did_you_mean
-from modelflow.json_value import json_value
+from modelflow.files.json_value import json_value
 
 
 class JsonObject(FlowUnit):

@@ -7,8 +7,7 @@ from typing import Any
 from flowunits.output_broker import OutputBrokerOptions
 from flowunits.output_broker.targets import Target, read_targets
 from modelflow import Buffer, Context, FlowUnit
-from modelflow.http.payload import RAW
-from modelflow.http.reply import reply_of
+from modelflow.http.reply import RAW, reply_of
 
 
 @dataclass(eq=False)

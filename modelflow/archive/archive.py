@@ -18,8 +18,6 @@ from typing import BinaryIO, NoReturn, Self
 from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, name_problem
 from modelflow.errors import ConfigError
 
-__all__ = ["MODE", "MOST_MEMBERS", "Archive", "is_archive_file"]
-
 MODE = stat.S_IFREG | 0o644
 """The mode of every member."""
 MOST_MEMBERS = 20_000

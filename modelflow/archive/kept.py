@@ -17,9 +17,7 @@ from pathlib import Path
 
 from modelflow.archive.manifest import SUFFIX
 from modelflow.errors import ConfigError
-from modelflow.sizes import bytes_of
-
-__all__ = ["KeptCopy", "hold", "keep_size", "list_copies", "prune"]
+from modelflow.quantities import bytes_of
 
 _SIZE = "MODELFLOW_CACHE_SIZE"
 _USED = ".used"

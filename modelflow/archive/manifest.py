@@ -8,8 +8,6 @@ from typing import Any
 
 from modelflow.errors import ConfigError
 
-__all__ = ["LOCK", "MANIFEST", "SUFFIX", "Manifest", "PackedFile", "name_problem"]
-
 SUFFIX = ".mfz"
 MANIFEST = "modelflow.json"
 LOCK = "requirements.lock"

@@ -11,8 +11,6 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from modelflow.errors import ConfigError
 
-__all__ = ["distributions_of", "locked", "read_lock", "supported_python"]
-
 _OWN = "modelflow-graph"
 _MOST_BYTES = 16 << 20
 

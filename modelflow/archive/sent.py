@@ -18,8 +18,6 @@ from modelflow.archive.manifest import SUFFIX
 from modelflow.archive.unpacked import cache_folder, make_private
 from modelflow.errors import ConfigError
 
-__all__ = ["SentArchives", "digest_of"]
-
 # Seconds without a piece after which who sends an archive has gone.
 _GONE = 30.0
 

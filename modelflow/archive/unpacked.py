@@ -20,8 +20,6 @@ from modelflow.archive.kept import hold, keep_size
 from modelflow.archive.manifest import Manifest
 from modelflow.errors import ConfigError
 
-__all__ = ["cache_folder", "is_unpacked", "make_private", "unpacked"]
-
 _CHUNK = 1 << 20
 
 

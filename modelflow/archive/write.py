@@ -12,8 +12,6 @@ from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, PackedFile, n
 from modelflow.errors import ConfigError
 from modelflow.files.whole_file import remove_drafts, whole_file
 
-__all__ = ["Content", "check_target", "write_archive"]
-
 Content = Path | bytes
 """What goes into an archive: a file, or the bytes themselves."""
 

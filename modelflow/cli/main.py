@@ -7,41 +7,37 @@ from typing import Any
 
 import click
 
-from modelflow.cli.cache import cache
-from modelflow.cli.check import check
-from modelflow.cli.choice import Choice
 from modelflow.cli.completion import completion
-from modelflow.cli.convert import convert
-from modelflow.cli.dashboard import dashboard
-from modelflow.cli.deploy import deploy
-from modelflow.cli.doctor import doctor
-from modelflow.cli.draw import draw
-from modelflow.cli.edit import edit
-from modelflow.cli.graphs import graphs
-from modelflow.cli.init import init
-from modelflow.cli.last_moment import limit_exit
-from modelflow.cli.load import load
-from modelflow.cli.model import model
-from modelflow.cli.new import new
-from modelflow.cli.option_variables import name_variables
-from modelflow.cli.pack import pack
-from modelflow.cli.profile import profile
-from modelflow.cli.ray import ray
-from modelflow.cli.replica import replica
-from modelflow.cli.run import run
-from modelflow.cli.schema import schema
-from modelflow.cli.serve import serve
-from modelflow.cli.telling import LevelFormatter, colour_wish, tell, tell_error, tell_failed
-from modelflow.cli.top import top
-from modelflow.cli.tune import tune
-from modelflow.cli.units import units
+from modelflow.cli.graph.check import check
+from modelflow.cli.graph.convert import convert, draw
+from modelflow.cli.graph.edit import edit
+from modelflow.cli.graph.lists import graphs, schema, units
+from modelflow.cli.graph.model import model
+from modelflow.cli.graph.new import init, new
+from modelflow.cli.insight.doctor import doctor
+from modelflow.cli.insight.live import dashboard, top
+from modelflow.cli.insight.load import load
+from modelflow.cli.insight.profile import profile
+from modelflow.cli.insight.tune import tune
+from modelflow.cli.options.environment import name_variables
+from modelflow.cli.options.parameters import Choice
+from modelflow.cli.ray.command import ray
+from modelflow.cli.release.deploy import deploy
+from modelflow.cli.release.pack import cache, pack
+from modelflow.cli.run.command import run
+from modelflow.cli.serve.command import serve
+from modelflow.cli.serve.replica import replica
+from modelflow.cli.terminal.messages import (
+    LevelFormatter,
+    colour_wish,
+    tell,
+    tell_error,
+    tell_failed,
+)
 from modelflow.cli.version import version, version_text
 from modelflow.errors import FlowFailed, ModelflowError
-from modelflow.exit_code import ExitCode
 from modelflow.log import LEVELS, set_log_level
-
-__all__ = ["cli", "main"]
-
+from modelflow.signals import ExitCode, limit_exit
 
 # What a write fails of, where it names no file: those that files are written with name it.
 _UNWRITTEN = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)

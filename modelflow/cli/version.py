@@ -7,10 +7,8 @@ import click
 
 import modelflow
 import modelflow.device
-from modelflow.exit_code import ExitCode
 from modelflow.registry.native import include_folder
-
-__all__ = ["version", "version_text"]
+from modelflow.signals import ExitCode
 
 _PACKAGES = (
     "numpy",

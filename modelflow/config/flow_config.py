@@ -1,19 +1,43 @@
-"""What a graph file says, before any name in it is looked up.
+"""The values of a graph file before any name in it is looked up."""
 
-`FlowConfig` and its parts are the same for every format: TOML with embedded DOT, native TOML,
-YAML, JSON, plain DOT, and graphs built in code.
-"""
-
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.config.serve_port import ServeConfig
 from modelflow.errors import Location
 
-__all__ = ["ArgConfig", "EdgeConfig", "FlowConfig", "NodeConfig", "PortRef"]
+
+@dataclass(frozen=True, slots=True)
+class ServePort:
+    """What a graph file says of one input or output, for those who call the graph from outside."""
+
+    datatype: str | None = None
+    """The element type, as the Open Inference Protocol calls it (``FP32``); None: not said."""
+    shape: tuple[int | None, ...] | None = None
+    """The shape of one buffer, None for an axis that is free; None as a whole: not said."""
+    batched: bool = True
+    """A request's array is cut along axis 0, a buffer a row; else it is one buffer as a whole."""
+    labels: tuple[str, ...] = ()
+    """The names of the classes, for outputs whose last axis is one of scores."""
+    location: Location = field(default_factory=lambda: Location("<code>"), compare=False)
+    """Where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfig:
+    """The section ``[serve]``."""
+
+    input: Mapping[str, ServePort] = field(default_factory=dict)
+    """By the name of the graph's input."""
+    output: Mapping[str, ServePort] = field(default_factory=dict)
+    """By the name of the graph's output."""
+    is_isolated: bool = False
+    """``modelflow serve`` gives it a process of its own."""
+
 
 NOWHERE = Location("<code>")
 
@@ -104,3 +128,72 @@ class FlowConfig:
     def output_folder(self) -> Path:
         """Where what is written goes: to where the file is; of an archive, where one is now."""
         return Path() if self.path is None or self.archive is not None else self.path.parent
+
+
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_END = re.compile(
+    rf"\s*(?:{_QUOTED}|([^:]*?))\s*(?::\s*(?:{_QUOTED}|(.*?)))?\s*\Z",
+    re.DOTALL,
+)
+
+
+def read_port(text: str) -> PortRef:
+    """Returns the end that a text names."""
+    found = _END.match(text)
+    if found is None:  # text behind a closing quote: the quotes are part of the name
+        node, _, port = text.partition(":")
+        return PortRef(node.strip(), port.strip() or None)
+    node, port = (
+        plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+        for quoted, plain in ((found[1], found[2]), (found[3], found[4]))
+    )
+    return PortRef(node or "", port or None)
+
+
+def written_port(end: PortRef) -> str:
+    """Returns an end as text, each part quoted where it could be read as something else."""
+    node, port = end.node, end.port
+    if node != node.strip() or not node or ":" in node or node.startswith('"'):
+        node = _in_quotes(node)
+    if port is None:
+        return node
+    if port != port.strip() or port.startswith('"'):
+        port = _in_quotes(port)
+    return f"{node}:{port}"
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+Position = tuple[float, float]
+"""x to the right and y downwards, in points."""
+
+_POINT = re.compile(r"\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*!?\s*\Z")
+# A picture that is larger shows nothing.
+_FARTHEST = 1e6
+
+
+def read_position(value: Any) -> Position | None:
+    """Returns the position that ``pos`` gives; None: it gives none, and is nothing but drawn with.
+
+    Args:
+        value: What the file says: ``"x,y"`` or ``"x,y!"``, or a list of two numbers.
+    """
+    found = _POINT.match(value) if isinstance(value, str) else None
+    parts = found.groups() if found else value
+    if not isinstance(parts, list | tuple) or len(parts) != 2:
+        return None
+    try:
+        x, y = (float(part) for part in parts)
+    except (TypeError, ValueError):
+        return None
+    if not (math.isfinite(x) and math.isfinite(y)) or max(abs(x), abs(y)) > _FARTHEST:
+        return None
+    return x, -y
+
+
+def written_position(position: Position) -> str:
+    """Returns a position as ``pos`` has it, in whole points; `read_position` is its inverse."""
+    x, y = position
+    return f"{round(x)},{round(-y)}!"

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from modelflow.unit.option import option
 
-__all__ = ["NodeOptions", "NodeSettings"]
-
 _POSITIVE: Any = {"minimum": 1, "maximum": 1 << 30}
 
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from modelflow.config.keys import KeyReader
+from modelflow.config.document import KeyReader
 from modelflow.config.schema import PLACEMENT_KEYS
 from modelflow.errors import ConfigError, Location
-from modelflow.sizes import bytes_of
-
-__all__ = ["UNPLACED", "PlacementConfig", "read_placements", "replicas_of"]
+from modelflow.quantities import bytes_of
 
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")

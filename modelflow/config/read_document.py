@@ -4,25 +4,79 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.config.document import Document, check_values, mistake, read_text
-from modelflow.config.flow_config import ArgConfig, EdgeConfig, FlowConfig, NodeConfig, PortRef
-from modelflow.config.keys import KeyReader
+from modelflow.config.document import Document, KeyReader, check_values, mistake, read_text
+from modelflow.config.dot.read import DotGraph, read_dot
+from modelflow.config.flow_config import (
+    ArgConfig,
+    EdgeConfig,
+    FlowConfig,
+    NodeConfig,
+    PortRef,
+    ServeConfig,
+    ServePort,
+    read_port,
+)
 from modelflow.config.placement import read_placements
-from modelflow.config.port_text import read_port
-from modelflow.config.read_dot import DotGraph, read_dot
-from modelflow.config.read_serve import read_serve
 from modelflow.config.schema import (
     ARG_KEYS,
     DRAWING_ATTRIBUTES,
     GRAPH_ATTRIBUTES,
     SECTIONS,
+    SERVE_KEYS,
+    SERVE_OPTIONS,
     WITHOUT_EFFECT,
 )
 from modelflow.config.variables import expanded, masked
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.unit.option import Option
 
-__all__ = ["config_of"]
+
+def read_serve(given: Any, folder: Path, reader: KeyReader) -> ServeConfig:
+    """Returns what the section says.
+
+    Args:
+        given: Its values.
+        folder: What paths in it are relative to.
+        reader: Gets what is wrong.
+    """
+    keys = reader.read(("serve",), given, SERVE_OPTIONS)
+    sides = {
+        side: {
+            name: _port(("serve", side, name), table, folder, reader)
+            for name, table in reader.table(("serve", side), keys[side]).items()
+        }
+        for side in SERVE_KEYS
+    }
+    return ServeConfig(**sides, is_isolated=keys["isolate"])
+
+
+def _port(path: tuple[str, str, str], given: Any, folder: Path, reader: KeyReader) -> ServePort:
+    keys = reader.read(path, given, SERVE_KEYS[path[1]])
+    shape: list[int] | None = keys["shape"]
+    if shape is not None and 0 in shape:
+        message = f"[{'.'.join(path)}]: key 'shape': got {shape}; expected lengths from 1, or -1"
+        reader.wrong((*path, "shape"), message)
+    return ServePort(
+        keys["datatype"],
+        None if shape is None else tuple(None if extent == -1 else extent for extent in shape),
+        keys["batched"],
+        _labels(path, keys.get("labels", ()), folder, reader),
+        reader.at(*path),
+    )
+
+
+def _labels(
+    path: tuple[str, str, str], given: str | Sequence[str], folder: Path, reader: KeyReader
+) -> tuple[str, ...]:
+    """The names themselves, or those in a file."""
+    if not isinstance(given, str):
+        return tuple(given)
+    try:
+        return tuple(line.strip() for line in read_text(folder / given).rstrip().splitlines())
+    except ConfigError as error:
+        reader.wrong((*path, "labels"), f"[{'.'.join(path)}]: labels: {error}")
+        return ()
+
 
 _LISTS = ("node", "edge")
 _TOP = (*SECTIONS, "args", "serve", "placement", *_LISTS)

@@ -6,20 +6,7 @@ from typing import Any, Literal
 
 from modelflow.config.node_settings import NodeOptions
 from modelflow.unit.option import Option, options_of
-from modelflow.wire.datatype import DATATYPES
-
-__all__ = [
-    "ARG_KEYS",
-    "DRAWING_ATTRIBUTES",
-    "GRAPH_ATTRIBUTES",
-    "IGNORED_ATTRIBUTES",
-    "NODE_ATTRIBUTES",
-    "PLACEMENT_KEYS",
-    "SECTIONS",
-    "SERVE_KEYS",
-    "SERVING_ALIASES",
-    "WITHOUT_EFFECT",
-]
+from modelflow.wire.tensor import DATATYPES
 
 _POSITIVE: Any = {"minimum": 1, "maximum": 1 << 30}
 _LEVELS = Literal["DEBUG", "INFO", "NOTICE", "WARN", "ERROR", "FATAL", "OFF"]

@@ -5,16 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from modelflow.config.dot_words import dot_text, dot_word
-from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.dot.tokens import dot_text, dot_word
+from modelflow.config.flow_config import (
+    EdgeConfig,
+    FlowConfig,
+    NodeConfig,
+    PortRef,
+    ServePort,
+    written_port,
+)
 from modelflow.config.placement import PlacementConfig
-from modelflow.config.port_text import written_port
 from modelflow.config.schema import GRAPH_ATTRIBUTES, PLACEMENT_KEYS, SECTIONS
-from modelflow.config.serve_port import ServePort
 from modelflow.config.variables import escaped, unexpanded
 from modelflow.errors import ConfigError, did_you_mean
-
-__all__ = ["FORMATS", "write_config"]
 
 FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
 

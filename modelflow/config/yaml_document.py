@@ -11,8 +11,6 @@ import yaml
 
 from modelflow.config.document import MOST_NESTED, Document, Path, mistake
 
-__all__ = ["read_json", "read_yaml"]
-
 _MOST_VALUES = 100_000
 _LONGEST_NUMBER = 100
 _NULL = "tag:yaml.org,2002:null"

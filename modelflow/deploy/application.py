@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from modelflow.graph.graph import Graph
 
-__all__ = ["USER", "Application", "Graces", "Needs", "label_of", "needs_of"]
-
 USER = 10001
 """Who runs in the image: nobody that the base knows."""
 

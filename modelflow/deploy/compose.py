@@ -6,8 +6,6 @@ from modelflow.deploy.application import Application
 from modelflow.deploy.image import health_check
 from modelflow.deploy.yaml_text import ABSENT, yaml_text
 
-__all__ = ["compose_file"]
-
 _NOTE = """Other machines do not reach it: its ports are published at 127.0.0.1. Change that where
 they are to, and see that keys and TLS are on (--api-key-file, --tls-cert; deploy --mount)."""
 

@@ -8,8 +8,6 @@ from modelflow.deploy.kubernetes import defaults, objects
 from modelflow.deploy.values import HelmValues
 from modelflow.deploy.yaml_text import yaml_text
 
-__all__ = ["chart"]
-
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}

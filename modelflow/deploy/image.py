@@ -6,8 +6,6 @@ import shlex
 from modelflow.deploy.application import USER, Application
 from modelflow.deploy.text import filled
 
-__all__ = ["OWN_LOCK", "health_check", "image_files"]
-
 OWN_LOCK = "modelflow.lock"
 """The file that says what of modelflow is installed."""
 

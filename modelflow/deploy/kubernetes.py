@@ -8,15 +8,6 @@ from typing import Any, NamedTuple
 from modelflow.deploy.application import USER, Application
 from modelflow.deploy.values import Values
 
-__all__ = [
-    "QUEUE_METRIC",
-    "QUEUE_SERIES",
-    "Placed",
-    "adapter_rules",
-    "defaults",
-    "objects",
-]
-
 QUEUE_SERIES = "modelflow_node_queue_rows"
 """The gauge of ``/metrics`` that pods are scaled by: the rows that wait for a node."""
 

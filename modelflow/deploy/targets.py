@@ -13,8 +13,6 @@ from modelflow.deploy.kubernetes import adapter_rules, defaults, objects
 from modelflow.deploy.values import PlainValues
 from modelflow.deploy.yaml_text import yaml_text
 
-__all__ = ["TARGETS", "Target"]
-
 Files = Mapping[str, str]
 """Texts, by their paths in the folder."""
 

@@ -3,8 +3,6 @@
 import string
 from importlib.resources import files
 
-__all__ = ["filled"]
-
 
 class _Text(string.Template):
     """A text with ``@name`` where something is put in; ``@@`` is an ``@``."""

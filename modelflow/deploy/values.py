@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 from modelflow.deploy.yaml_text import ABSENT, Place
 
-__all__ = ["HelmValues", "PlainValues", "Values"]
-
 
 class Values(Protocol):
     """Gives the values that whoever deploys may want otherwise, by their path: ``a.b``."""

@@ -8,8 +8,6 @@ import zipfile
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-__all__ = ["NAME", "pack_wheel"]
-
 NAME = "modelflow-graph"
 # What installers add; the one that installs the wheel writes its own.
 _OF_INSTALLERS = frozenset(("INSTALLER", "RECORD", "REQUESTED", "direct_url.json"))

@@ -8,8 +8,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["ABSENT", "Place", "yaml_text"]
-
 ABSENT: Any = object()
 """The value of a key that is not there."""
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CPU", "Device"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Device:

@@ -3,8 +3,6 @@
 import ctypes
 from functools import cache
 
-__all__ = ["device_count", "total_memory"]
-
 
 @cache
 def device_count() -> int:

@@ -6,8 +6,6 @@ import gc
 import sys
 from collections.abc import Iterator
 
-__all__ = ["give_memory_back", "settle_heap", "settled_heap"]
-
 _is_settled = False
 
 

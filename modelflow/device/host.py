@@ -11,8 +11,6 @@ from modelflow.device.memory import Memory
 from modelflow.device.pool import empty
 from modelflow.device.rows import joined
 
-__all__ = ["HostMemory", "fill"]
-
 
 class HostMemory(Memory):
     """The host's own memory."""

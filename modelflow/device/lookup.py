@@ -10,17 +10,6 @@ from modelflow.device.memory import Memory
 from modelflow.errors import DeviceUnavailableError, PlanError
 from modelflow.plugins import Plugins
 
-__all__ = [
-    "GROUP",
-    "MEMORIES",
-    "array_dtype",
-    "available_devices",
-    "device_memories",
-    "memory_kinds",
-    "memory_of",
-    "require_devices",
-]
-
 GROUP = "modelflow.devices"
 
 MEMORIES = Plugins(

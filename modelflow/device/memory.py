@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from modelflow.device.device import Device
 
-__all__ = ["Memory"]
-
 
 class Memory(ABC):
     """The memory of all devices of one kind. One instance serves the process, from any thread.

@@ -4,8 +4,6 @@ from modelflow.device.device import Device
 from modelflow.device.lookup import available_devices, memory_kinds
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = ["kind_problem", "parse_devices"]
-
 # What others call it.
 _ALSO_CALLED = {"gpu": "cuda", "nvidia": "cuda", "x86": "cpu"}
 

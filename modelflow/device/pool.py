@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArrayPool", "Lease", "empty", "host_pool"]
-
 _SMALLEST = 1 << 15
 _MAX_IDLE = 1 << 28
 _ALIGNMENT = 64

@@ -17,15 +17,6 @@ from modelflow.device.memory import Memory
 from modelflow.device.pool import ArrayPool, empty
 from modelflow.errors import MissingDependencyError
 
-__all__ = [
-    "CudaMemory",
-    "TorchMemory",
-    "load_torch",
-    "make_private_stream",
-    "numpy_dtypes",
-    "stacked",
-]
-
 
 def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
     """Returns the module ``torch``.

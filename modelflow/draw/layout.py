@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from modelflow.draw.outline import Outline, OutlineEdge, OutlineNode
 from modelflow.draw.wire import Point, Wire
-from modelflow.graph.outline import Outline, OutlineEdge, OutlineNode
-
-__all__ = ["Box", "Layout", "Size", "layout_of"]
 
 # Pixels. Widths of letters are those of a common sans-serif font.
 LETTER, LINE = 7.2, 17.0

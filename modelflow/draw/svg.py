@@ -5,13 +5,11 @@ from html import escape
 from types import MappingProxyType
 
 from modelflow.draw.layout import LINE, Box, Layout, layout_of
+from modelflow.draw.outline import Outline
 from modelflow.draw.wire import Wire
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Role
-from modelflow.graph.outline import Outline
-
-__all__ = ["FORMATS", "draw"]
 
 FORMATS = ("svg", "dot", "mermaid")
 

@@ -4,8 +4,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Curve", "Point", "Wire"]
-
 Point = tuple[float, float]
 """x and y, in pixels."""
 Curve = tuple[Point, Point, Point, Point]

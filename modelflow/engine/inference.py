@@ -8,22 +8,18 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.device.heap import give_memory_back
-from modelflow.engine.batching import BatchFigures, grouped, padded_shape
+from modelflow.engine.batching import BatchFigures, grouped, items_of, owned, padded_shape
 from modelflow.engine.engine import Arrays
 from modelflow.engine.loading import Loading
 from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.model_file import ModelFile
 from modelflow.engine.options import InferenceOptions, options_with_defaults
-from modelflow.engine.outputs import items_of, owned
 from modelflow.engine.servable import Servable, Serving
 from modelflow.errors import ConfigError, EngineError, ItemRefusedError, Location
-from modelflow.unit.declared import UnitFile
 from modelflow.unit.port import Port
-from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.spec import FlowUnitSpec, UnitFile
 from modelflow.unit.unit import Context, FlowUnit
 from modelflow.wire.tensor import TensorSpec, shape_text
-
-__all__ = ["InferenceUnit", "inference_spec", "inference_unit"]
 
 # The input of a unit whose model takes none: what comes in says when to call the model.
 _TRIGGER = Port("trigger", "Anything: each item is one call of the model.", is_trigger=True)

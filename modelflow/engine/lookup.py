@@ -1,4 +1,4 @@
-"""Finding an engine by its name, or by the look of a model file."""
+"""Finds an engine by its name or the look of a model file, and the versions of a model."""
 
 from pathlib import Path
 
@@ -6,7 +6,68 @@ from modelflow.engine.engine import Engine
 from modelflow.errors import EngineError
 from modelflow.plugins import Plugins
 
-__all__ = ["ENGINES", "GROUP", "engine_for", "engine_names", "find_engine"]
+
+def find_versions(path: Path) -> dict[int, Path]:
+    """Returns the versions under ``path``, the oldest first; empty where it is a model itself.
+
+    A version is a folder whose name is a number; the model is that folder (a SavedModel), or the
+    only file in it.
+    """
+    if not path.is_dir():
+        return {}
+    folders = {
+        int(entry.name): entry
+        for entry in sorted(path.iterdir())  # of 01 and 1, it is 1
+        if entry.name.isdecimal() and entry.is_dir()
+    }
+    return {number: _model_in(folders[number]) for number in sorted(folders)}
+
+
+def newest_path(path: Path) -> Path:
+    """Returns the model that ``path`` stands for: the newest version, or the path itself."""
+    versions = find_versions(path)
+    return versions[max(versions)] if versions else path
+
+
+def chosen_versions(path: Path, version: str) -> dict[int, Path]:
+    """Returns the versions that the option ``version`` asks for, the newest last.
+
+    Args:
+        path: The model's path.
+        version: ``""`` (the newest), a number, or several separated by commas.
+
+    Returns:
+        Number -> path of the model; ``{0: path}`` where there are no versions.
+
+    Raises:
+        EngineError: there is no such version, or the text is not of that form.
+    """
+    versions = find_versions(path)
+    if not versions:
+        if version.strip():
+            message = (
+                f"model {path}: version {version!r} was asked for, but there are no versions "
+                "(folders 1/ 2/ ...) in it"
+            )
+            raise EngineError(message)
+        return {0: path}
+    if not version.strip():
+        newest = max(versions)
+        return {newest: versions[newest]}
+    parts = [part.strip() for part in version.split(",")]
+    known = ", ".join(map(str, versions))
+    for part in parts:
+        if not part.isdecimal() or int(part) not in versions:
+            message = f"model {path}: no version {part!r}; the versions are: {known}"
+            raise EngineError(message)
+    return {number: versions[number] for number in sorted(set(map(int, parts)))}
+
+
+def _model_in(folder: Path) -> Path:
+    files = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    is_alone = len(files) == 1 and files[0].is_file() and files[0].name != "saved_model.pb"
+    return files[0] if is_alone else folder
+
 
 GROUP = "modelflow.engines"
 # Other names of the same engines.
@@ -18,7 +79,7 @@ ENGINES = Plugins(
     Engine,  # type: ignore[type-abstract]
     {
         "tensorflow": "modelflow.engine.tensorflow:TensorFlowEngine",
-        "onnx": "modelflow.engine.onnx:OnnxEngine",
+        "onnx": "modelflow.engine.onnx.engine:OnnxEngine",
         "torch": "modelflow.engine.torch:TorchEngine",
     },
     EngineError,

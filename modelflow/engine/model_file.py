@@ -1,23 +1,52 @@
-"""A model file with the ports that a unit declares for it. Light: no engine is loaded."""
+"""A model file with the ports that a unit declares for it. Loads no engine."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import tomlkit
+
 from modelflow.device import CPU
-from modelflow.engine.engine import LoadRequest
-from modelflow.engine.load_group import LoadGroup
-from modelflow.engine.lookup import engine_for, find_engine
+from modelflow.engine.engine import LoadGroup, LoadRequest
+from modelflow.engine.lookup import chosen_versions, engine_for, find_engine, newest_path
 from modelflow.engine.options import options_with_defaults
-from modelflow.engine.versions import chosen_versions, newest_path
 from modelflow.errors import ConfigError, EngineError, did_you_mean
 from modelflow.unit.port import Port
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-__all__ = ["ModelFile", "missing_model", "read_model_file"]
+_BEGINNINGS = (
+    (b"PK\x03\x04", "a zip archive (Keras and PyTorch models are)"),
+    (b"\x89HDF", "an HDF5 file (Keras models ending in .h5 are)"),
+    (b"version https://git-lfs", "a Git LFS pointer (git lfs pull fetches the file itself)"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x80\x02", "a Python pickle"),
+    (b"\x80\x04", "a Python pickle"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"<", "a text file (HTML or XML)"),
+    (b"{", "a text file (JSON)"),
+    (b"node {", "a graph in protobuf's text form"),
+)
+_TFLITE = b"TFL3"
+
+
+def looks_like(path: Path) -> str:
+    """Returns what the file's first bytes say: ``"a zip archive ..."``, ``"12 unknown bytes"``."""
+    size = path.stat().st_size
+    if size == 0:
+        return "an empty file"
+    with path.open("rb") as file:
+        start = file.read(32)
+    if start[4:8] == _TFLITE:
+        return "a TensorFlow Lite model"
+    for beginning, name in _BEGINNINGS:
+        if start.startswith(beginning):
+            return name
+    return f"{size} bytes of another format, or cut off"
 
 
 @dataclass(frozen=True)
@@ -104,3 +133,44 @@ def _port(tensor: TensorSpec) -> Port:
     shape = None if tensor.item_shape is None else shape_text(tensor.item_shape)
     dtype = "string" if tensor.dtype == object else tensor.dtype.name
     return Port(tensor.name, dtype=dtype, shape=shape)
+
+
+def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") -> str:
+    """Returns the TOML of an inference unit that runs ``file``.
+
+    Args:
+        file: The model with its ports.
+        target: The file that the text is for; the unit has its name. None: one beside the model,
+            with the model's name.
+        device: The device that the unit is for.
+    """
+    path = file.path.resolve()
+    target = target or path
+    entry = os.path.relpath(path, target.parent.resolve())
+    document = tomlkit.document()
+    document["base"] = {
+        "name": _unit_name(target),
+        "device": device,
+        "version": "1.0.0",
+        "description": f"Runs {path.name}.",
+        "entry": entry,
+        "type": "inference",
+        "virtual_type": file.engine,
+    }
+    if file.config:
+        document["config"] = dict(file.config)
+    for what, ports in (("input", file.inputs), ("output", file.outputs)):
+        table = tomlkit.table(is_super_table=True)
+        for number, port in enumerate(ports, 1):
+            entry_table = tomlkit.table()
+            entry_table["name"] = port.name
+            entry_table["type"] = port.dtype or "float32"
+            table[f"{what}{number}"] = entry_table
+        document[what] = table
+    return tomlkit.dumps(document)
+
+
+def _unit_name(path: Path) -> str:
+    """Returns the name of a file in letters that graphs take: ``my_net`` of ``my net.onnx``."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
+    return name if re.match(r"[A-Za-z_]", name) else f"model_{name}"

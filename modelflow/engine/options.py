@@ -12,8 +12,6 @@ from typing import Any, Literal
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.unit.option import option, options_of
 
-__all__ = ["GpuMemoryOptions", "InferenceOptions", "ThreadOptions", "options_with_defaults"]
-
 
 @dataclass(frozen=True)
 class InferenceOptions:

@@ -1,22 +1,233 @@
-"""A version of a model in memory, and the handing over from one version to the next."""
+"""A model version in memory, its batch axes, and the change from one version to the next."""
 
 import itertools
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from modelflow.device import Memory, memory_of
-from modelflow.engine.batch_axis import BatchAxes, find_batch_axes, state_batch_axes
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import LoadedModel
 from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
 from modelflow.log import LEVELS
+from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Servable", "Serving"]
+Items = Mapping[str, Any]
+# Runs the model on a batch of items -> the outputs.
+Call = Callable[[Sequence[Items]], Mapping[str, Any]]
+# How far a row may be from the same row in another batch, relative to the largest value: kernels
+# for other batches add in another order, those for 16 bits coarsely.
+_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class BatchAxes:
+    """What is known of the batch axes of a model's outputs.
+
+    Attributes:
+        outputs: The outputs; ``is_batched`` is true or false.
+        reason: Why the model is called with one item at a time; empty: it is not.
+        is_stated: The model file says it all.
+    """
+
+    outputs: tuple[TensorSpec, ...]
+    reason: str = ""
+    is_stated: bool = False
+
+    def without(self, name: str) -> "BatchAxes":
+        """Returns the same with the output ``name`` not batched: a result has shown it."""
+        outputs = tuple(
+            replace(output, is_batched=False) if output.name == name else output
+            for output in self.outputs
+        )
+        return BatchAxes(outputs, _no_axis(outputs))
+
+
+def state_batch_axes(outputs: Sequence[TensorSpec], fixed_batch: int | None) -> BatchAxes | None:
+    """Returns what the model file says; None: it leaves an output open.
+
+    Args:
+        outputs: The outputs as the engine describes them.
+        fixed_batch: The only batch size that the model takes; None: any.
+    """
+    stated = tuple(_state(output, fixed_batch) for output in outputs)
+    if any(output.is_batched is None for output in stated):
+        return None
+    return BatchAxes(stated, _no_axis(stated), is_stated=True)
+
+
+def find_batch_axes(
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    call: Call,
+    example: Items,
+    sizes: Sequence[int],
+) -> BatchAxes:
+    """Calls a model with batches of each size, and looks which outputs follow.
+
+    An output is batched if its axis 0 has the length of the batch in every call, of zeros, of ones,
+    of minus ones, and no other axis changes with it. A model that refuses all of these gets the
+    example. Inputs without a batch axis have the example's value.
+
+    Args:
+        inputs: The inputs.
+        outputs: The outputs as the engine describes them.
+        call: See `Call`; whatever it raises is the model's refusal of these items.
+        example: An item of each input, for the shapes.
+        sizes: Two batch sizes; the only one of a model that has a fixed one.
+
+    Returns:
+        The outputs with the types that came.
+
+    Raises:
+        Exception: what the model raised for the example, if it runs on nothing.
+    """
+    fixed = sizes[0] if len(sizes) == 1 else None
+    calls: list[tuple[int, Mapping[str, Any]]] = []
+    refusals: list[Exception] = []
+    for item, size in _trials(inputs, example, sizes):
+        if item is example and len({size for size, _ in calls}) == len(sizes):
+            break  # the made-up items were enough
+        try:
+            calls.append((size, call([item] * size)))
+        except Exception as error:  # noqa: BLE001 - raised or told below
+            refusals.append(error)
+    if not calls:
+        raise refusals[-len(sizes)]  # of the example, in the smallest batch
+    ran = {size for size, _ in calls}
+    is_alone = ran == {1} and fixed is None
+    found = []
+    for output in outputs:
+        values = [(size, results[output.name]) for size, results in calls]
+        is_batched = _state(output, fixed).is_batched
+        if is_batched is None:
+            is_shown = is_alone or len(ran) == len(sizes)
+            is_batched = is_shown and _has_batch_axis(values)
+        found.append(replace(output, is_batched=is_batched, dtype=_dtype(output, values)))
+    if is_alone:
+        return BatchAxes(tuple(found), f"it takes no batch of {max(sizes)}: {refusals[-1]}")
+    reason = _no_axis(found)
+    if reason and len(ran) < len(sizes):
+        reason = f"nothing shows a batch axis, as it refuses zeros and ones: {refusals[0]}"
+    elif not reason and not refusals and sizes[-1] > 1:
+        zeros, ones = (_fill(inputs, example, value) for value in (0, 1))
+        reason = _find_mixed(found, call, zeros, ones, sizes[-1])
+    return BatchAxes(tuple(found), reason)
+
+
+def _has_batch_axis(values: Sequence[tuple[int, Any]]) -> bool:
+    """Tells whether axis 0 has the length of the batch in each call, and no other axis changes."""
+    has_rows = all(value.ndim and len(value) == size for size, value in values)
+    return has_rows and len({tuple(value.shape[1:]) for _, value in values}) == 1
+
+
+def _find_mixed(
+    outputs: Sequence[TensorSpec], call: Call, first: Items, other: Items, size: int
+) -> str:
+    """Says which output's rows depend on each other; empty: none, or the values are random.
+
+    Args:
+        outputs: The outputs.
+        call: See `Call`.
+        first: An item.
+        other: Another one, of the same shapes.
+        size: How many go into a batch.
+    """
+
+    def run(items: Sequence[Items]) -> dict[str, npt.NDArray[Any]]:
+        # Copied: the next call may write where the results lie.
+        return {name: np.array(_to_host(value)) for name, value in call(items).items()}
+
+    ends = [(item, run([item] * size)) for item in (first, other)]
+    for (head, of_head), (tail, of_tail) in (ends, ends[::-1]):
+        batch = [head] + [tail] * (size - 1)
+        mixed = run(batch)
+        unlike = [
+            output.name
+            for output in outputs
+            if output.is_batched
+            and not _is_near(mixed[output.name], _join(of_head, of_tail, output))
+        ]
+        again = run(batch) if unlike else mixed
+        for name in unlike:
+            if _is_near(mixed[name], again[name]):  # else they are random
+                return f"the rows of output {name!r} depend on each other"
+    return ""
+
+
+def _join(head: Items, tail: Items, output: TensorSpec) -> npt.NDArray[Any]:
+    """Returns the first row of one batch, and the others of another."""
+    return np.concatenate([head[output.name][:1], tail[output.name][1:]])
+
+
+def _to_host(value: Any) -> npt.NDArray[Any]:
+    return value if isinstance(value, np.ndarray) else np.asarray(value.cpu())
+
+
+def _is_near(found: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    if found.dtype.kind not in "fc" or found.shape != other.shape:
+        return bool(np.array_equal(found, other))
+    largest = np.abs(other[np.isfinite(other)]).max(initial=0)
+    allowed = _TOLERANCE * float(largest)
+    return np.allclose(found, other, rtol=_TOLERANCE, atol=allowed, equal_nan=True)
+
+
+def _state(output: TensorSpec, fixed_batch: int | None) -> TensorSpec:
+    if output.is_batched is not None or output.shape is None:
+        return output
+    if not output.shape:
+        return replace(output, is_batched=False)
+    # A length of a fixed batch may be one by chance: calls show it.
+    is_open = output.shape[0] is None or output.shape[0] == fixed_batch
+    return output if is_open else replace(output, is_batched=False)
+
+
+def _no_axis(outputs: Sequence[TensorSpec]) -> str:
+    names = [repr(output.name) for output in outputs if not output.is_batched]
+    if not names:
+        return ""
+    what = f"output {names[0]} has" if len(names) == 1 else f"outputs {', '.join(names)} have"
+    return f"{what} no batch axis"
+
+
+def _trials(
+    inputs: Sequence[TensorSpec], example: Items, sizes: Sequence[int]
+) -> Iterator[tuple[Items, int]]:
+    zeros = _fill(inputs, example, 0)
+    yield from ((zeros, size) for size in sizes)
+    yield _fill(inputs, example, 1), sizes[-1]
+    yield _fill(inputs, example, -1), sizes[-1]
+    yield from ((example, size) for size in sizes)
+
+
+def _fill(inputs: Sequence[TensorSpec], example: Items, value: int) -> dict[str, Any]:
+    return {
+        tensor.name: example[tensor.name]
+        if tensor.is_batched is False
+        else _make_array(tuple(example[tensor.name].shape), tensor.dtype, value)
+        for tensor in inputs
+    }
+
+
+def _make_array(shape: tuple[int, ...], dtype: np.dtype[Any], value: int) -> npt.NDArray[Any]:
+    if dtype.hasobject:
+        return np.full(shape, str(value).encode() if value else b"", object)
+    return np.full(shape, abs(value) if dtype.kind in "bu" else value, dtype)
+
+
+def _dtype(output: TensorSpec, values: Sequence[tuple[int, Any]]) -> np.dtype[Any]:
+    if values and isinstance(values[0][1], np.ndarray):
+        found: np.dtype[Any] = values[0][1].dtype
+        return found
+    return output.dtype
+
 
 _log = logging.getLogger(__name__)
 

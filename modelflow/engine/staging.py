@@ -9,10 +9,7 @@ import numpy.typing as npt
 
 from modelflow.device import CPU, Device, memory_of
 from modelflow.errors import ItemRefusedError
-from modelflow.wire.tensor import TensorSpec, has_shape, shape_text
-from modelflow.wire.view import view
-
-__all__ = ["InputPort"]
+from modelflow.wire.tensor import TensorSpec, has_shape, shape_text, view
 
 Array = npt.NDArray[Any]
 
@@ -57,7 +54,7 @@ class InputPort:
 
         Args:
             data: The item's data.
-            meta_shape: The item's meta ``shape``, for `modelflow.wire.view`.
+            meta_shape: The item's meta ``shape``, for `modelflow.wire.tensor`.
 
         Raises:
             ItemRefusedError: naming unit, port, what was expected and what came.

@@ -17,8 +17,6 @@ from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec, has_shape
 
-__all__ = ["BatchTime", "batch_times", "item_shapes", "make_servable"]
-
 Shape = tuple[int, ...]
 
 

@@ -13,8 +13,6 @@ from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec, has_shape, shape_text
 
-__all__ = ["Request", "in_sizes", "recorded_requests", "synthetic_requests"]
-
 _SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 _ARRAYS_FILE = "warmup.npz"
 # TensorFlow Serving's own bound on the records of a warm-up file.

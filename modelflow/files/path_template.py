@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PathTemplate"]
-
 # A width such as {index:999999999d} would be a way to use up memory.
 _SPEC = re.compile(r"[0<>^+,\-]{0,3}\d{0,3}(\.\d{1,2})?[dfgeEsxX]?\Z")
 _MAX_NAME = 200

@@ -5,11 +5,12 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["remove_drafts", "whole_file", "write_whole"]
+from modelflow.errors import ConfigError
 
 # Bytes of its name that a draft keeps: a name has at most 255.
 _MOST_NAME = 100
@@ -70,3 +71,14 @@ def remove_drafts(folder: Path, of: Path | None = None) -> None:
 
 def _draft_start(path: Path) -> str:
     return f".{os.fsencode(path.name)[:_MOST_NAME].decode(errors='ignore')}."
+
+
+def check_standard_output(option: str) -> None:
+    """Checks that standard output is there to take data.
+
+    Raises:
+        ConfigError: it was closed when the program began (``>&-``).
+    """
+    if getattr(sys.stdout, "name", "") == os.devnull:  # put there by `modelflow.__main__`
+        message = f"{option}: standard output is closed; give a file"
+        raise ConfigError(message)

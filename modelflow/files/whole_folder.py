@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["whole_folder"]
-
 
 @contextlib.contextmanager
 def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:

@@ -16,22 +16,20 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from modelflow.buffer import Buffer
+from modelflow.draw.outline import Outline
 from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
+from modelflow.flow.map import Job, amapped, mapped, options_of
 from modelflow.graph.graph_port import Signature
-from modelflow.graph.outline import Outline
 from modelflow.graph.signature import signature_of
-from modelflow.job import Job, amapped, mapped, options_of
 from modelflow.profile.recording import FollowedRequest, Recording
 from modelflow.profile.snapshot import Snapshot
-from modelflow.request import Request, SubmittedRows, submit, submit_rows
-from modelflow.runtime.blocker import Blocker
-from modelflow.runtime.bundle import Party
+from modelflow.runtime.queues.backpressure import Blocker
 from modelflow.runtime.scheduler import Scheduler
+from modelflow.runtime.session.request_batch import Party
 from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
-
-__all__ = ["Flow"]
+from modelflow.stream_io.request import Request, SubmittedRows, submit, submit_rows
 
 T = TypeVar("T")
 

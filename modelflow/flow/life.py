@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from modelflow.buffer import Buffer
-from modelflow.config.find import find_graph
+from modelflow.config.read import find_graph
 from modelflow.error_log import ErrorLog, log_error
 from modelflow.errors import GraphError, StreamClosed
 from modelflow.graph.graph import Graph
@@ -15,12 +15,10 @@ from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.profile.journal import Journal
-from modelflow.runtime.at_exit import stop_at_exit
-from modelflow.runtime.options import SchedulerOptions
+from modelflow.quantities import check_seconds
+from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.seconds import check_seconds
-
-__all__ = ["FlowLife"]
+from modelflow.runtime.wiring import SchedulerOptions
 
 
 class FlowLife:

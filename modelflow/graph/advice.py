@@ -4,8 +4,6 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node
 from modelflow.unit.advice import Place
 
-__all__ = ["advice"]
-
 
 def advice(graph: Graph) -> list[str]:
     """Returns what the units of a graph advise at their places, each with its file and line."""

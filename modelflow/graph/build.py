@@ -11,16 +11,14 @@ from modelflow.errors import (
     PortError,
     did_you_mean,
 )
-from modelflow.graph.beside import check_beside
 from modelflow.graph.build_node import NodeBuilder
-from modelflow.graph.check import check_edges, dropping_outputs
+from modelflow.graph.check.edges import check_edges, dropping_outputs
+from modelflow.graph.check.report import Report, error_of
+from modelflow.graph.files import check_beside
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.graph.report import Report, error_of
 from modelflow.graph.signature import contradictions
 from modelflow.registry.registry import Registry
-
-__all__ = ["build_graph"]
 
 
 def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool = True) -> Graph:

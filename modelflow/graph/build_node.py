@@ -30,13 +30,11 @@ from modelflow.errors import (
     PortError,
     did_you_mean,
 )
+from modelflow.graph.check.report import Report
 from modelflow.graph.node import Node, Role
-from modelflow.graph.report import Report
 from modelflow.registry.registry import Registry
 from modelflow.unit.option import options_of
 from modelflow.unit.spec import FlowUnitSpec
-
-__all__ = ["NodeBuilder"]
 
 _ATTRIBUTES = {option.name: option for option in NODE_ATTRIBUTES}
 _SETTINGS = tuple(option.name for option in options_of(NodeOptions))

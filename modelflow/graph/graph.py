@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from modelflow.config.flow_config import FlowConfig
+from modelflow.graph.check.scopes import Scopes
 from modelflow.graph.node import Edge, Node, Role
-from modelflow.graph.scopes import Scopes
-
-__all__ = ["Graph"]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelflow.wire.datatype import datatype_of
-from modelflow.wire.tensor import TensorSpec, shape_text
-
-__all__ = ["GraphPort", "Signature", "tensor_text"]
+from modelflow.wire.tensor import TensorSpec, datatype_of, shape_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from modelflow.unit.spec import FlowUnitSpec
 if TYPE_CHECKING:
     from modelflow.unit.port import Port
 
-__all__ = ["Edge", "Endpoint", "Node", "Role"]
-
 
 class Role(StrEnum):
     """What a node is: the graph's own input or output port, or a flow unit."""

@@ -11,17 +11,15 @@ from typing import Any
 
 from modelflow.archive.unpacked import is_unpacked
 from modelflow.config.flow_config import FlowConfig
-from modelflow.config.in_code import FlowGraphDesc
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
-from modelflow.graph.beside import imported_modules
 from modelflow.graph.build import build_graph
+from modelflow.graph.files import imported_modules
 from modelflow.graph.graph import Graph
+from modelflow.graph.in_code import FlowGraphDesc
 from modelflow.registry.forget import forget_named, users_modules
 from modelflow.registry.registry import Registry
-
-__all__ = ["check_arguments", "read_graph"]
 
 # Graphs of archives are built one at a time: which modules are found is the process's to say.
 _importing = threading.Lock()

@@ -8,16 +8,13 @@ nobody else knows ``[serve]`` may say; what somebody knows otherwise it may not.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from modelflow.config.serve_port import ServePort
+from modelflow.config.flow_config import ServePort
 from modelflow.errors import Finding, GraphError, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
 from modelflow.graph.node import Endpoint
 from modelflow.unit.port import Port
-from modelflow.wire.datatype import DATATYPES
-from modelflow.wire.tensor import TensorSpec, shape_text
-
-__all__ = ["contradictions", "signature_of"]
+from modelflow.wire.tensor import DATATYPES, TensorSpec, shape_text
 
 ModelTensor = Callable[[str, str], TensorSpec | None]
 

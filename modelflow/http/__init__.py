@@ -4,7 +4,6 @@ Importing this package loads neither the parser (httptools) nor asyncio: `listen
 builds on it do.
 """
 
-from modelflow.http.endpoint import Endpoint, read_endpoint
-from modelflow.http.options import ListenOptions
+from modelflow.http.options import Endpoint, ListenOptions, read_endpoint
 
 __all__ = ["Endpoint", "ListenOptions", "read_endpoint"]

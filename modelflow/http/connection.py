@@ -12,16 +12,11 @@ from typing import cast
 import httptools
 
 from modelflow.http.answers import Answers
-from modelflow.http.connections import Connections, Member
-from modelflow.http.endpoint import join_address
-from modelflow.http.exchange import Exchange, Handler
-from modelflow.http.expiry import Expiry
-from modelflow.http.known_heads import END, LONGEST
+from modelflow.http.connections import Connections, Expiry, Member
+from modelflow.http.options import join_address
 from modelflow.http.reply import Reply, reply_of_status
-from modelflow.http.request_head import RequestHead
+from modelflow.http.request import END, LONGEST, Exchange, Handler, RequestHead
 from modelflow.http.request_reader import LongHeadError, RequestReader, length_of
-
-__all__ = ["Connection"]
 
 _log = logging.getLogger(__name__)
 

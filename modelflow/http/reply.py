@@ -1,7 +1,8 @@
-"""What is answered: from a buffer's data and meta, or from its error."""
+"""HTTP replies made of buffers and errors, and the bodies of requests within bounds."""
 
 import json
 import logging
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +13,15 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
-from modelflow.http.payload import RAW
-from modelflow.json_value import json_value
+from modelflow.files.json_value import json_value
 
-__all__ = ["Reply", "reply_of", "reply_of_error", "reply_of_failure", "reply_of_status"]
+# The bytes are what somebody has written, and may be read as a text.
+TEXT = "is_text"
+# The array stands for its bytes: it is answered as these, not as numbers.
+RAW = "is_raw"
+
+PAYLOAD_MARKS = frozenset({RAW, TEXT})
+
 
 _log = logging.getLogger(__name__)
 
@@ -149,3 +155,110 @@ def _headers(given: Any) -> dict[str, str]:
             message = f"got the header {name!r}={value!r}; expected a name and a value of one line"
             raise ValueError(message)
     return headers
+
+
+# A part that is smaller is copied behind the one before: a body may come byte by byte.
+_OWN_PART = 1 << 10
+
+
+class RefusedError(Exception):
+    """A request is not worked on.
+
+    Attributes:
+        reply: What it is answered.
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply.status)
+        self.reply = reply
+
+
+class BodyBudget:
+    """The bytes that all bodies together may take. Safe from any thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Takes ``size`` bytes; False, and nothing is taken, where there are not so many left."""
+        with self._lock:
+            if self._taken + size > self._most:
+                return False
+            self._taken += size
+            return True
+
+    def give_back(self, size: int) -> None:
+        """Gives ``size`` bytes back."""
+        with self._lock:
+            self._taken -= size
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """What the body of a request may be.
+
+    Attributes:
+        most: Most bytes.
+        budget: Where its bytes are taken from.
+        time_out: Seconds within which it must be there.
+    """
+
+    most: int
+    budget: BodyBudget
+    time_out: float
+
+
+class Body:
+    """A body that is being read; its bytes are taken from the budget as they come."""
+
+    def __init__(self, limits: BodyLimits, announced: int | None) -> None:
+        """Begins to read a body.
+
+        Args:
+            limits: What it may be.
+            announced: Its length, if its head says so.
+
+        Raises:
+            RefusedError: it is too long already.
+        """
+        self.limits = limits
+        self.size = 0
+        self._parts: list[bytes | bytearray] = []
+        if announced is not None and announced > limits.most:
+            raise self._too_long()
+
+    def add(self, part: bytes) -> None:
+        """Takes what has come.
+
+        Raises:
+            RefusedError: it is too long, or there is no room for it beside other bodies.
+        """
+        if self.size + len(part) > self.limits.most:
+            raise self._too_long()
+        if not self.limits.budget.take(len(part)):
+            text = "there is no room for the body beside those of other requests"
+            raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        self.size += len(part)
+        if len(part) >= _OWN_PART or not self._parts:
+            self._parts.append(part)
+        elif isinstance(last := self._parts[-1], bytearray):
+            last += part
+        else:
+            self._parts.append(bytearray(part))
+
+    def whole(self) -> bytes:
+        """Returns it; its bytes stay taken, and are its owner's to give back."""
+        first = self._parts[0] if len(self._parts) == 1 else None
+        return first if isinstance(first, bytes) else b"".join(self._parts)
+
+    def drop(self) -> None:
+        """Gives everything back: nobody will read it."""
+        self.limits.budget.give_back(self.size)
+        self.size = 0
+        self._parts = []
+
+    def _too_long(self) -> RefusedError:
+        text = f"the body has more than {self.limits.most} bytes"
+        return RefusedError(reply_of_status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))

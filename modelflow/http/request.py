@@ -1,54 +1,382 @@
-"""A request while a flow works on it."""
+"""One HTTP request: its head, its trace, its handler and the reply that it waits for."""
 
-import time
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from modelflow.http.body import BodyBudget
-from modelflow.http.exchange import Exchange
-from modelflow.http.reply import Reply, reply_of_status
+from modelflow.ipc.loop_queue import Mailbox
 
-__all__ = ["PendingRequest"]
-
-_NO_ANSWER = reply_of_status(
-    HTTPStatus.INTERNAL_SERVER_ERROR, "the graph has ended the request without an answer"
-)
+if TYPE_CHECKING:
+    from modelflow.http.reply import BodyLimits, Reply
 
 
-@dataclass(slots=True, eq=False)
-class PendingRequest:
-    """A request, and the way back to who asked.
+class RequestHead:
+    """What a request says before its body. A client sends the same one with every request.
 
     Attributes:
         method: ``GET``, ``POST``, ...
-        uri: The path, with the query.
-        headers: Name in lower case -> value; of several of one name the last.
-        body: What was sent.
-        client: The address of who asked; ``""``: unknown.
-        arrived: When it was whole, by the system's monotonic clock: who asked waits from then on.
+        target: What was asked for: path and query, as sent; see `modelflow.http.request`.
+        headers: Names in lower case, and values, in the order in which they came.
+        named: The same by name; of several of one name the last.
+        route: What whoever handles requests has found out from the head alone; None: nothing yet.
+        gathering: Where its requests may go once they are whole, instead of to who handles them.
     """
 
-    method: str
-    uri: str
-    headers: Mapping[str, str]
-    body: bytes
-    client: str
-    _exchange: Exchange = field(repr=False)
-    _bodies: BodyBudget = field(repr=False)
-    arrived: float = field(default_factory=time.monotonic)
-    _has_answer: bool = field(default=False, init=False, repr=False)
+    __slots__ = ("gathering", "headers", "method", "named", "route", "target")
 
-    def answer(self, reply: Reply) -> None:
-        """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
-        self._has_answer = True
-        self._exchange.answer_soon(reply)
+    def __init__(
+        self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Takes what was read."""
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.named: Mapping[bytes, bytes] = dict(headers)
+        self.route: Any = None
+        self.gathering: Gathering | None = None
 
-    def end(self, reply: Reply = _NO_ANSWER) -> None:
-        """Notes that nobody works on it any more; to be called once, from any thread.
 
-        Who asked and has no answer yet is told so, by ``reply``, and is not left to wait.
+LONGEST = 2048
+"""Bytes of the longest head that is kept."""
+END = b"\r\n\r\n"
+"""What is behind a head."""
+
+_MOST = 512  # heads that are kept: 1 MiB together
+
+
+class KnownHeads:
+    """The heads that the connections of a server have sent more than once. For its thread alone.
+
+    Each of a request over HTTP/1.1 behind which the connection goes on.
+
+    Attributes:
+        known: By their bytes, up to the body; with the length of that.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, tuple[RequestHead, int]] = {}
+
+    def find(self, message: bytes) -> tuple[RequestHead, bytes] | None:
+        """Returns the head of a whole message and its body; None: it is to be read."""
+        end = message.find(END, 0, LONGEST) + len(END)
+        known = self.known.get(message[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
+        if known is None or len(message) != end + known[1]:
+            return None
+        return known[0], message[end:]
+
+    def learn(self, message: bytes, head: RequestHead, length: int) -> None:
+        """Keeps the head of a whole message, which was read as ``head``.
+
+        Where there are too many all are forgotten: those in use come again.
+
+        Args:
+            message: Head and body.
+            head: What the head says.
+            length: Bytes of the body.
         """
-        self._bodies.give_back(len(self.body))
-        if not self._has_answer:
-            self.answer(reply)
+        end = len(message) - length
+        if len(END) < end <= LONGEST:
+            if len(self.known) >= _MOST:
+                self.known.clear()
+            self.known[message[:end]] = head, length
+
+
+# Without a user's name before the host: RFC 9110, 4.2.4.
+_ABSOLUTE = re.compile(r"https?://(?P<host>[^/?#@\s]+)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?", re.I)
+
+
+def split_target(target: str) -> tuple[str, str | None]:
+    """Returns path and query of a request's target, and the host that it names; None: it does not.
+
+    ``http://h:80/a?b`` (RFC 9112, 3.2.2), as a client of a proxy sends it, is ``/a?b`` of ``h:80``;
+    any other form is returned as it is.
+
+    Args:
+        target: As sent.
+    """
+    if target.startswith("/"):
+        return target, None
+    found = _ABSOLUTE.fullmatch(target)
+    if found is None:
+        return target, None
+    return (found["path"] or "/") + (found["query"] or ""), found["host"]
+
+
+_FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", re.ASCII)
+_NO_VERSION = "ff"
+# What must be passed on, at least; what is longer is dropped as a whole.
+_LONGEST_STATE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a caller said of the trace that its request belongs to, to be passed on as it is.
+
+    Attributes:
+        id: The trace's id: 32 digits of 16.
+        parent: The whole of ``traceparent``.
+        state: The whole of ``tracestate``; ``""``: none was sent, or none that may be passed on.
+    """
+
+    id: str
+    parent: str
+    state: str = ""
+
+
+def read_trace(parents: Sequence[str], states: Sequence[str] = ()) -> Trace | None:
+    """Returns what the headers say; None: there is no ``traceparent``, or none that is valid.
+
+    A version that is not known yet is read as far as it is known.
+
+    Args:
+        parents: The values of all headers ``traceparent``.
+        states: The values of all headers ``tracestate``.
+    """
+    if len(parents) != 1:
+        return None
+    parent = parents[0].strip(" \t")
+    found = _FORM.fullmatch(parent)
+    if found is None:
+        return None
+    version, trace, span, more = found.groups()
+    is_known_form = version != _NO_VERSION and not (version == "00" and more)
+    if not is_known_form or not trace.strip("0") or not span.strip("0"):
+        return None
+    return Trace(trace, parent, _state(states))
+
+
+def _state(states: Sequence[str]) -> str:
+    state = ",".join(one.strip(" \t") for one in states)
+    is_fit = len(state) <= _LONGEST_STATE and state.isascii() and state.isprintable()
+    return state if is_fit else ""
+
+
+class Outflow:
+    """The body of an answer that is being sent. For the server's thread.
+
+    Attributes:
+        on_room: Called when the client has taken what it was sent, and takes more.
+        on_gone: Called when it has gone before the end.
+        sent: How many bytes of the body were sent.
+    """
+
+    __slots__ = ("_end", "_is_chunked", "_is_over", "_room", "_write", "on_gone", "on_room", "sent")
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        room: Callable[[], bool],
+        end: Callable[[], None],
+        *,
+        is_chunked: bool,
+    ) -> None:
+        """Made by the connection.
+
+        Args:
+            write: Takes bytes for the client.
+            room: Tells whether the client takes what it is sent.
+            end: Called behind the last part.
+            is_chunked: Each part says its length; else the end of the connection is the end.
+        """
+        self.on_room: Callable[[], None] = _nothing
+        self.on_gone: Callable[[], None] = _nothing
+        self.sent = 0
+        self._write = write
+        self._room = room
+        self._end = end
+        self._is_chunked = is_chunked
+        self._is_over = False
+
+    @property
+    def has_room(self) -> bool:
+        """Tells whether the client takes what it is sent; more is kept in memory until it does."""
+        return not self._is_over and self._room()
+
+    def send(self, data: bytes) -> None:
+        """Sends a part."""
+        if data and not self._is_over:  # a part of no bytes would be the end
+            self.sent += len(data)
+            self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    def end(self) -> None:
+        """Ends the answer."""
+        if not self._is_over:
+            self._is_over = True
+            if self._is_chunked:
+                self._write(b"0\r\n\r\n")
+            self._end()
+
+    def gone(self) -> None:
+        """Notes that the client has gone (called by the connection)."""
+        if not self._is_over:
+            self._is_over = True
+            self.on_gone()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedReply:
+    """An answer whose body comes part by part.
+
+    Attributes:
+        status: The HTTP status.
+        begin: Called when its turn has come: all that was asked for before on the same connection
+            is answered. Is given what the body goes into.
+        headers: Name -> value.
+    """
+
+    status: int
+    begin: Callable[[Outflow], None]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _nothing() -> None:
+    """What is called where nobody wants to know."""
+
+
+class Gathering(Protocol):
+    """Takes whole requests of one kind. For the server's thread.
+
+    Sixty-four clients ask a model for a row each, in one turn of the loop: the connections put
+    their requests in here, without a call for each, and when the turn is over all are read.
+
+    Attributes:
+        requests: Those that have come in this turn of the loop; to be appended to.
+    """
+
+    requests: list["Exchange"]
+
+    def add(self, exchange: "Exchange") -> None:
+        """Takes a request."""
+
+    def begin(self) -> None:
+        """Has `requests` answered when this turn of the loop is over; called for the first."""
+
+
+class Handler(Protocol):
+    """Who answers requests. Called on the server's thread, which it must not hold up."""
+
+    def begin(self, exchange: "Exchange") -> "BodyLimits":
+        """Looks at the head of a request; says what its body may be.
+
+        Raises:
+            RefusedError: it is answered so, without its body.
+        """
+
+    def handle(self, exchange: "Exchange") -> None:
+        """Takes a whole request; calls `Exchange.answer`, now or later."""
+
+
+class Visit(Protocol):
+    """What is known of a request beside what it asks, and noted of it. For the server's thread."""
+
+    def enter(self, model: str, version: int) -> Mapping[str, Any]:
+        """Notes which model it is for; returns what its session is told (its context)."""
+
+    def watcher(self) -> Any:
+        """Returns who is told of the batches of a session of its; None: nobody."""
+
+    def answered(self, reply: "Reply | StreamedReply") -> "Reply | StreamedReply":
+        """Notes how it is answered; returns the answer as it goes out."""
+
+    def over(self, bytes_in: int, bytes_out: int) -> None:
+        """Notes that all of the answer was given."""
+
+    def gone(self, bytes_in: int, bytes_out: int) -> None:
+        """Notes that who asked has gone away before that."""
+
+
+class Exchange:
+    """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
+
+    Attributes:
+        head: What was read of it before its body.
+        body: What was sent, once it is whole.
+        client: The address of who asks; ``""``: unknown.
+        on_end: Called once when it is answered, or who asks has gone away.
+        on_gone: Called before that if who asks has gone away: what works on it may stop.
+        visit: What is noted of it; None: nothing.
+        is_over: It is answered, or who asks has gone away.
+    """
+
+    __slots__ = (
+        "_is_answered",
+        "_mailbox",
+        "_send",
+        "body",
+        "client",
+        "head",
+        "is_over",
+        "on_end",
+        "on_gone",
+        "visit",
+    )
+
+    def __init__(
+        self,
+        head: RequestHead,
+        client: str,
+        send: Callable[["Exchange", "Reply | StreamedReply"], None],
+        mailbox: Mailbox,
+    ) -> None:
+        """Made by the connection: ``send`` takes the answer, ``mailbox`` is its loop's."""
+        self.head = head
+        self.body = b""
+        self.client = client
+        self.on_end: Callable[[], None] | None = None
+        self.on_gone: Callable[[], None] | None = None
+        self.visit: Visit | None = None
+        self._send = send
+        self._mailbox = mailbox
+        self._is_answered = False
+        self.is_over = False
+
+    @property
+    def path(self) -> str:
+        """What was asked for, without the query."""
+        return self.head.target.partition("?")[0]
+
+    def answer(self, reply: "Reply | StreamedReply") -> None:
+        """Answers; a second answer, or one to somebody who has gone, is dropped."""
+        if self._is_answered:
+            return
+        self._is_answered = True
+        self.on_gone = None
+        if self.visit is not None:
+            reply = self.visit.answered(reply)
+        if self.visit is None and self.on_end is None and type(reply) is not StreamedReply:
+            self.is_over = True  # nobody wants to know
+        elif not isinstance(reply, StreamedReply):  # that is over when it has been sent
+            self.over(len(reply.body))
+        self._send(self, reply)
+
+    def answer_soon(self, reply: "Reply") -> None:
+        """Does what `answer` does, from any thread; where the server has ended, nobody is told."""
+        self._mailbox.post(partial(self.answer, reply))
+
+    def over(self, bytes_out: int) -> None:
+        """Notes that the answer is whole (called by the connection where it goes part by part)."""
+        if self.visit is not None:
+            self.visit.over(len(self.body), bytes_out)
+        self.is_over = True
+        self.on_gone = None
+        if self.on_end is not None:
+            self.on_end()
+
+    def gone(self, bytes_out: int = 0) -> None:
+        """Notes that who asks has gone away (called by the connection).
+
+        Args:
+            bytes_out: What was sent of an answer that goes part by part.
+        """
+        if self.is_over:
+            return
+        if self.on_gone is not None:
+            self.on_gone()
+        if self.visit is not None:
+            self.visit.gone(len(self.body), bytes_out)
+        self._is_answered = self.is_over = True
+        self.on_gone = None
+        if self.on_end is not None:
+            self.on_end()

@@ -5,16 +5,9 @@ from typing import Protocol
 
 import httptools
 
-from modelflow.http.body import Body, RefusedError
-from modelflow.http.exchange import Exchange, Handler
-from modelflow.http.known_heads import KnownHeads
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.reply import Reply, reply_of_status
-from modelflow.http.request_head import RequestHead
-from modelflow.http.target import split_target
-
-__all__ = ["LongHeadError", "Receiver", "RequestReader", "length_of"]
-
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.reply import Body, RefusedError, Reply, reply_of_status
+from modelflow.http.request import Exchange, Handler, KnownHeads, RequestHead, split_target
 
 _HOST = b"host"
 # Of requests that say more than that they have a body.

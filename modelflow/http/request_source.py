@@ -9,16 +9,11 @@ from http import HTTPStatus
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.http.endpoint import read_endpoint
-from modelflow.http.limits import ConnectionLimits, Limits
-from modelflow.http.listener import Listener
-from modelflow.http.options import ListenOptions
-from modelflow.http.payload import TEXT
-from modelflow.http.reply import reply_of_status
-from modelflow.http.request import PendingRequest
+from modelflow.http.connections import ConnectionLimits, Limits
+from modelflow.http.listener import Listener, PendingRequest
+from modelflow.http.options import ListenOptions, read_endpoint
+from modelflow.http.reply import TEXT, reply_of_status
 from modelflow.unit.unit import Context, Opening, StreamContext
-
-__all__ = ["REQUEST", "RequestSource"]
 
 # The key of the session's context under which the request waits for its answer.
 REQUEST = "http_request"

@@ -2,7 +2,7 @@
 
 An image is a uint8 array and its format, the meta ``pix_fmt`` and ``layout``: packed (H, W, C)
 under layout ``hwc``, planar (C, H, W) under ``chw``; ``nv12`` is (H * 3 / 2, W). The format belongs
-to the array (`modelflow.pixel_format`): the unit that makes an array sets it, sizes are read from
+to the array (`modelflow.pixels`): the unit that makes an array sets it, sizes are read from
 the array. An array that a unit of yours makes of one image, or of several of one format, has
 theirs; where it has another one (``cv2.cvtColor``), or is made of images of several, the unit says
 so: ``Buffer(array, {"pix_fmt": "rgb"})``, or ``like(image, array)``.
@@ -26,7 +26,7 @@ from modelflow.image.opencv import (
 )
 from modelflow.image.presets import PRESETS, Preset, PresetName
 from modelflow.image.smooth import smoothly_resized
-from modelflow.pillow import FILTERS, UNREADABLE, is_pillow, pillow_image
+from modelflow.pixels import FILTERS, UNREADABLE, is_pillow, pillow_image
 
 __all__ = [
     "ENCODINGS",

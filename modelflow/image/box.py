@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Box", "read_box", "read_boxes", "suppress"]
-
 
 class Box(NamedTuple):
     """A rectangle in pixels, and what was found in it.

@@ -14,9 +14,7 @@ from modelflow.device import array_dtype, empty
 from modelflow.image.image import AMBIGUOUS
 from modelflow.image.opencv import opencv
 from modelflow.image.row import is_as_said, shape_of
-from modelflow.pixel_format import is_ambiguous
-
-__all__ = ["ChannelScale"]
+from modelflow.pixels import is_ambiguous
 
 Values = npt.NDArray[np.float32]
 _UINT8 = np.dtype(np.uint8)

@@ -9,8 +9,6 @@ from modelflow.device import empty
 from modelflow.image.image import Image
 from modelflow.image.opencv import opencv
 
-__all__ = ["PIX_FMTS", "PixFmt", "check_nv12_size", "convert_color"]
-
 PixFmt = Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"]
 PIX_FMTS: tuple[str, ...] = get_args(PixFmt)
 

@@ -4,8 +4,6 @@ from modelflow.image.color import convert_color
 from modelflow.image.image import Image
 from modelflow.image.opencv import opencv
 
-__all__ = ["ENCODINGS", "encode_image"]
-
 ENCODINGS = ("jpeg", "jpg", "png", "webp", "bmp", "tiff", "tif")
 
 

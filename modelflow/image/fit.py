@@ -1,7 +1,5 @@
 """The size that an image has where it is to fit into another one with its ratio kept."""
 
-__all__ = ["fit_size"]
-
 
 def fit_size(width: int, height: int, most: tuple[int, int]) -> tuple[int, int]:
     """Returns the largest size of the same ratio that fits into ``most``, in whole pixels.

@@ -1,6 +1,6 @@
 """Reading an image out of a buffer, checked, and wrapping one into a buffer.
 
-`modelflow.pixel_format` says whose a format is, and what follows from the array.
+`modelflow.pixels` says whose a format is, and what follows from the array.
 
 The array may lie on a device: what is checked here is the same there.
 """
@@ -16,10 +16,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
 from modelflow.image.row import is_as_said, unrolled
-from modelflow.pillow import is_pillow, pixels_of
-from modelflow.pixel_format import CHANNELS, PLANAR, is_ambiguous
-
-__all__ = ["AMBIGUOUS", "Image", "Pixels", "empty_image", "image_of_pillow", "like", "read_image"]
+from modelflow.pixels import CHANNELS, PLANAR, is_ambiguous, is_pillow, pixels_of
 
 _UINT8 = np.dtype(np.uint8)
 AMBIGUOUS = (

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__all__ = ["read_labels"]
-
 _MAX_BYTES = 16 << 20
 
 

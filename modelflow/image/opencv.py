@@ -5,15 +5,6 @@ from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Literal
 
-__all__ = [
-    "INTERPOLATION_HELP",
-    "Interpolation",
-    "interpolation_flag",
-    "opencv",
-    "own_name",
-    "uses_opencv",
-]
-
 Interpolation = Literal[
     "inter_nearest",
     "inter_linear",

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-__all__ = ["PRESETS", "Preset", "PresetName"]
-
 PresetName = Literal[
     "imagenet_torch",
     "imagenet_caffe",

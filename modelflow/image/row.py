@@ -7,9 +7,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype
-from modelflow.pixel_format import CHANNELS, PLANAR
-
-__all__ = ["is_as_said", "shape_of", "unrolled"]
+from modelflow.pixels import CHANNELS, PLANAR
 
 _PACKED = {"bgr": 3, "rgb": 3, "gray": 1}
 

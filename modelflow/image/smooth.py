@@ -4,9 +4,7 @@ import numpy as np
 
 from modelflow.image.image import Image
 from modelflow.image.opencv import Interpolation, own_name
-from modelflow.pillow import FILTERS, pillow_image
-
-__all__ = ["smoothly_resized"]
+from modelflow.pixels import FILTERS, pillow_image
 
 
 def smoothly_resized(image: Image, out: Image, interpolation: Interpolation) -> None:
@@ -15,7 +13,7 @@ def smoothly_resized(image: Image, out: Image, interpolation: Interpolation) -> 
     Args:
         image: bgr, rgb or gray, packed or planar.
         out: Of the same format, and the wanted size.
-        interpolation: One that has a filter (`modelflow.pillow.FILTERS`).
+        interpolation: One that has a filter (`modelflow.pixels.FILTERS`).
 
     Raises:
         MissingDependencyError: Pillow is not installed.

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from modelflow import errors
 from modelflow.errors import FlowUnitError
 
-__all__ = ["Cause", "cause_of"]
-
 
 class Cause(NamedTuple):
     """An exception as data.

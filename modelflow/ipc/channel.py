@@ -19,8 +19,6 @@ import numpy as np
 from modelflow.device import empty
 from modelflow.errors import described
 
-__all__ = ["Channel", "MessageError", "sendable"]
-
 _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
 _MOST_ARRAYS = 1 << 20

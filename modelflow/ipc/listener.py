@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 
 from modelflow.ipc.socket_channel import KEY_SIZE, SocketChannel, welcome
 
-__all__ = ["Listener"]
-
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE = 5.0  # seconds

@@ -14,8 +14,6 @@ import numpy as np
 
 from modelflow.ipc.channel import Channel, MessageError
 
-__all__ = ["Ends", "MemoryChannel", "open_channel"]
-
 _ALIGNMENT = 64
 _FIRST_SIZE = 1 << 16
 # So many bytes are kept for the messages to come, whatever their size.

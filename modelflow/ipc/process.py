@@ -10,19 +10,7 @@ from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
-from modelflow.exit_code import ExitCode
-
-__all__ = [
-    "END_TIMEOUT",
-    "Preparing",
-    "end_of",
-    "end_with",
-    "is_main_importable",
-    "preparation_of",
-    "prepare",
-    "see_end_of",
-    "started",
-]
+from modelflow.signals import ExitCode
 
 # How long a process may take to end by itself once it is to.
 END_TIMEOUT = 5.0

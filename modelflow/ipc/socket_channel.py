@@ -16,8 +16,6 @@ import numpy as np
 
 from modelflow.ipc.channel import Channel
 
-__all__ = ["KEY_SIZE", "SocketChannel", "StrangerError", "call", "welcome"]
-
 KEY_SIZE = 32
 """How many bytes a key has."""
 

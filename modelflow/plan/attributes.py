@@ -5,8 +5,6 @@ import os
 from modelflow.errors import PlanError
 from modelflow.graph.node import Node
 
-__all__ = ["affinity", "allowed_sizes", "check_split_size", "executor"]
-
 
 def allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
     """Returns ``allowed_batch_sizes``, rising; the largest must be the batch size that is given.

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
 
-__all__ = ["OF_QUEUES", "joined", "obstacle"]
-
 OF_QUEUES = (
     "queue_size",
     "queue_bytes",

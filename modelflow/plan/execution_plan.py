@@ -11,8 +11,6 @@ from modelflow.device import Device
 from modelflow.table import html_table, text_table
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["SLOW_ROW", "ExecutionPlan", "MergePlan", "Origin", "StagePlan", "Target", "UnitPlan"]
-
 # Seconds. Beside a row that takes so long, a call of its own costs less than a hundredth.
 SLOW_ROW = 2e-3
 

@@ -11,8 +11,6 @@ from modelflow.errors import PlanError
 from modelflow.plan.chain import joined, obstacle
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan
 
-__all__ = ["fuse"]
-
 
 def fuse(plan: ExecutionPlan, locations: Mapping[str, object]) -> ExecutionPlan:
     """Returns the plan with every chain of nodes that bear the same ``fuse`` as one stage.

@@ -12,8 +12,6 @@ from modelflow.device import CPU
 from modelflow.plan.chain import OF_QUEUES, joined, obstacle
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
 
-__all__ = ["fuse_unasked"]
-
 # What a node says of its own threads or queue is meant for a stage of its own.
 _OWN = frozenset({*OF_QUEUES, "threads", "workers", "fuse"})
 _REASON = "[graph] fuse=auto"

@@ -4,9 +4,9 @@ import os
 
 from modelflow.device import CPU
 from modelflow.errors import PlanError
+from modelflow.graph.check.scopes import Merge
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.graph.scopes import Merge
 from modelflow.plan.attributes import affinity, allowed_sizes, check_split_size, executor
 from modelflow.plan.execution_plan import (
     ExecutionPlan,
@@ -18,8 +18,6 @@ from modelflow.plan.execution_plan import (
 from modelflow.plan.fuse import fuse
 from modelflow.plan.fuse_unasked import fuse_unasked
 from modelflow.plan.origins import find_origins, nodes_between
-
-__all__ = ["make_plan"]
 
 DEFAULT_QUEUE_SIZE = 32
 # Buffers of a session that wait for their turn where branches meet, before the condition waits.

@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from modelflow.graph.check.loops import digraph, reached
+from modelflow.graph.check.scopes import Level
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node, Role
-from modelflow.graph.reach import digraph, reached
-from modelflow.graph.scopes import Level
 from modelflow.plan.execution_plan import Origin
 from modelflow.unit.kind import Kind, Traits
-
-__all__ = ["find_origins", "nodes_between"]
 
 
 def find_origins(graph: Graph) -> dict[str, Origin]:

@@ -13,17 +13,14 @@ from dataclasses import dataclass
 from modelflow.config.node_settings import NodeSettings
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Finding
-from modelflow.graph.check import prove
+from modelflow.graph.check.edges import prove
+from modelflow.graph.check.loops import back_edges, connected_parts, digraph, find_cycle, reached
+from modelflow.graph.check.report import error_of
 from modelflow.graph.graph import Graph
-from modelflow.graph.loops import back_edges
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.graph.reach import connected_parts, digraph, find_cycle, reached
-from modelflow.graph.report import error_of
 from modelflow.plan.origins import find_origins
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
-
-__all__ = ["Entry", "Exit", "Partition", "find_partitions", "front_of", "graph_of", "ports_of"]
 
 # A call to another machine costs some hundred times what one to the next thread does: never for one
 # row alone where more wait.

@@ -9,8 +9,6 @@ from modelflow.errors import ConfigError, PlanError, did_you_mean
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan
 from modelflow.unit.option import options_of
 
-__all__ = ["reconfigured"]
-
 _IN_FLIGHT = "max_in_flight"
 _QUEUE_OF_PORT = "queue_size_"
 _OPTIONS = {option.name: option for option in options_of(NodeOptions)}

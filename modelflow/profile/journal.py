@@ -15,10 +15,8 @@ from modelflow.errors import RecordingError
 from modelflow.files.whole_file import write_whole
 from modelflow.profile.recording import Recording
 from modelflow.profile.snapshot import Snapshot
-from modelflow.runtime.at_exit import stop_at_exit
+from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler
-
-__all__ = ["Journal"]
 
 logger = logging.getLogger("modelflow")
 

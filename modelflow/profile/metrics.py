@@ -23,8 +23,6 @@ except ImportError as error:
     package = "prometheus-client"
     raise MissingDependencyError(package, "serve", "metrics") from error
 
-__all__ = ["FlowCollector", "metrics_app", "node_families"]
-
 _Owned = Sequence[tuple[Sequence[str], NodeStats]]
 
 # What families are labelled with, beside what their flow is.

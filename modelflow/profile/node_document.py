@@ -6,8 +6,6 @@ from typing import Any
 
 from modelflow.runtime.stats import Histogram, NodeStats
 
-__all__ = ["histogram_document", "node_document", "read_histogram", "read_node"]
-
 _SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers, which JSON has as texts
 
 

@@ -11,8 +11,6 @@ from typing import Self
 
 from modelflow.runtime.stats import ThreadTime
 
-__all__ = ["LockProbe", "process_figures"]
-
 # How often the probe asks for the interpreter; rarely enough to be no load, often enough for a
 # median in a second.
 _EVERY = 0.01

@@ -20,12 +20,10 @@ from modelflow.errors import RecordingError
 from modelflow.profile.slow_requests import SlowRequests
 from modelflow.profile.trace_events import TraceEvents
 from modelflow.profile.trace_file import TraceFile
-from modelflow.runtime.at_exit import stop_at_exit
-from modelflow.runtime.ring import Ring
+from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.watcher import Part, Watcher
-
-__all__ = ["FollowedRequest", "Recording"]
+from modelflow.runtime.session.watcher import Part, Watcher
+from modelflow.runtime.workers.trace_buffer import Ring
 
 logger = logging.getLogger("modelflow")
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import modelflow
+from modelflow.draw.outline import Outline
 from modelflow.errors import ConfigError
-from modelflow.graph.outline import Outline
 from modelflow.profile.node_document import (
     histogram_document,
     node_document,
@@ -23,8 +23,6 @@ from modelflow.runtime.stats import FlowStats
 
 if TYPE_CHECKING:
     from modelflow.plan import ExecutionPlan
-
-__all__ = ["VERSION", "Snapshot"]
 
 VERSION = 1
 """The form of the document."""

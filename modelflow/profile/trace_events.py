@@ -8,10 +8,8 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from modelflow.runtime.ring import BLOCKED, Slice
-from modelflow.runtime.watcher import Part
-
-__all__ = ["TraceEvents"]
+from modelflow.runtime.session.watcher import Part
+from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice
 
 _FLOW, _REQUESTS = 1, 2
 

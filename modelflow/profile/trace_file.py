@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["TraceFile"]
-
 _LEVEL = 6  # of compression: zlib's own choice
 
 

@@ -38,8 +38,6 @@ from pathlib import Path
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-__all__ = ["UnitFolders", "is_of_folder", "release", "unit_modules"]
-
 _PREFIX = "modelflow_unit_folder_"
 _MODULES_GROUP = "modelflow.unit_modules"
 _lock = threading.RLock()

@@ -5,8 +5,6 @@ from types import MappingProxyType
 
 from modelflow.unit.option import Option
 
-__all__ = ["BASE_KEYS", "ENCRYPTION_MESSAGE", "PORT_KEYS", "TYPES"]
-
 BASE_KEYS: tuple[Option, ...] = (
     Option("name", str, help="the name in flowunit="),
     Option("type", str, help="python, c++, inference, or the unit that this one configures"),

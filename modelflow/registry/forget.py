@@ -9,8 +9,6 @@ from modelflow.errors import is_users
 from modelflow.registry.folder_modules import is_of_folder, release
 from modelflow.unit.function import forget_declared
 
-__all__ = ["forget_modules", "forget_named", "users_modules"]
-
 
 def users_modules(before: Collection[str] = ()) -> dict[str, Path]:
     """Returns the modules that are the user's own code, with their files.

@@ -24,8 +24,6 @@ from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
 from modelflow.unit.option import REQUIRED, Option
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["graph_schema", "unit_schema"]
-
 Schema = dict[str, Any]
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"  # the newest that editors of TOML know

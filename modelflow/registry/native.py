@@ -16,11 +16,9 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import empty
 from modelflow.errors import ConfigError
-from modelflow.unit.declared import DECLARED_TYPES
 from modelflow.unit.port import Port
+from modelflow.unit.spec import DECLARED_TYPES
 from modelflow.unit.unit import Context, FlowUnit
-
-__all__ = ["NativeUnit", "include_folder"]
 
 ABI = 1
 _MAX_NDIM = 8

@@ -14,8 +14,6 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.registry.folder_modules import UnitFolders, unit_modules
 from modelflow.unit.unit import FlowUnit
 
-__all__ = ["FolderClass", "names_in", "unit_defaults"]
-
 # Python 3.11 counts how deep a syntax tree is in one place for all threads, and refuses the tree
 # ("AST constructor recursion depth mismatch") where two have made one at once.
 _parsing = threading.Lock()

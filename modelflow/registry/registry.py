@@ -15,8 +15,6 @@ from modelflow.unit.function import declared_specs
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
-__all__ = ["Registry", "specs_in"]
-
 GROUP = "modelflow.flowunits"
 # The built-in units are named here, not by metadata: a checkout that is not installed has none.
 _BUILT_IN = importlib.metadata.EntryPoint("builtin", "flowunits:SPECS", GROUP)

@@ -17,13 +17,10 @@ from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPE
 from modelflow.registry.native import NativeUnit
 from modelflow.registry.python_module import FolderClass, names_in, unit_defaults
 from modelflow.registry.unit_sections import UnitSections
-from modelflow.unit.declared import UnitFile
 from modelflow.unit.kind import Kind
 from modelflow.unit.option import Option, options_from, with_defaults
 from modelflow.unit.port import Port
-from modelflow.unit.spec import FlowUnitSpec
-
-__all__ = ["FindUnit", "UnitFileReader", "UnusableUnit"]
+from modelflow.unit.spec import FlowUnitSpec, UnitFile
 
 FindUnit = Callable[[str], FlowUnitSpec]
 MakeUnit = Callable[[UnitFile], FlowUnitSpec]

@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.config.document import Document
-from modelflow.config.keys import KeyReader
+from modelflow.config.document import Document, KeyReader
 from modelflow.errors import Finding, did_you_mean
 from modelflow.registry.folder_schema import PORT_KEYS
-from modelflow.unit.declared import DECLARED_TYPES
 from modelflow.unit.option import Option
 from modelflow.unit.port import ARRAY_TYPES, Port
-
-__all__ = ["UnitSections"]
+from modelflow.unit.spec import DECLARED_TYPES
 
 _SECTIONS = ("base", "config", "input", "output", "encryption")
 

@@ -3,13 +3,12 @@
 The graph in front has a `RemoteUnit` in the place of each part that is placed; a `Pool` of
 `Replica` answers its batches. A replica runs the part as an ordinary flow. What a replica is, and
 where, an `Engine` knows: processes of this machine (`ProcessEngine`), or actors of a Ray cluster
-(`modelflow.ray`).
+(`modelflow.remote.ray`).
 """
 
 from modelflow.remote.engine import Engine
-from modelflow.remote.place import placed
+from modelflow.remote.placement import nodes_in_order, placed
 from modelflow.remote.process_engine import ProcessEngine
-from modelflow.remote.whole import nodes_in_order
 
 __all__ = [
     "Engine",

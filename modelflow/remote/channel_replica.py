@@ -14,11 +14,8 @@ from modelflow.config.placement import UNPLACED, PlacementConfig
 from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import NotSendableError, Replica
-from modelflow.remote.report import Report, Reporting
+from modelflow.remote.replica import NotSendableError, Replica, Report, Reporting
 from modelflow.runtime.clock import SYSTEM_CLOCK
-
-__all__ = ["ChannelReplica"]
 
 # Seconds without a sign of life after which a replica is lost; it gives one a second. One whose
 # unit holds the interpreter's lock gives none, which few do for so long.
@@ -27,7 +24,7 @@ _LEAST = 0.001
 
 
 class ChannelReplica(Replica):
-    """Sends batches by channels whose other side runs `modelflow.remote.answering.answer_all`."""
+    """Sends batches by channels whose other side runs `replica_process.answer_all`."""
 
     def __init__(self, placement: PlacementConfig) -> None:
         """Begins without channels."""

@@ -10,8 +10,6 @@ from modelflow.remote.part import Part
 from modelflow.remote.pool import Pool
 from modelflow.remote.replica import Replica
 
-__all__ = ["Engine"]
-
 
 class Engine(ABC):
     """A place where replicas run: processes of this machine, a cluster.

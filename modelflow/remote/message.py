@@ -12,21 +12,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError, described
 from modelflow.ipc.cause import Cause, cause_of
 from modelflow.ipc.channel import MessageError, sendable
-from modelflow.runtime import watcher
-
-__all__ = [
-    "Answers",
-    "Column",
-    "Done",
-    "Fault",
-    "Rows",
-    "Several",
-    "buffers_of",
-    "column_of",
-    "fault_of",
-    "portable",
-    "rows_of",
-]
+from modelflow.runtime.session import watcher
 
 Meta = dict[str, Any] | None
 Column = tuple[list[Any], list[Meta]]

@@ -9,8 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.archive.manifest import Manifest
-from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
-from modelflow.config.serve_port import ServeConfig
+from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef, ServeConfig
 from modelflow.errors import EndFlow, FlowFailed, PlanError, StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.node import Role
@@ -26,17 +25,14 @@ from modelflow.remote.message import (
     column_of,
     fault_of,
 )
-from modelflow.remote.replica import PartEndedError
-from modelflow.remote.report import this_process
-from modelflow.request import Request
-from modelflow.runtime import watcher
+from modelflow.remote.replica import PartEndedError, this_process
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.session import watcher
 from modelflow.runtime.stats import NodeStats
+from modelflow.stream_io.request import Request
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
-
-__all__ = ["Part", "PartFlow", "part_of", "started", "stop_all"]
 
 # Seconds between two signs of life; where rows are done, between two that say so.
 _ALIVE = 1.0

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import NoReplicaError, ReplicaLostError, told
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import Replica
-from modelflow.remote.report import Reports
+from modelflow.remote.replica import Replica, Reports
 from modelflow.remote.slot import IDLE, Slot, Terms
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.stats import NodeStats
-
-__all__ = ["MESSAGE", "TOLD", "WAITED", "Pool", "PoolFigures", "User"]
 
 logger = logging.getLogger(__name__)
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from modelflow.ipc.channel import Channel
 
-__all__ = ["ProcessEngine", "ProcessReplica"]
-
-_ENTRY = "modelflow.remote.process:main"
+_ENTRY = "modelflow.remote.replica_process:main"
 
 
 class ProcessEngine(Engine):

@@ -19,12 +19,10 @@ from modelflow.remote.message import Column, Fault, Rows, buffers_of, fault_of, 
 from modelflow.remote.pool import Pool, User
 from modelflow.remote.replica import NotSendableError, PartEndedError
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.session.watcher import Watcher
 from modelflow.runtime.stats import NodeStats
-from modelflow.runtime.watcher import Watcher
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
-
-__all__ = ["RemoteUnit", "remote_spec"]
 
 Watchers = Sequence[Watcher | None]
 

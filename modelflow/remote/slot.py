@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import told
-from modelflow.remote.replica import Replica
-from modelflow.remote.report import Reports
+from modelflow.remote.replica import Replica, Reports
 from modelflow.runtime.clock import Clock
-
-__all__ = ["IDLE", "Slot", "Terms"]
 
 logger = logging.getLogger(__name__)
 

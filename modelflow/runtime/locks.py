@@ -7,8 +7,6 @@ lock is held. The tests replace `make_lock` by one that checks the order at each
 
 import threading
 
-__all__ = ["ORDER", "Lock", "make_lock"]
-
 # Down to the leaves. Two locks of one name are never taken together.
 ORDER = (
     "entrance",

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import FlowFailed, FlowUnitError, PlanError, StreamClosed
 from modelflow.plan import ExecutionPlan, StagePlan, reconfigured
-from modelflow.runtime.life import Life
-from modelflow.runtime.owner import WorkerOwner
+from modelflow.runtime.flow_state import Life
 from modelflow.runtime.runners import Runner
-from modelflow.runtime.stage import Stage
+from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.wiring import Wiring
-from modelflow.runtime.worker import Worker
+from modelflow.runtime.workers.owner import WorkerOwner
+from modelflow.runtime.workers.worker import Worker
 
 if TYPE_CHECKING:
-    from modelflow.runtime.session import Session
-
-__all__ = ["Reconfiguring"]
+    from modelflow.runtime.session.session import Session
 
 
 class Reconfiguring:

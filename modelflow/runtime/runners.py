@@ -9,13 +9,11 @@ from modelflow.errors import FlowUnitError
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.orders.fifo import Fifo
-from modelflow.runtime.watchdog import Watchdog
-from modelflow.runtime.worker import Worker
+from modelflow.runtime.workers.watchdog import Watchdog
+from modelflow.runtime.workers.worker import Worker
 
 if TYPE_CHECKING:
-    from modelflow.runtime.stage import Stage
-
-__all__ = ["InlineRunner", "Runner", "ThreadRunner"]
+    from modelflow.runtime.stages.stage import Stage
 
 
 class Runner(Protocol):

@@ -14,23 +14,19 @@ from typing import Any
 from modelflow.device import host_pool
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.plan import ExecutionPlan
-from modelflow.runtime.bundle import Bundle
-from modelflow.runtime.ending import Ending
-from modelflow.runtime.life import Life
-from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.flow_state import Life
+from modelflow.runtime.lifecycle import Ending, Starting
 from modelflow.runtime.reconfiguring import Reconfiguring
-from modelflow.runtime.ring import Recorder
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
-from modelflow.runtime.seat import Relay
-from modelflow.runtime.session import Session
-from modelflow.runtime.sessions import Sessions
-from modelflow.runtime.starting import Starting
+from modelflow.runtime.session.request_batch import Bundle
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.session_registry import Sessions
 from modelflow.runtime.stats import FlowStats
-from modelflow.runtime.wiring import Wiring
-from modelflow.runtime.worker import Worker
+from modelflow.runtime.wiring import SchedulerOptions, Wiring
+from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.workers.trace_buffer import Recorder
+from modelflow.runtime.workers.worker import Worker
 from modelflow.wire.tensor import TensorSpec
-
-__all__ = ["Scheduler"]
 
 logger = logging.getLogger("modelflow")
 

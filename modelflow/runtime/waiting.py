@@ -8,8 +8,6 @@ from collections.abc import Callable
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.locks import Lock
 
-__all__ = ["Waiting", "call_each"]
-
 logger = logging.getLogger("modelflow")
 
 

@@ -1,29 +1,46 @@
-"""The stages of a plan, wired: inboxes, outboxes, terminals, entrance. Nothing runs yet.
+"""The stages of a plan, wired: inboxes, outboxes, sinks, entry. Nothing runs yet."""
 
-For ``input -> decode -> resize -> output``: the entrance feeds the inbox of "decode", the outbox of
-"decode" the inbox of "resize", and the outbox of "resize" the terminal of "output".
-"""
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from collections.abc import Callable
-
+from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
-from modelflow.runtime.entrance import Entrance
-from modelflow.runtime.entry_port import EntryPort
-from modelflow.runtime.in_flight import InFlight
-from modelflow.runtime.instances import UnitInstances
-from modelflow.runtime.joining.merge import BRANCH, ORDER, Merge
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.runtime.entry.edge_probe import tapped
+from modelflow.runtime.entry.entry_port import EntryPort
+from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal
+from modelflow.runtime.entry.submitter import Entrance
 from modelflow.runtime.kinds import running_kind
-from modelflow.runtime.leaving import OutputTerminal, SinkTerminal
-from modelflow.runtime.options import SchedulerOptions
-from modelflow.runtime.outbox import Receiver, Route
-from modelflow.runtime.session import Session
-from modelflow.runtime.stage import Stage
+from modelflow.runtime.session.in_flight import InFlight
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.stages.instances import UnitInstances
+from modelflow.runtime.stages.merge import BRANCH, ORDER, Merge
+from modelflow.runtime.stages.outbox import Receiver, Route
+from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.stats import NodeStats
-from modelflow.runtime.tap import tapped
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Wiring"]
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """How a flow runs, beside its graph."""
+
+    is_inline: bool = False
+    """Everything runs on the calling thread."""
+    results_bound: int = 1024
+    """Rows of a session between its entrance and its reader at which `send` waits."""
+    stop_timeout: float = 10.0
+    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
+    progress after which it no longer waits."""
+    watchdog_interval: float = 30.0
+    """Seconds in one call of a unit after which its node is named in a warning."""
+    on_error: Callable[[Buffer], None] | None = None
+    """Called with each buffer in error that arrives where no reader is, with no lock held."""
+    tap: Callable[[str, str, Sequence[Buffer]], None] | None = None
+    """Is shown what every output gives; see `modelflow.runtime.entry.edge_probe`."""
+    clock: Clock = SYSTEM_CLOCK
+    """What every wait goes by."""
 
 
 class Wiring:

@@ -3,7 +3,7 @@
 A process that dies says nothing any more. So it writes a byte for each version into memory that its
 supervisor has as well, before it runs code of the model: whether the version is being loaded, or
 requests for it are under way. Which version a byte stands for it has said before. What supervisors
-conclude from several deaths comes back the same way (`modelflow.serve.replicas.deaths`): some
+conclude from several deaths comes back the same way (`processes.replicas.restart`): some
 versions are out of service, and some are to be loaded alone, so that the next death has one cause.
 
 A process that serves alone has all this for itself.
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mmap import mmap
-
-__all__ = ["MOST", "Activity", "Doing", "State", "Version"]
 
 MOST = 4096
 """How many versions may be loaded at a time that have a byte; those beyond share the last one."""

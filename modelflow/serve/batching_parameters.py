@@ -11,8 +11,6 @@ from modelflow.errors import ConfigError, did_you_mean
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
-__all__ = ["read_batching_parameters"]
-
 _log = logging.getLogger(__name__)
 
 _MESSAGE = "tensorflow.serving.BatchingParameters"

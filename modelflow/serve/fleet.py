@@ -4,9 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from modelflow.serve.picture import Picture
-
-__all__ = ["Census", "Fleet", "Told"]
+from modelflow.serve.metrics.snapshot import Picture
 
 Told = Callable[[Exception | None], None]
 """Is told when everything that is wanted was tried; what went wrong, or None."""

@@ -1,24 +1,59 @@
-"""`ServeOptions`: where a server listens, and what it takes.
+"""What a server is asked to be: addresses, keys, limits on requests and models."""
 
-A new option is a field here, and a line of the docstring. The command line, its help, its variables
-of the environment and its settings file are made of them (`modelflow.cli.serve_settings`).
-"""
-# ruff: noqa: RUF009
-
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.tls import TlsOptions
-from modelflow.serve.grpc_kind import GrpcKind
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.server import TlsOptions
+from modelflow.wire.json_document import JsonLimits
+from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["CONNECTIONS", "GUARDS", "OPTIONS", "REQUESTS", "SERVED", "ServeOptions"]
+
+logger = logging.getLogger(__name__)
+
+# Its interface may change with every version, and what `http2/frames.py` and `wear.py` say of it.
+_ZTTP = "0.0.35"
+
+
+class GrpcKind(StrEnum):
+    """Which server answers gRPC."""
+
+    AUTO = "auto"
+    """Ours where zttp is installed in the version that it was tried with, else grpcio's."""
+    NATIVE = "native"
+    """Ours, on zttp: several times cheaper a call."""
+    GRPCIO = "grpcio"
+    """grpcio's, in its asyncio form."""
+
+
+def can_serve() -> bool:
+    """Tells whether there is a package to serve gRPC with."""
+    return find_spec("grpc") is not None or has_zttp()
+
+
+def has_zttp() -> bool:
+    """Tells whether zttp is installed, in the version that was tried."""
+    try:
+        found = version("zttp")
+    except PackageNotFoundError:
+        return False
+    if found != _ZTTP:
+        message = "zttp %s is not used for gRPC, as only %s was tried: pip install zttp==%s"
+        logger.warning(message, found, _ZTTP, _ZTTP)
+    return found == _ZTTP
+
+
+# ruff: noqa: RUF009
+
 
 # The headings of ``modelflow serve --help``.
 OPTIONS = "Options"
@@ -166,3 +201,90 @@ class ServeOptions:
     def expanded(self) -> int:
         """Most bytes of what a body stands for, where it is longer than itself."""
         return self.max_body if self.max_decompressed is None else self.max_decompressed
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What the body of a request may hold.
+
+    Attributes:
+        decompressed: Most bytes of one that was sent compressed.
+        json: What a JSON document may hold.
+    """
+
+    decompressed: int = 64 << 20
+    json: JsonLimits = field(default_factory=JsonLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What each model takes.
+
+    Attributes:
+        requests: Most requests that have no answer yet.
+        elements: Most elements of one tensor.
+        rows: Most items of one request.
+        expanded: Most bytes of examples, each with the context that they share.
+        seconds: How long a request may take.
+        load_seconds: How long a version may take to load.
+    """
+
+    requests: int = 1000
+    elements: int = 1 << 29
+    expanded: int = 64 << 20
+    rows: int = 1 << 17
+    seconds: float = 600.0
+    load_seconds: float = 600.0
+
+    @classmethod
+    def of(cls, options: "ServeOptions") -> Self:
+        """Returns what the options say."""
+        return cls(
+            options.max_requests,
+            options.max_tensor_elements,
+            options.expanded,
+            options.max_rows,
+            options.request_timeout,
+            options.load_timeout,
+        )
+
+    def check_elements(self, count: int, where: str) -> None:
+        """Checks how many elements a tensor has.
+
+        Args:
+            count: So many.
+            where: Which it is, for the message.
+
+        Raises:
+            Problem: they are too many.
+        """
+        if count > self.elements:
+            message = f"{where}: {count} elements; at most {self.elements} are taken"
+            raise Problem(message, Code.RESOURCE_EXHAUSTED)
+
+    def check_rows(self, count: int, where: str) -> None:
+        """Checks how many items a request has, each of which costs more than its bytes.
+
+        Args:
+            count: So many.
+            where: Of which input, for the message.
+
+        Raises:
+            Problem: they are too many.
+        """
+        if count > self.rows:
+            message = f"{where}: {count} rows; at most {self.rows} are taken in one request"
+            raise Problem(message, Code.RESOURCE_EXHAUSTED)
+
+    def check_expanded(self, length: int) -> None:
+        """Checks how many bytes examples have.
+
+        Raises:
+            Problem: they are too many.
+        """
+        if length > self.expanded:
+            message = (
+                f"the examples have more than {self.expanded} bytes, each with the context; send "
+                "fewer of them, or less context"
+            )
+            raise Problem(message, Code.RESOURCE_EXHAUSTED)

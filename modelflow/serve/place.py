@@ -4,14 +4,12 @@ import socket
 from collections.abc import Collection
 from typing import Protocol
 
-from modelflow.http.door import Door
-from modelflow.http.mailbox import Mailbox
+from modelflow.http.accept import Door
+from modelflow.ipc.loop_queue import Mailbox
 from modelflow.serve.activity import Activity
 from modelflow.serve.fleet import Fleet
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.stock import Stock
-
-__all__ = ["Place"]
 
 
 class Place(Protocol):

@@ -10,26 +10,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, StreamClosed
-from modelflow.http.body import BodyBudget, BodyLimits
-from modelflow.http.door import Door
-from modelflow.http.endpoint import Endpoint as Address
-from modelflow.http.endpoint import join_address
+from modelflow.http.accept import Door
+from modelflow.http.options import Endpoint as Address
+from modelflow.http.options import join_address
+from modelflow.http.reply import BodyBudget, BodyLimits
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bound_socket
 from modelflow.log import LEVELS
-from modelflow.serve.front import Front
-from modelflow.serve.gate import Gate
+from modelflow.serve.access.access_control import Gate
 from modelflow.serve.grpc.address import grpc_socket
 from modelflow.serve.grpc.choice import GrpcGuest, server_of
-from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
+from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
-from modelflow.serve.limits import ReadLimits
-from modelflow.serve.model import Model
-from modelflow.serve.options import ServeOptions
+from modelflow.serve.http.frontend import Front
+from modelflow.serve.options import ReadLimits, ServeOptions
 from modelflow.serve.place import Place
 from modelflow.serve.repository.loader import Loader
+from modelflow.serve.requests.model import Model
 from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:

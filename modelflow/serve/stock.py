@@ -3,13 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.http.mailbox import Mailbox
+from modelflow.ipc.loop_queue import Mailbox
 
 if TYPE_CHECKING:
     from modelflow.serve.fleet import Fleet
     from modelflow.serve.repository.models import Models
-
-__all__ = ["Stock"]
 
 
 class Stock(Protocol):

@@ -13,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.errors import EngineError, ModelflowError
-from modelflow.serve.rows import items_of
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.requests.rows import items_of
+from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.examples import examples_of_input, serialized
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import predict_arrays
-
-__all__ = ["read_records", "warm_up"]
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from types import MappingProxyType
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.files.whole_file import write_whole
 
-__all__ = ["TEMPLATES", "read_template", "write_template"]
-
 TEMPLATES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "unit": {

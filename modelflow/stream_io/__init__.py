@@ -1,7 +1,7 @@
 """One session as its user holds it: send, receive, end, cancel."""
 
+from modelflow.stream_io.awaiting import wait_until_deadline
 from modelflow.stream_io.stream_io import StreamIO
-from modelflow.stream_io.time_limits import wait_until_deadline
 from modelflow.stream_io.values import answer_of, received, sent
 
 __all__ = ["StreamIO", "answer_of", "received", "sent", "wait_until_deadline"]

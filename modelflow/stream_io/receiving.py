@@ -5,15 +5,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, did_you_mean
-from modelflow.runtime.progress import Progress
-from modelflow.runtime.results import Results
+from modelflow.quantities import check_seconds
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session import Session
-from modelflow.seconds import check_seconds
+from modelflow.runtime.session.progress import Progress
+from modelflow.runtime.session.results import Results
+from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import signalled, within
 from modelflow.stream_io.values import raise_error, received
-
-__all__ = ["WARN_AFTER", "Receiving"]
 
 logger = logging.getLogger("modelflow")
 

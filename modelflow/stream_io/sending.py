@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
+from modelflow.quantities import check_limits, check_seconds
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session import Session
-from modelflow.seconds import check_limits, check_seconds
+from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import signalled, within
 from modelflow.stream_io.values import sent
 
 if TYPE_CHECKING:
-    from modelflow.runtime.blocker import Blocker
-
-__all__ = ["Sending"]
+    from modelflow.runtime.queues.backpressure import Blocker
 
 
 class Sending:

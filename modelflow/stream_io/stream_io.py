@@ -5,15 +5,13 @@ from typing import Any, Self
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
+from modelflow.quantities import check_limits, check_seconds
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session import Session
-from modelflow.seconds import check_limits, check_seconds
+from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import within
 from modelflow.stream_io.receiving import Receiving
 from modelflow.stream_io.sending import Sending
 from modelflow.stream_io.values import received, sent
-
-__all__ = ["StreamIO"]
 
 
 class StreamIO(Sending, Receiving):

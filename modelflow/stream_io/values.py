@@ -7,9 +7,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
-from modelflow.runtime.exclusive import is_alone
-
-__all__ = ["answer_of", "raise_error", "received", "sent"]
+from modelflow.runtime.stages.exclusive import is_alone
 
 
 def sent(data: Any, copy: bool = False) -> Buffer:

@@ -12,8 +12,6 @@ from modelflow.errors import ModelflowError, described
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.moments import Moments, event
 
-__all__ = ["Board", "News", "Watch"]
-
 _log = logging.getLogger(__name__)
 
 

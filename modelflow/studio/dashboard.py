@@ -11,8 +11,6 @@ from modelflow.studio.recorder import Record, Recorder
 from modelflow.studio.site import Site
 from modelflow.studio.viewer import Viewer
 
-__all__ = ["Dashboard"]
-
 
 class Dashboard:
     """Serves the page while its ``with`` block runs.

@@ -7,16 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from modelflow.errors import ModelflowError, described
-from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
-from modelflow.http.exchange import Exchange
-from modelflow.http.outflow import StreamedReply
-from modelflow.http.reply import Reply, reply_of_status
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.http.request import Exchange, StreamedReply
 from modelflow.studio.gate import Gate
 from modelflow.studio.pages import HEADERS, PAGES, STREAM, page
 from modelflow.studio.recorder import Recorder
 from modelflow.studio.viewer import Viewer
-
-__all__ = ["Desk"]
 
 _log = logging.getLogger(__name__)
 EVENTS = "/events"

@@ -7,13 +7,11 @@ since the flow began, as in `Flow.stats`.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from modelflow.doctor import Case, Diagnosis, diagnose
-from modelflow.graph.outline import Outline
+from modelflow.draw.outline import Outline
+from modelflow.insight.doctor import Case, Diagnosis, diagnose
 from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import Histogram, NodeStats
-
-__all__ = ["VERDICT_SECONDS", "frame_of"]
 
 VERDICT_SECONDS = 10.0
 """How far back the verdict looks: earlier moments are of no use."""

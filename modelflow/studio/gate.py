@@ -12,10 +12,8 @@ from types import MappingProxyType
 from urllib.parse import parse_qs
 
 from modelflow.http.reply import Reply, reply_of_status
-from modelflow.http.request_head import RequestHead
+from modelflow.http.request import RequestHead
 from modelflow.studio.pages import HEADERS
-
-__all__ = ["Gate"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 # The port that browsers do not write.

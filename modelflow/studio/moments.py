@@ -4,12 +4,10 @@ import json
 from collections import deque
 from typing import Any
 
-from modelflow.graph.outline import Outline
+from modelflow.draw.outline import Outline
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.frame import VERDICT_SECONDS, frame_of
 from modelflow.studio.picture import picture_of
-
-__all__ = ["Moments", "event"]
 
 
 class Moments:

@@ -7,8 +7,6 @@ from types import MappingProxyType
 
 from modelflow.http.reply import Reply
 
-__all__ = ["EDITOR_PAGES", "HEADERS", "PAGES", "STREAM", "page"]
-
 HEADERS: Mapping[str, str] = MappingProxyType(
     {
         "content-security-policy": (

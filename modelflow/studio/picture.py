@@ -3,9 +3,7 @@
 from typing import Any
 
 from modelflow.draw.layout import Size, layout_of
-from modelflow.graph.outline import PORT, Outline
-
-__all__ = ["card_size", "picture_of"]
+from modelflow.draw.outline import PORT, Outline
 
 # Pixels: a node's card holds its name, unit, rate, bar and queue; a port its name.
 _CARD: Size = (196.0, 102.0)

@@ -11,8 +11,6 @@ from modelflow.errors import ModelflowError
 from modelflow.profile.recording import FollowedRequest, Recording
 from modelflow.studio.moments import event
 
-__all__ = ["MOST_SECONDS", "Recorder"]
-
 MOST_SECONDS = 300.0
 """A recording that nobody ends ends by itself."""
 

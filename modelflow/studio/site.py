@@ -1,13 +1,11 @@
 """An address of this machine where pages are served."""
 
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.exchange import Handler
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.mailbox import Mailbox
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import Endpoint
+from modelflow.http.request import Handler
 from modelflow.http.server import Server, bound_socket
+from modelflow.ipc.loop_queue import Mailbox
 from modelflow.studio.gate import Gate
-
-__all__ = ["Site"]
 
 _LIMITS = ConnectionLimits(connections=64, per_client=64)
 # Seconds for a client to take the last that is sent.

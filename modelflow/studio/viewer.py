@@ -2,11 +2,9 @@
 
 import threading
 
-from modelflow.http.mailbox import Mailbox
-from modelflow.http.outflow import Outflow
+from modelflow.http.request import Outflow
+from modelflow.ipc.loop_queue import Mailbox
 from modelflow.studio.board import Board, News
-
-__all__ = ["Viewer"]
 
 _END = b"event: end\ndata: {}\n\n"
 

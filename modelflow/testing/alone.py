@@ -13,15 +13,13 @@ from typing import Any
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import Device
-from modelflow.graph.check import prove
+from modelflow.graph.check.edges import prove
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
-
-__all__ = ["graph_of", "input_of", "output_of"]
 
 _STREAM = "stream"
 

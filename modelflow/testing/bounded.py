@@ -9,8 +9,6 @@ from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.stream_context import StreamContext
 from modelflow.unit.unit import Context, FlowUnit
 
-__all__ = ["bounded"]
-
 
 def bounded(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec:
     """Returns the spec of the same unit on one device, called at most so often by itself.

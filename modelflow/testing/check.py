@@ -13,8 +13,6 @@ from modelflow.testing.run import run_unit, run_unit_for
 from modelflow.unit.kind import Kind
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["check_flow_unit"]
-
 # Kinds whose rows do not depend on one another: the same comes out of a batch and one by one.
 _BY_ROW = (Kind.NORMAL, Kind.CONDITION, Kind.EXPAND, Kind.LOOP)
 

@@ -17,8 +17,6 @@ from modelflow.testing.bounded import bounded
 from modelflow.unit.kind import Kind
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["read_unit", "run_unit", "run_unit_for"]
-
 Inputs = Mapping[str, Sequence[Any]]
 Outputs = dict[str, list[Buffer]]
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Advise", "Place"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -6,8 +6,6 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import did_you_mean
 
-__all__ = ["Context"]
-
 
 class Context:
     """What one call of `FlowUnit.process` gets and gives.

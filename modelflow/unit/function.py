@@ -19,8 +19,6 @@ from modelflow.unit.signature import Signature, read_signature
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
-__all__ = ["FlowUnitFunction", "declared_specs", "flowunit", "forget_declared"]
-
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer", covariant=True)
 

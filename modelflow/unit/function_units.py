@@ -9,8 +9,6 @@ from modelflow.unit.context import Context
 from modelflow.unit.signature import Signature
 from modelflow.unit.unit import FlowUnit
 
-__all__ = ["FUNCTION_UNITS", "ConditionFunction", "ExpandFunction", "FunctionUnit"]
-
 # A source function gives at most this many values in one call of its unit, and stops sooner where
 # one took longer than this many seconds: a camera's frame does not wait for the next ones.
 _SOURCE_CHUNK = 8

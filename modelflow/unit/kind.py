@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-__all__ = ["Kind", "Scope", "Traits"]
-
 
 class Scope(StrEnum):
     """What a unit does to the stream of its input, for those who follow streams through a graph."""

@@ -11,19 +11,6 @@ from typing import Any, Literal, Union
 
 from modelflow.errors import ConfigError, did_you_mean
 
-__all__ = [
-    "REQUIRED",
-    "Config",
-    "Option",
-    "choices_of",
-    "convert",
-    "option",
-    "options_from",
-    "options_of",
-    "type_name",
-    "with_defaults",
-]
-
 
 class _Required(Enum):
     REQUIRED = "required"

@@ -7,8 +7,6 @@ import numpy as np
 
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["ARRAY_TYPES", "Port"]
-
 # Those that a mistake is compared with; NumPy's other names are good, too.
 ARRAY_TYPES = (
     *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool"),

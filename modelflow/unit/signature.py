@@ -13,8 +13,6 @@ from modelflow.errors import ConfigError, Location, below_here
 from modelflow.unit.option import REQUIRED, Option
 from modelflow.unit.port import Port
 
-__all__ = ["Signature", "read_signature"]
-
 
 @dataclass(frozen=True)
 class Signature:

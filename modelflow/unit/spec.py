@@ -1,4 +1,4 @@
-"""What a flow unit says of itself: kind, ports, options, devices. Light: nothing is loaded."""
+"""The specification of a flow unit: kind, ports, options, devices. Nothing heavy is loaded."""
 
 import importlib
 import re
@@ -17,7 +17,44 @@ from modelflow.unit.port import ARRAY_TYPES, Port
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
 
-__all__ = ["FlowUnitSpec", "factory_of"]
+
+# What the type of a port is called in NumPy; other names are NumPy's own.
+DECLARED_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "float": "float32",
+        "double": "float64",
+        "int": "int32",
+        "long": "int64",
+        "half": "float16",
+        "string": "object",
+        "str": "object",
+    }
+)
+
+
+@dataclass(frozen=True)
+class UnitFile:
+    """What a unit file says, for the type of unit that its ``type`` names.
+
+    Beside those that come with modelflow, types are the entry points ``modelflow.unit_types``: a
+    callable that takes this value and returns the `FlowUnitSpec`.
+    """
+
+    path: Path
+    """The file."""
+    entry: Path
+    """What ``entry`` names, in the file's folder."""
+    virtual_type: str
+    """As written."""
+    inputs: tuple[Port, ...]
+    """The input ports."""
+    outputs: tuple[Port, ...]
+    """The output ports."""
+    config: Mapping[str, Any]
+    """The section ``[config]``."""
+    common: Mapping[str, Any]
+    """What every unit has, as arguments of `FlowUnitSpec`: name, description, ..."""
+
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
 # Types of ports that NumPy has no arrays of, or only arrays of objects.

@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from modelflow.buffer import Buffer
-from modelflow.seconds import check_seconds
+from modelflow.quantities import check_seconds
 from modelflow.unit.context import Context
-
-__all__ = ["Admission", "Opening", "StreamContext"]
 
 
 class Opening(NamedTuple):

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 from modelflow.errors import did_you_mean
 from modelflow.video.library import load_av
 
-__all__ = ["is_network_address", "open_input", "source_label"]
-
 _SCHEMES = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
 # A playlist from the network must not make FFmpeg read files, nor one in a file the network.
 _NETWORK = ",".join((*_SCHEMES, "tls", "httpproxy", "crypto", "hls", "applehttp"))

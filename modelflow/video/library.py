@@ -5,8 +5,6 @@ from typing import Any
 
 from modelflow.errors import MissingDependencyError
 
-__all__ = ["load_av"]
-
 
 @cache
 def load_av() -> Any:

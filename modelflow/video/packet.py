@@ -10,8 +10,6 @@ from modelflow.buffer import Buffer
 from modelflow.video.library import load_av
 from modelflow.video.track import Track
 
-__all__ = ["build_packet", "read_packet"]
-
 
 def read_packet(packet: Any) -> Buffer:
     """Returns the bytes of PyAV's packet, and as meta what `build_packet` needs besides."""

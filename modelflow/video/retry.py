@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from modelflow.unit.option import option
 
-__all__ = ["RetryOptions"]
-
 
 @dataclass(frozen=True)
 class RetryOptions:

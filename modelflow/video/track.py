@@ -6,8 +6,6 @@ from typing import Any
 
 from modelflow.video.library import load_av
 
-__all__ = ["Track"]
-
 # What a decoder takes from the container before the first packet, beside extradata and size.
 _PARAMETERS = (
     "codec_tag",  # which of a codec's kinds: "uyvy" of rawvideo, "ULRG" of Ut Video

@@ -11,8 +11,6 @@ try:
 except ImportError:  # an extra: told to whoever sends one
     MultipartParser = None
 
-__all__ = ["FORM_DATA", "fields_of"]
-
 FORM_DATA = "multipart/form-data"
 _MOST_FIELDS = 100
 _LONGEST_TYPE = 1000  # of the header; what takes it apart takes the square of its time

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.datatype import datatype_of
 from modelflow.wire.problem import Problem, shown
-from modelflow.wire.shape import MOST_AXES
-
-__all__ = ["array_of", "is_b64", "json_type"]
+from modelflow.wire.tensor import MOST_AXES, datatype_of
 
 _FEW = 64  # values, for which Python is quicker than NumPy's calls
 _NUMBERS = frozenset({int, float})

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.json_value import number_lists
+from modelflow.files.json_value import number_lists
 from modelflow.wire.problem import Code, Problem, sendable
 
 try:
     import orjson
 except ImportError:  # an extra: `json` does the same, slowly
     orjson = None
-
-__all__ = ["array_json", "b64", "json_line", "json_of", "text_of"]
 
 # What stands in a line where an array comes: no text of a user's.
 _MARK = secrets.token_hex(16)

@@ -1,10 +1,9 @@
-"""What came is not right, or cannot be answered: one exception for all protocols."""
+"""What is wrong with a request: one exception for all protocols, in their clients' words."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
-from modelflow.errors import ModelflowError, described
-
-__all__ = ["Code", "Problem", "reason_of", "sendable", "shown"]
+from modelflow.errors import ModelflowError, described, did_you_mean
 
 
 class Code(StrEnum):
@@ -67,3 +66,31 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, ExceptionGroup):
         return "; ".join(map(reason_of, error.exceptions))
     return sendable(str(error) or described(error))
+
+
+def no_servable(model: str, version: int | None) -> Problem:
+    """Returns what TensorFlow Serving says of a model or version to infer with."""
+    which = f"Latest({model})" if version is None else f"Specific({model}, {version})"
+    return Problem(f"Servable not found for request: {which}", Code.NOT_FOUND)
+
+
+def no_versions(model: str) -> Problem:
+    """Returns what TensorFlow Serving says of a model whose status is asked for."""
+    return Problem(f"Could not find any versions of model {model}", Code.NOT_FOUND)
+
+
+def no_signature(name: str, known: Iterable[str]) -> Problem:
+    """Returns what TensorFlow Serving says of a signature that a model does not have."""
+    near = did_you_mean(name, known) if len(name) < _LONG else ""
+    message = f'Serving signature name: "{name}" not found in signature def{near}'
+    return Problem(message)
+
+
+def unknown_model(model: str, version: str = "") -> Problem:
+    """Returns what Triton says of a model, or of one of its versions; empty: of none."""
+    said = version if version.isdecimal() and len(version) < _LONG else shown(version)
+    which = f"{shown(model)} version {said}" if version else shown(model)
+    return Problem(f"Request for unknown model: {which} is not found", Code.NOT_FOUND)
+
+
+_LONG = 200  # characters: no name that somebody meant

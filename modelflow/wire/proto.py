@@ -14,8 +14,6 @@ from typing import Any
 from modelflow.errors import did_you_mean
 from modelflow.wire.problem import Problem
 
-__all__ = ["Protocol"]
-
 
 class Protocol:
     """The messages and services of one protocol; safe to use from several threads."""

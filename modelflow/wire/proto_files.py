@@ -17,8 +17,6 @@ except ImportError as error:
     package = "protobuf"
     raise MissingDependencyError(package, "serve", "gRPC") from error
 
-__all__ = ["make_pool"]
-
 
 def make_pool(name: str, text: str) -> Any:
     """Returns the descriptors of one or more ``.proto`` files, each beginning with its ``package``.

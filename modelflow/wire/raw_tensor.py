@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.errors import did_you_mean
-from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Problem, shown
-from modelflow.wire.shape import MOST_AXES
-
-__all__ = ["BF16", "element_type", "from_raw", "plain_numbers", "to_raw"]
+from modelflow.wire.tensor import DATATYPES, MOST_AXES
 
 BF16 = "BF16"
 """The name of the type that NumPy does not have."""

@@ -24,9 +24,9 @@ import cv2
 import numpy as np
 
 from modelflow import Flow
-from modelflow.config.find import ready_graphs
+from modelflow.config.read import ready_graphs
 from modelflow.engine import LoadedModel
-from modelflow.engine.onnx import OnnxEngine
+from modelflow.engine.onnx.engine import OnnxEngine
 from modelflow.engine.tensorflow.engine import TensorFlowEngine
 from modelflow.errors import Cancelled, StreamClosed
 from modelflow.graph.read import read_graph

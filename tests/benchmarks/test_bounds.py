@@ -60,7 +60,7 @@ def test_bounds_of_another_python_are_not_held(written):
 # One call more in what every batch passes must be seen.
 DEARER = """
 import runpy, sys
-from modelflow.runtime.worker import Worker
+from modelflow.runtime.workers.worker import Worker
 
 take = Worker.run
 

@@ -14,9 +14,9 @@ import yaml
 
 import modelflow
 from modelflow.archive.archive import Archive
-from modelflow.cli.deploy import TARGET_NAMES
-from modelflow.cli.deployed_environment import extras_of
 from modelflow.cli.main import main
+from modelflow.cli.release.deploy import TARGET_NAMES
+from modelflow.cli.release.deploy_environment import extras_of
 from modelflow.deploy.targets import TARGETS
 from tests import programs
 from tests.cli.test_serve import UNITS, ask

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.cli.asking import read_profile
+from modelflow.cli.insight.fetch import read_profile
 from modelflow.cli.main import main
-from modelflow.doctor import Case, diagnose
+from modelflow.insight.doctor import Case, diagnose
 from tests import programs
 
 # What `modelflow profile slow.toml --input photos --seconds 0.7 --json slow_profile.json` wrote of
@@ -56,7 +56,7 @@ def seen(monkeypatch):
         cases.append(case)
         return diagnose(recorded)
 
-    monkeypatch.setattr("modelflow.doctor.diagnose", judge)
+    monkeypatch.setattr("modelflow.insight.doctor.diagnose", judge)
     return cases
 
 

@@ -13,8 +13,8 @@ import cv2
 import numpy as np
 import pytest
 
+from modelflow.files.json_value import is_in_short, shown
 from modelflow.image import Box
-from modelflow.json_value import is_in_short, shown
 from modelflow.wire.json_text import json_line
 from tests import programs
 

@@ -11,7 +11,7 @@ from tests.serve.replicas.fleet import write_graphs
 
 HEAD = """
 import atexit, threading
-from modelflow.cli.last_moment import end_within, limit_exit, release_at_end
+from modelflow.signals import end_within, limit_exit, release_at_end
 
 class Hangs:
     def __del__(self):
@@ -61,7 +61,7 @@ def test_a_server_ends_that_does_not_hear_of_the_end_of_its_processes(tmp_path):
     text = """
 import asyncio, sys
 from modelflow.cli.main import main
-from modelflow.serve.replicas.process import ReplicaProcess
+from modelflow.serve.processes.replicas.process import ReplicaProcess
 
 async def never(self):
     await asyncio.Event().wait()

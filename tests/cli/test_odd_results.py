@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.cli import writing
-from modelflow.cli.error_report import ErrorReport
-from modelflow.cli.writing import ResultWriter
 from modelflow.errors import ConfigError
+from modelflow.job import writer as writing
+from modelflow.job.error_report import ErrorReport
+from modelflow.job.writer import ResultWriter
+
+
+def pass_over(_text, _error):
+    """Takes a message of a report, which is looked at in its file."""
 
 
 class Odd:
@@ -55,7 +59,7 @@ def test_a_result_that_cannot_be_written_is_an_error_in_its_place(
     if output == "o.parquet":
         pytest.importorskip("pyarrow")
     with (
-        ErrorReport(folder / "bad", is_resumed=False, is_debug=False) as errors,
+        ErrorReport(folder / "bad", pass_over, is_resumed=False) as errors,
         ResultWriter([output], ["output"], errors, lambda _: None) as writer,
     ):
         writer.open(True, paths=paths)
@@ -85,7 +89,7 @@ def test_a_result_that_cannot_be_written_is_an_error_in_its_place(
 @pytest.mark.parametrize("output", ["o.jsonl", "out/"])
 def test_a_path_that_is_no_path_is_left_out(folder, output):
     with (
-        ErrorReport(folder / "bad", is_resumed=False, is_debug=False) as errors,
+        ErrorReport(folder / "bad", pass_over, is_resumed=False) as errors,
         ResultWriter([output], ["output"], errors, lambda _: None) as writer,
     ):
         writer.open(True)
@@ -106,7 +110,7 @@ def test_a_full_disk_is_no_items_error(folder, monkeypatch, output):
     monkeypatch.setattr(writing, "write_whole", write_nothing)
     target = "/dev/full" if output == "o.jsonl" else output
     with (
-        ErrorReport(None, is_resumed=False, is_debug=False) as errors,
+        ErrorReport(None, pass_over, is_resumed=False) as errors,
         ResultWriter([target], ["output"], errors, lambda _: None) as writer,
     ):
         writer.open(True)

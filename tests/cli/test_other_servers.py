@@ -6,7 +6,7 @@ import click
 import pytest
 
 from modelflow.cli.main import cli, main
-from modelflow.cli.other_servers import COUNTERPARTS
+from modelflow.cli.serve.other_servers import COUNTERPARTS
 
 HERE = Path(__file__).parents[2] / "docs" / "how-to"
 

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelflow.cli.main import cli
-from modelflow.cli.ray_serve import _sent
+from modelflow.cli.ray.serve import _sent
 from modelflow.errors import ConfigError
 
 GIVEN = {"drain_delay": 5.0, "on": "processes", "share": None}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.cli.error_report import ErrorReport
-from modelflow.cli.feeding import feeds_of
-from modelflow.cli.writing import ResultWriter
+from modelflow.job.error_report import ErrorReport
+from modelflow.job.inputs import feeds_of
+from modelflow.job.writer import ResultWriter
 from tests import programs
 
 
@@ -522,7 +522,7 @@ def test_results_in_a_folder_are_whole_or_not_there(tmp_path):
         written.append(array)
         raise KeyboardInterrupt
 
-    errors = ErrorReport(None, is_resumed=False, is_debug=False)
+    errors = ErrorReport(None, print, is_resumed=False)
     writer = ResultWriter([f"{tmp_path}/out/"], ["output"], errors, print).open(True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "save", interrupted)
@@ -534,7 +534,7 @@ def test_results_in_a_folder_are_whole_or_not_there(tmp_path):
 
 @pytest.mark.parametrize("what", ["large.bin", "-"])
 def test_what_is_larger_than_an_item_may_be_is_its_error(folder, monkeypatch, what):
-    monkeypatch.setattr("modelflow.cli.feeding._MAX_BYTES", 9)
+    monkeypatch.setattr("modelflow.job.inputs._MAX_BYTES", 9)
     (folder / "large.bin").write_bytes(bytes(10))
     (feed,) = feeds_of([what], ["input"])
     with (folder / "large.bin").open() as file:

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from modelflow import Flow
 from modelflow.buffer import Buffer
-from modelflow.cli.feeding import Feed
 from modelflow.cli.main import cli
-from modelflow.cli.running import Run
 from modelflow.errors import Cancelled, EndOfStream, ModelflowError
+from modelflow.job.inputs import Feed
+from modelflow.job.run import Run
 from modelflow.stream_io import StreamIO
 
 GRAPH = """digraph {

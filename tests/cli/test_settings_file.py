@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelflow.cli.main import cli
-from modelflow.cli.serve import serve
+from modelflow.cli.serve.command import serve
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.config import ServeConfig
 
@@ -24,8 +24,8 @@ def values(tmp_path, monkeypatch):
         return ServeConfig()
 
     monkeypatch.setattr("modelflow.serve.server.Server", note)
-    monkeypatch.setattr("modelflow.cli.serve.build_config", config)
-    monkeypatch.setattr("modelflow.cli.serving.build_config", config)
+    monkeypatch.setattr("modelflow.cli.serve.command.build_config", config)
+    monkeypatch.setattr("modelflow.cli.serve.serving.build_config", config)
     folder = tmp_path / "conf"
     folder.mkdir()
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from modelflow.cli import tables
-from modelflow.cli.tables import TableWriter
 from modelflow.errors import ConfigError
+from modelflow.job import parquet as tables
+from modelflow.job.parquet import TableWriter
 
 pq = pytest.importorskip("pyarrow.parquet")
 

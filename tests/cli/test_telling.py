@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from modelflow.cli.telling import LevelFormatter, tell, tell_error
+from modelflow.cli.terminal.messages import LevelFormatter, tell, tell_error
 
 RED, CYAN, BOLD, END = "\x1b[31m", "\x1b[36m\x1b[1m", "\x1b[1m", "\x1b[0m"
 

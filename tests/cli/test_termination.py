@@ -11,7 +11,7 @@ from tests import programs
 # What waits for a mutex of C is woken by no signal.
 SCRIPT = """
 import ctypes, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 
 def work():
     print("ready", flush=True)
@@ -68,7 +68,7 @@ def test_a_second_termination_ends_the_process():
 def test_signals_of_a_process_that_a_unit_forks_are_its_own():
     text = """
 import os, signal, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 asked = threading.Event()
 with termination(asked, print, print):
     ready, told = os.pipe()
@@ -89,7 +89,7 @@ with termination(asked, print, print):
 def test_a_process_that_lives_on_does_not_hold_up_the_end(fork):
     text = f"""
 import ctypes, os, signal, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 done = threading.Event()
 with termination(threading.Event(), done.set):
     child = {fork}
@@ -107,7 +107,7 @@ print("over")
 def test_an_interrupt_is_raised_in_the_main_thread_and_nothing_is_left():
     text = """
 import signal, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGWINCH)]
 try:
     with termination(threading.Event(), print):
@@ -122,7 +122,7 @@ except KeyboardInterrupt:
 
 WHEREVER = """
 import signal, sys, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 
 class Interrupting:
     def __init__(self, *lines):
@@ -179,7 +179,7 @@ def test_wherever_a_ctrl_c_comes_nothing_is_left():
 
 LOST = """
 import signal, sys, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 
 class Terminating:
     def __init__(self, line):
@@ -221,7 +221,7 @@ def test_wherever_a_termination_comes_it_is_noticed():
 def test_several_interrupts_at_once_are_one_and_the_end_comes():
     text = """
 import signal, threading
-from modelflow.cli.termination import termination
+from modelflow.signals import termination
 try:
     with termination(threading.Event(), print):
         print("ready", flush=True)
@@ -238,7 +238,7 @@ except KeyboardInterrupt:
 # A context with a thread of its own, as those are that `run`, `serve` and the others enter.
 BESIDE = """
 import os, signal, sys, threading
-from modelflow.cli.termination import Undisturbed, termination, undisturbed
+from modelflow.signals import Undisturbed, termination, undisturbed
 
 def fail(*error):  # at once: a thread that was left would keep the program
     sys.__excepthook__(*error)
@@ -302,7 +302,7 @@ def test_what_has_threads_of_its_own_is_entered_or_not_wherever_a_ctrl_c_comes(f
 def test_who_asks_again_a_second_later_is_heard_at_once():
     text = """
 import contextlib, signal, threading
-from modelflow.cli import termination
+from modelflow import signals as termination
 
 now = 100.0
 termination.time.monotonic = lambda: now
@@ -336,7 +336,7 @@ with termination.termination(threading.Event(), print), termination.Undisturbed(
 def test_a_ctrl_c_is_raised_though_what_was_not_to_be_disturbed_has_failed():
     text = """
 import signal, threading
-from modelflow.cli.termination import Undisturbed, termination, undisturbed
+from modelflow.signals import Undisturbed, termination, undisturbed
 
 def fail():
     signal.raise_signal(signal.SIGINT)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modelflow.cli.watching import FileWatch
+from modelflow.cli.run.watch import FileWatch
 from modelflow.errors import MissingDependencyError
 from modelflow.image import Image, encode_image
 from tests import programs

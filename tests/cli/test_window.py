@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from modelflow.cli.window import Window
+from modelflow.cli.run.window import Window
 
 SLOW = 0.02
 MOST = 3000

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.config.dot_words import dot_text
-from modelflow.config.edit import GraphText, diff
+from modelflow.config.dot.tokens import dot_text
+from modelflow.config.edit.graph_text import GraphText, diff
 from modelflow.config.flow_config import PortRef
 from modelflow.config.override import apply_overrides
 from modelflow.config.read import read_config

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelflow.config.edit import GraphText, diff
-from modelflow.config.flow_config import PortRef
-from modelflow.config.port_text import written_port
+from modelflow.config.edit.graph_text import GraphText, diff
+from modelflow.config.flow_config import PortRef, written_port
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 

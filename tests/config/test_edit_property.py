@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modelflow.config.dot_syntax import Group
-from modelflow.config.edit import GraphText
+from modelflow.config.dot.read import read_dot
+from modelflow.config.dot.syntax import Group
+from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef
-from modelflow.config.read_dot import read_dot
 from modelflow.errors import ConfigError
 from tests.config.random_dot import KEYS, PLAIN, VALUES, dot_texts, quoted
 

@@ -1,7 +1,6 @@
 import pytest
 
-from modelflow.config.environment import Environment
-from modelflow.config.override import apply_overrides, substitute_args
+from modelflow.config.override import Environment, apply_overrides, substitute_args
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 

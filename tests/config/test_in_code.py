@@ -1,7 +1,7 @@
 import pytest
 
-from modelflow.config.in_code import FlowGraphDesc
 from modelflow.errors import ConfigError
+from modelflow.graph.in_code import FlowGraphDesc
 from modelflow.graph.read import read_graph
 
 

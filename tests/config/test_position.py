@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.config.position import read_position, written_position
+from modelflow.config.flow_config import read_position, written_position
 
 WHOLE = st.integers(-10_000, 10_000)
 

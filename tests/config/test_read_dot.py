@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelflow.config.read_dot import read_dot
+from modelflow.config.dot.read import read_dot
 from modelflow.errors import ConfigError
 
 

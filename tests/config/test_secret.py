@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.config.secret import told, told_setting
+from modelflow.config.variables import told, told_setting
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelflow.cli.ray import ray_run
+from modelflow.cli.ray.command import ray_run
 from modelflow.deploy.application import USER
 from tests import programs
 

@@ -1,6 +1,6 @@
 """Flows that have been watched for 10 seconds, as the doctor gets them."""
 
-from modelflow.doctor import Case
+from modelflow.insight.doctor import Case
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, NodeStats
 from modelflow.runtime.stats.histogram import Record

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.doctor import Case
+from modelflow.insight.doctor import Case
 from tests.doctor.cases import case_of, node
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from modelflow.doctor import Cause, diagnose
+from modelflow.insight.doctor import Cause, diagnose
 from tests.doctor.cases import case_of, node
 
 

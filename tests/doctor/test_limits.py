@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.doctor import Cause, diagnose
+from modelflow.insight.doctor import Cause, diagnose
 from tests.doctor.cases import case_of, node
 
 IDLE = node("b", busy=0.2, starved=0.8)

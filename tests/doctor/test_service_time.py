@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.doctor import ServiceTime
+from modelflow.insight.doctor import ServiceTime
 
 
 @given(

@@ -3,9 +3,9 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from modelflow.draw.layout import layout_of
+from modelflow.draw.outline import Outline
 from modelflow.draw.svg import draw
 from modelflow.errors import ConfigError
-from modelflow.graph.outline import Outline
 from modelflow.graph.read import read_graph
 
 GRAPH = """digraph two_ways {
@@ -64,7 +64,7 @@ def test_svg_is_well_formed_and_says_units_devices_and_sizes(graph):
 
 
 def test_dot_can_be_read_again(graph):
-    from modelflow.config.read_dot import read_dot
+    from modelflow.config.dot.read import read_dot
 
     again = read_dot(draw(graph, "dot"))
     assert {node.name for node in again.nodes} == set(graph.nodes)

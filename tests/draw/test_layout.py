@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelflow.draw.layout import layout_of
-from modelflow.graph.outline import Outline, OutlineEdge, OutlineNode
+from modelflow.draw.outline import Outline, OutlineEdge, OutlineNode
 
 
 @st.composite

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from modelflow.engine import LoadRequest
-from modelflow.engine.kept import KeptModels, load_model
+from modelflow.engine.loading import KeptModels, load_model
 from tests.engine.numpy_engine import NumpyEngine
 
 

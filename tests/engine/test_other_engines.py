@@ -337,7 +337,7 @@ def test_gpu_that_is_not_seen_is_an_error(torchscript_model, onnx_model):
 
 @pytest.mark.parametrize("package", ["onnxruntime", "torch"])
 def test_missing_package_names_the_extra(package, onnx_model, torchscript_model, monkeypatch):
-    from modelflow.engine import onnx
+    from modelflow.engine.onnx import engine as onnx
 
     monkeypatch.setitem(sys.modules, package, None)
     onnx._load_runtime.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 
 import modelflow
 from modelflow.errors import EngineError, FlowUnitError, ItemRefusedError
-from modelflow.serve.status import GRPC_STATUS, HTTP_STATUS, inside, problem_of
+from modelflow.serve.requests.status import GRPC_STATUS, HTTP_STATUS, inside, problem_of
 from tests.engine.conftest import WEIGHTS, freeze, save_onnx
 
 ZEROS = np.zeros(4, np.float32)

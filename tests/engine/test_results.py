@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelflow import Model
-from modelflow.engine.outputs import owned
+from modelflow.engine.batching import owned
 
 torch = pytest.importorskip("torch")
 

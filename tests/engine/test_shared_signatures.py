@@ -5,8 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from modelflow.engine.engine import LoadRequest
-from modelflow.engine.load_group import LoadGroup
+from modelflow.engine.engine import LoadGroup, LoadRequest
 from modelflow.engine.tensorflow.engine import TensorFlowEngine
 from modelflow.engine.tensorflow.forms.reached import is_assigned
 from modelflow.engine.tensorflow.forms.signature import read_signature

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.engine.versions import chosen_versions, find_versions
+from modelflow.engine.lookup import chosen_versions, find_versions
 from modelflow.errors import EngineError, FlowUnitError, GraphError
 from tests.engine.conftest import save_onnx
 

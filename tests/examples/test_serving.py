@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.config.find import ready_graphs
+from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
 from tests import programs
 from tests.browser import browsing, needs_browser

@@ -12,7 +12,7 @@ import pytest
 from modelflow import Buffer, Flow, FlowUnit, FlowUnitSpec, Kind, Port, flowunit
 from modelflow.errors import FlowUnitError
 from modelflow.image import ChannelScale, like, read_image
-from modelflow.pixel_format import format_of, size_of
+from modelflow.pixels import format_of, size_of
 
 RED = np.zeros((6, 8, 3), np.uint8)
 RED[..., 2] = 200  # blue, green, red, as OpenCV has them

@@ -7,7 +7,7 @@ import pytest
 import modelflow
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
-from modelflow.graph.beside import check_beside, look_beside
+from modelflow.graph.files import check_beside, look_beside
 
 GRAPH = """digraph {
     input [type=input]

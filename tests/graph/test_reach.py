@@ -1,5 +1,5 @@
+from modelflow.graph.check.loops import connected_parts, digraph, find_cycle, in_order, reached
 from modelflow.graph.node import Edge, Endpoint
-from modelflow.graph.reach import connected_parts, digraph, find_cycle, in_order, reached
 
 
 def edges(text):

@@ -1,9 +1,9 @@
 import pytest
 
 from modelflow.errors import GraphError, PortError, StreamMismatchError
-from modelflow.graph.loops import back_edges
+from modelflow.graph.check.loops import back_edges
+from modelflow.graph.check.scopes import find_scopes
 from modelflow.graph.read import read_graph
-from modelflow.graph.scopes import find_scopes
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec

@@ -5,10 +5,9 @@ import socket
 import threading
 from http import HTTPStatus
 
-from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.reply import Reply, reply_of_status
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import Endpoint
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
 from modelflow.http.server import Server, bound_socket
 
 TEXT = {"content-type": "text/plain"}

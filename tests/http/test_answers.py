@@ -1,10 +1,8 @@
 """What is owed to a client, and the order in which it leaves."""
 
 from modelflow.http.answers import Answers
-from modelflow.http.exchange import Exchange
-from modelflow.http.outflow import StreamedReply
 from modelflow.http.reply import Reply
-from modelflow.http.request_head import RequestHead
+from modelflow.http.request import Exchange, RequestHead, StreamedReply
 from tests.http.clients import Echo, answer, request, serving
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.http.body import Body, BodyBudget, BodyLimits, RefusedError
+from modelflow.http.reply import Body, BodyBudget, BodyLimits, RefusedError
 
 
 def limits(most=100, budget=1000):

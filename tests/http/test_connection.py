@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.limits import ConnectionLimits
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import Endpoint
 from modelflow.http.server import Server, bound_socket
 from tests.http.clients import Echo, answer, is_ended, request, serving
 

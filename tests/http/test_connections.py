@@ -2,8 +2,7 @@
 
 import asyncio
 
-from modelflow.http.connections import Connections
-from modelflow.http.limits import ConnectionLimits
+from modelflow.http.connections import ConnectionLimits, Connections
 
 
 class Member:

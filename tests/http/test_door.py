@@ -8,10 +8,9 @@ import pytest
 import uvloop
 
 from modelflow.http import server as server_module
-from modelflow.http.door import REPORT, Door
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.server import Server
-from modelflow.http.tls import server_context
+from modelflow.http.accept import REPORT, Door
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.server import Server, server_context
 from tests.http.clients import Echo, answer, is_ended, request
 from tests.serve.certificates import Authority
 

@@ -9,10 +9,9 @@ import pytest
 import uvloop
 
 from modelflow.http import server as server_module
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.server import Server, bound_socket
-from modelflow.http.tls import server_context
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import Endpoint
+from modelflow.http.server import Server, bound_socket, server_context
 from tests.http.clients import Echo, answer, is_ended, request
 from tests.serve.certificates import Authority
 

@@ -1,8 +1,7 @@
 """A request, and the place for its answer."""
 
-from modelflow.http.exchange import Exchange
 from modelflow.http.reply import Reply
-from modelflow.http.request_head import RequestHead
+from modelflow.http.request import Exchange, RequestHead
 
 OK = Reply(200, b"", {})
 

@@ -1,6 +1,6 @@
 """A moment until when something must have come."""
 
-from modelflow.http.expiry import Expiry
+from modelflow.http.connections import Expiry
 
 
 class Loop:

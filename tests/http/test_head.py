@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.http.head import head_of
+from modelflow.http.answers import head_of
 from modelflow.http.reply import Reply
 
 

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.http import known_heads
-from modelflow.http.body import BodyBudget, BodyLimits, RefusedError
+from modelflow.http import request as known_heads
 from modelflow.http.connection import Connection
-from modelflow.http.connections import Connections
-from modelflow.http.known_heads import KnownHeads
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.mailbox import Mailbox
-from modelflow.http.reply import Reply
-from modelflow.http.request_head import RequestHead
+from modelflow.http.connections import ConnectionLimits, Connections
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
+from modelflow.http.request import KnownHeads, RequestHead
+from modelflow.ipc.loop_queue import Mailbox
 from tests.http.clients import request
 
 
@@ -68,7 +65,7 @@ class Gatherer(Handler):
 
 
 class Gathered:
-    """A `modelflow.http.gathering.Gathering` that waits for the test."""
+    """A `modelflow.http.request.Gathering` that waits for the test."""
 
     def __init__(self):
         self.requests, self.turns, self.direct = [], 0, 0

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from modelflow.http.mailbox import Mailbox
+from modelflow.ipc.loop_queue import Mailbox
 
 
 class CountingLoop:

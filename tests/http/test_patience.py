@@ -2,7 +2,7 @@
 
 import asyncio
 
-from modelflow.http.patience import Patience
+from modelflow.http.listener import Patience
 
 
 def run(seconds, use):

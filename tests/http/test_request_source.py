@@ -1,10 +1,9 @@
 import socket
 
-from modelflow.http.body import BodyBudget
-from modelflow.http.exchange import Exchange
+from modelflow.http.listener import PendingRequest
 from modelflow.http.options import ListenOptions
-from modelflow.http.request import PendingRequest
-from modelflow.http.request_head import RequestHead
+from modelflow.http.reply import BodyBudget
+from modelflow.http.request import Exchange, RequestHead
 from modelflow.http.request_source import RequestSource
 
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from modelflow.http.endpoint import Endpoint
-from modelflow.http.limits import ConnectionLimits
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import Endpoint
 from modelflow.http.server import Server, bound_socket
 
 

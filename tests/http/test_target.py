@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.http.target import split_target
+from modelflow.http.request import split_target
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.http.tls import TlsOptions, server_context
+from modelflow.http.server import TlsOptions, server_context
 from tests.serve.certificates import Authority
 
 

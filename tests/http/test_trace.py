@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.http.trace import Trace, read_trace
+from modelflow.http.request import Trace, read_trace
 
 ID, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{ID}-{SPAN}-01"

@@ -9,9 +9,9 @@ import pytest
 from modelflow import Flow
 from modelflow.ipc.listener import Listener
 from modelflow.ipc.socket_channel import SocketChannel, call
-from modelflow.remote.answering import answer_all
 from modelflow.remote.message import Rows
 from modelflow.remote.part import PartFlow
+from modelflow.remote.replica_process import answer_all
 
 SECONDS = 60.0
 GRAPH = """

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from modelflow.load.arrivals import arrivals_of
+from modelflow.insight.load.pace import arrivals_of
 
 COUNT = 20_000
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.config.find import find_graph
+from modelflow.config.read import find_graph
 from modelflow.errors import ConfigError, StreamClosed
-from modelflow.load.flow_target import FlowTarget
-from modelflow.load.load import run
-from modelflow.load.options import LoadOptions
-from modelflow.load.target import Outcome
+from modelflow.insight.load.flow_target import FlowTarget
+from modelflow.insight.load.load import run
+from modelflow.insight.load.options import LoadOptions
+from modelflow.insight.load.target import Outcome
 from tests.load.simulated import Simulated
 
 ROWS = """digraph rows { input [type=input] work [threads=2, batch_size=4, queue_size=8]

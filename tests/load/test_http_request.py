@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.load.http_request import HttpBody, HttpUrl, request_of
+from modelflow.insight.load.http_request import HttpBody, HttpUrl, request_of
 
 
 def test_a_request_has_what_the_url_and_the_body_say():

@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.load.http_request import HttpBody
-from modelflow.load.http_target import HttpTarget
-from modelflow.load.load import run
-from modelflow.load.options import LoadOptions
-from modelflow.load.target import Outcome
+from modelflow.insight.load.http_request import HttpBody
+from modelflow.insight.load.http_target import HttpTarget
+from modelflow.insight.load.load import run
+from modelflow.insight.load.options import LoadOptions
+from modelflow.insight.load.target import Outcome
 from tests.serve.certificates import Authority
 from tests.serve.clients import served
 

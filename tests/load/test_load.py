@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from modelflow.errors import StreamClosed
-from modelflow.load.arrivals import arrivals_of
-from modelflow.load.load import Load, run
-from modelflow.load.options import LoadOptions
-from modelflow.load.target import Outcome
+from modelflow.insight.load.load import Load, run
+from modelflow.insight.load.options import LoadOptions
+from modelflow.insight.load.pace import arrivals_of
+from modelflow.insight.load.target import Outcome
 from modelflow.runtime.clock import Clock
 from tests.load.simulated import Answering, Narrow, OneByOne, Simulated, Standing
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.load.options import LoadOptions
+from modelflow.insight.load.options import LoadOptions
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.load.sample import Sample
+from modelflow.insight.load.report import Sample
 
 
 def test_percentiles_are_values_of_the_sample():

@@ -10,8 +10,8 @@ from modelflow.config.write import write_config
 from modelflow.errors import ConfigError, GraphError
 from modelflow.graph.node import Node, Role
 from modelflow.graph.read import read_graph
+from modelflow.insight.tune.cut import cuts_of
 from modelflow.plan.placement import Partition, find_partitions
-from modelflow.tune.cut import cuts_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import spec_of
 

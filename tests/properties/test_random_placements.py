@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
+from modelflow.graph.check.loops import digraph, reached
 from modelflow.graph.node import Role
-from modelflow.graph.reach import digraph, reached
 from modelflow.remote import ProcessEngine, placed
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent

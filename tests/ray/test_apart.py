@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.ray.apart import Apart
-from modelflow.ray.cluster import ClusterError, Machine
+from modelflow.remote.ray.cluster import ClusterError, Machine
+from modelflow.remote.ray.host_servers import Apart
 
 LONG = 60
 NODE = "ray.io/node-id"

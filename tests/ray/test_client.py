@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from modelflow import Flow
-from modelflow.ray import RayEngine, connected
-from modelflow.ray.client import Client, ClusterError
 from modelflow.remote import placed
+from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote.ray.client import Client, ClusterError
 from tests.ray.test_engine import text_of
 from tests.serve.replicas.fleet import wait_until_ended
 
@@ -54,7 +54,7 @@ def test_nothing_is_asked_of_a_cluster_that_was_left(machines):
 
 def test_the_end_of_the_caller_is_that_of_the_client(machines):
     program = (
-        "import os, sys; from modelflow.ray import connected\n"
+        "import os, sys; from modelflow.remote.ray import connected\n"
         "with connected(sys.argv[1]) as cluster:\n"
         "    print(cluster._client.ask('process'), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"

@@ -23,11 +23,11 @@ from modelflow.config.read import read_text_config
 from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
 from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
-from modelflow.ray import RayEngine, connected
-from modelflow.ray.client import ActorGoneError, ClusterError
-from modelflow.ray.engine import _digest
 from modelflow.remote import placed
 from modelflow.remote.part import Part, part_of
+from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote.ray.client import ActorGoneError, ClusterError
+from modelflow.remote.ray.engine import _digest
 from tests import programs as commands
 from tests.properties.programs import programs, sessions
 from tests.properties.test_random_graphs import EXAMPLES, thorough
@@ -198,7 +198,7 @@ def test_a_row_that_kills_its_actor_is_an_error_after_three(cluster):
 @pytest.fixture
 def soon_alone(monkeypatch):
     """Has actors that several may use end soon when nobody does."""
-    monkeypatch.setattr("modelflow.ray.engine._ALONE", 0.5)
+    monkeypatch.setattr("modelflow.remote.ray.engine._ALONE", 0.5)
 
 
 def see_none(cluster):
@@ -378,7 +378,7 @@ def test_a_late_row_reaches_no_unit_there(cluster):
 
 
 def test_what_no_machine_has_is_named(cluster, monkeypatch):
-    monkeypatch.setattr("modelflow.ray.engine._PATIENCE", 0.0)
+    monkeypatch.setattr("modelflow.remote.ray.engine._PATIENCE", 0.0)
     with pytest.raises(FlowFailed) as caught:
         Flow(placed(text_of(resources="CPU=64, tpu=1"), RayEngine(cluster))).start()
     text = str(caught.value)
@@ -544,7 +544,7 @@ def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
 def test_what_a_program_does_at_a_sigterm_is_its_own_when_it_has_connected(machines):
     program = """
 import signal, sys
-from modelflow.ray import connected
+from modelflow.remote.ray import connected
 
 def finish(number, frame): ...
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from modelflow.ray.cluster import versions
-from modelflow.ray.greeter import Greeter
+from modelflow.remote.ray.actor_loader import Greeter
+from modelflow.remote.ray.cluster import versions
 
 NOTHING = pickle.dumps(())
 OTHER = pickle.dumps((dict, ([("asked", 1)],)))

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.ray.server_actor import ServerActor
+from modelflow.remote.ray.server_actor import ServerActor
 
 GRAPH = """[graph]
 graphconf = '''digraph m {

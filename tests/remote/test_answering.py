@@ -6,10 +6,9 @@ import numpy as np
 
 from modelflow.ipc import channel as channels
 from modelflow.ipc.memory_channel import MemoryChannel, open_channel
-from modelflow.remote.answering import answer_all
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import NotSendableError
-from modelflow.remote.report import Inquiry
+from modelflow.remote.replica import Inquiry, NotSendableError
+from modelflow.remote.replica_process import answer_all
 from modelflow.runtime.stats import NodeStats
 
 LONG = 60.0

@@ -9,8 +9,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import NoReplicaError, ReplicaLostError
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.pool import TOLD, WAITED, Pool
-from modelflow.remote.replica import Replica
-from modelflow.remote.report import Report
+from modelflow.remote.replica import Replica, Report
 from modelflow.remote.slot import IDLE
 from modelflow.runtime.stats import GONE, NodeStats
 from tests.runtime.fake_clock import FakeClock

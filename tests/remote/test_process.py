@@ -5,7 +5,7 @@ import threading
 
 from modelflow.errors import ReplicaLostError
 from modelflow.ipc.memory_channel import MemoryChannel, open_channel
-from modelflow.remote import process
+from modelflow.remote import replica_process as process
 
 
 class NoThread(threading.Thread):

@@ -19,9 +19,9 @@ from modelflow.errors import (
     StreamClosed,
 )
 from modelflow.remote import ProcessEngine, placed
-from modelflow.remote.report import Inquiry
-from modelflow.request import Request
+from modelflow.remote.replica import Inquiry
 from modelflow.runtime.stats import GONE
+from modelflow.stream_io.request import Request
 from tests.remote import units
 from tests.remote.local_replica import figures_of
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from modelflow.ipc.memory_channel import MemoryChannel, open_channel
-from modelflow.remote.report import Inquiry, Report, Reporting, Reports
+from modelflow.remote.replica import Inquiry, Report, Reporting, Reports
 from modelflow.runtime.stats import GONE, NodeStats
 
 LONG = 60.0

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from modelflow.errors import FlowFailed
-from modelflow.runtime import at_exit
+from modelflow.runtime import lifecycle as at_exit
 from tests import programs
 
 SETUP = """

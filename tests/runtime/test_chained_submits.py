@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import modelflow
-from modelflow.request import Request
+from modelflow.stream_io.request import Request
 
 GRAPH = "digraph { input [type=input] output [type=output] input -> plus -> output }"
 

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 import modelflow
-from modelflow.runtime.session import Session
+from modelflow.runtime.session.session import Session
 
 GRAPH = "digraph { input [type=input] twice output [type=output] input -> twice -> output }"
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.runtime.delayed import Delayed
+from modelflow.runtime.clock import Delayed
 from tests.runtime.fake_clock import FakeClock
 
 

@@ -3,8 +3,8 @@
 import sys
 
 from modelflow.device import Device
-from modelflow.runtime.executors import EXECUTORS, executor_of
-from modelflow.runtime.executors.process_unit import ProcessUnit
+from modelflow.runtime.stages.executors import EXECUTORS, executor_of
+from modelflow.runtime.stages.executors.process_unit import ProcessUnit
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import spec_of
 

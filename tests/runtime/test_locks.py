@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
-from modelflow.runtime import bounded, outbox
 from modelflow.runtime.locks import ORDER, make_lock
+from modelflow.runtime.queues import bounded
+from modelflow.runtime.stages import outbox
 from tests.runtime.graphs import Running, chain, per_item
 from tests.runtime.ordered_locks import held
 

@@ -9,9 +9,9 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, StreamClosed
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.locks import make_lock
-from modelflow.runtime.results import Results
+from modelflow.runtime.queues.inbox import Inbox
+from modelflow.runtime.session.results import Results
 from modelflow.stream_io import StreamIO
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trustme
 
-from modelflow.http.tls import TlsOptions
+from modelflow.http.server import TlsOptions
 
 HOST = "127.0.0.1"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.serve.grpc import choice
-from modelflow.serve.grpc_kind import GrpcKind
+from modelflow.serve.options import GrpcKind
 
 
 @pytest.fixture(scope="module", params=[GrpcKind.NATIVE, GrpcKind.GRPCIO], ids=str)

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.access_log import AccessLog
+from modelflow.serve.access.access_log import AccessLog
 from tests import programs
 
 
@@ -126,7 +126,7 @@ def test_lines_of_several_processes_are_whole(tmp_path, is_file):
     """Each writes many at once, more than a pipe takes as a whole."""
     program = """if True:
         import sys
-        from modelflow.serve.access_log import AccessLog
+        from modelflow.serve.access.access_log import AccessLog
         log = AccessLog(sys.argv[1])
         for number in range(50_000):
             log.write({"n": number, "text": sys.argv[2] * 100})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.serve.admission import Admission, RefusedError, whole_seconds
+from modelflow.serve.requests.admission import Admission, RefusedError, whole_seconds
 from modelflow.wire.problem import Code
 
 

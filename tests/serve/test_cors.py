@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.cors import Cors
+from modelflow.serve.access.cors import Cors
 from tests.serve.clients import ask, send, served
 
 PREDICT = "/v1/models/m:predict"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.serve.description import description
+from modelflow.serve.http.schemas import description
 from modelflow.wire.tensor import TensorSpec
 from tests.serve.clients import mean, send, served
 

@@ -7,10 +7,10 @@ import pytest
 
 import modelflow
 from modelflow.buffer import Buffer
-from modelflow.http.mailbox import Mailbox
-from modelflow.runtime.entrance import Entrance
-from modelflow.serve.limits import ModelLimits
-from modelflow.serve.served_model import ServedModel
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.runtime.entry.submitter import Entrance
+from modelflow.serve.options import ModelLimits
+from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem
 
 ROWS = 8

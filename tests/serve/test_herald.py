@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from modelflow.serve.herald import Herald
+from modelflow.serve.processes.service_notifier import Herald
 from tests import programs
 
 GRAPH = """digraph m {

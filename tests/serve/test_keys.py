@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.keys import Group, Keys, key_of
+from modelflow.serve.access.keys import Group, Keys, key_of
 from modelflow.wire.problem import Code, Problem
 
 

@@ -8,9 +8,9 @@ import grpc
 import numpy as np
 import pytest
 
-from modelflow.http.limits import ConnectionLimits
+from modelflow.http.connections import ConnectionLimits
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_document import JsonLimits
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from tests.http.clients import answer, is_ended, request

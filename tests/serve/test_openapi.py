@@ -9,8 +9,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import modelflow
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.serve.json_schema import item_schema, items_of
-from modelflow.serve.openapi import openapi_document
+from modelflow.serve.http.openapi import openapi_document
+from modelflow.serve.http.schemas import item_schema, items_of
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.repository.source import ModelSettings, read_policy
 from modelflow.serve.server import ServeOptions, Server

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.serve.pace import Pace
+from modelflow.serve.requests.admission import Pace
 
 
 class Time:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from modelflow.http.exchange import Exchange
-from modelflow.http.request_head import RequestHead
-from modelflow.serve.patience import earlier, seconds_of
+from modelflow.http.request import Exchange, RequestHead
+from modelflow.serve.requests.time_limits import earlier, seconds_of
 from modelflow.wire.problem import Problem
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
-from modelflow.serve.figures import BOUNDS
-from modelflow.serve.picture import Picture, added
+from modelflow.serve.metrics.model_counts import BOUNDS
+from modelflow.serve.metrics.snapshot import Picture, added
 
 COUNTS = st.integers(0, 1000)
 SECONDS = st.integers(0, 1000).map(lambda n: n / 8)  # sums of them are exact

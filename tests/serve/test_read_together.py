@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import modelflow
-from modelflow.http.exchange import Exchange
-from modelflow.http.request_head import RequestHead
-from modelflow.serve.limits import ReadLimits
-from modelflow.serve.predict_rows import PredictRows
+from modelflow.http.request import Exchange, RequestHead
+from modelflow.serve.options import ReadLimits
+from modelflow.serve.rest.tf_serving import PredictRows
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_document import JsonLimits
 from tests.serve.clients import TYPED, ask, served
 
 PREDICT = "/v1/models/m:predict"

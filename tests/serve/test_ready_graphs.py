@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from modelflow.config.find import ready_graphs
+from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import ask, send
 

@@ -3,9 +3,9 @@
 import pytest
 
 from modelflow.http.reply import Reply
-from modelflow.serve import router
-from modelflow.serve.keys import Group
-from modelflow.serve.router import Form, Router, endpoint
+from modelflow.serve.access import router
+from modelflow.serve.access.keys import Group
+from modelflow.serve.access.router import Form, Router, endpoint
 
 ENDPOINTS = (
     endpoint(r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+))?", GET=lambda e, n: n),

@@ -5,7 +5,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.serve.rows import as_bytes, items_of, values_of
+from modelflow.serve.requests.rows import as_bytes, items_of, values_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.config.find import ready_graphs
+from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.tf_serving.messages import TF_SERVING

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.http.mailbox import Mailbox
-from modelflow.serve.admission import RefusedError
-from modelflow.serve.limits import ModelLimits
-from modelflow.serve.served_model import ServedModel
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.options import ModelLimits
+from modelflow.serve.requests.admission import RefusedError
+from modelflow.serve.requests.served_model import ServedModel
 from tests.serve.clients import TYPED, mean
 
 ROW = {"input": np.ones((1, 2), np.float32)}

@@ -3,8 +3,8 @@
 import pytest
 
 import modelflow
-from modelflow.cli.asking import address_of
-from modelflow.cli.asking import ask as snapshot_of
+from modelflow.cli.insight.fetch import address_of
+from modelflow.cli.insight.fetch import ask as snapshot_of
 from modelflow.errors import ConfigError
 from modelflow.profile.interval import Interval
 from modelflow.serve.server import ServeOptions, Server

@@ -11,7 +11,7 @@ from modelflow.errors import (
     ReplicaLostError,
     StreamClosed,
 )
-from modelflow.serve.status import GRPC_STATUS, HTTP_STATUS, problem_of
+from modelflow.serve.requests.status import GRPC_STATUS, HTTP_STATUS, problem_of
 from modelflow.wire.problem import Code, Problem
 
 

@@ -7,8 +7,8 @@ import importlib
 import numpy as np
 import pytest
 
-from modelflow.http.mailbox import Mailbox
-from modelflow.serve.limits import ModelLimits
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.load_version import load_version
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelConfig

@@ -83,7 +83,7 @@ def test_a_deadline_over_http_is_kept(entrance):
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
 def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(entrance, monkeypatch):
-    monkeypatch.setattr("modelflow.serve.time_limit._GRACE", 1000.0)
+    monkeypatch.setattr("modelflow.serve.requests.time_limits._GRACE", 1000.0)
     path, document = ENTRANCES[entrance]
     if entrance == "predict, two rows":  # one batch
         document = {"instances": HELD + FREE}

@@ -12,7 +12,7 @@ import pytest
 
 import modelflow
 from modelflow.errors import ConfigError
-from modelflow.serve.reception import Reception
+from modelflow.serve.access.middleware import Reception
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from tests.http.test_trace import ID, PARENT

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from modelflow.graph.outline import PORT, Outline, OutlineEdge, OutlineNode
+from modelflow.draw.outline import PORT, Outline, OutlineEdge, OutlineNode
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, NodeStats
 

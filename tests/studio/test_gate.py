@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.http.request_head import RequestHead
+from modelflow.http.request import RequestHead
 from modelflow.studio.gate import Gate
 
 

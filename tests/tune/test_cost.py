@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.tune.cost import StageCost, costs_of
+from modelflow.insight.tune.cost import StageCost, costs_of
 from tests.doctor.cases import case_of, node, times
 
 

@@ -8,8 +8,8 @@ from modelflow import flowunit
 from modelflow.cli.main import cli
 from modelflow.graph.node import Endpoint
 from modelflow.graph.read import read_graph
-from modelflow.tune.cut import cuts_of
-from modelflow.tune.sample import Passed, sample_of
+from modelflow.insight.tune.cut import cuts_of
+from modelflow.insight.tune.sample import Passed, sample_of
 
 GRAPH = """
 [placement.far]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modelflow.load.sample import Sample
-from modelflow.tune.cost import StageCost
-from modelflow.tune.search import Goal, Search
-from modelflow.tune.settings import Settings, StageSettings
-from modelflow.tune.simulate import Outcome, simulate
+from modelflow.insight.load.report import Sample
+from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.search import Goal, Search
+from modelflow.insight.tune.settings import Settings, StageSettings
+from modelflow.insight.tune.simulate import Outcome, simulate
 
 FREE = frozenset({"threads", "batch_size"})
 

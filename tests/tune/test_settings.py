@@ -1,7 +1,7 @@
 """The settings that are tuned."""
 
+from modelflow.insight.tune.settings import Settings, StageSettings
 from modelflow.plan import make_plan, reconfigured
-from modelflow.tune.settings import Settings, StageSettings
 from tests.runtime.graphs import chain, spec_of
 
 

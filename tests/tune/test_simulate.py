@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelflow.tune.cost import StageCost
-from modelflow.tune.settings import Settings, StageSettings
-from modelflow.tune.simulate import simulate
+from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.settings import Settings, StageSettings
+from modelflow.insight.tune.simulate import simulate
 
 
 def stage(name, seconds, **more):

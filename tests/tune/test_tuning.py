@@ -7,10 +7,10 @@ import pytest
 
 import modelflow
 from modelflow.errors import TuningError
-from modelflow.tune.report import html_of, names_of, summary_of
-from modelflow.tune.search import Goal
-from modelflow.tune.settings import Settings
-from modelflow.tune.tuning import Tuning
+from modelflow.insight.tune.report import html_of, names_of, summary_of
+from modelflow.insight.tune.search import Goal
+from modelflow.insight.tune.settings import Settings
+from modelflow.insight.tune.tuning import Tuning
 
 GRAPH = """digraph tuned { fuse=off input [type=input] work [threads=THREADS, batch_size=1]
     output [type=output] input -> work -> output }"""

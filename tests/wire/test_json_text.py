@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelflow.json_value import number_lists
+from modelflow.files.json_value import number_lists
 from modelflow.wire.json_array import array_of
 from modelflow.wire.json_text import array_json, b64, json_line, json_of
 from modelflow.wire.problem import Code, Problem

@@ -1,7 +1,6 @@
 import pytest
 
-from modelflow.wire.not_found import no_servable, no_signature, no_versions, unknown_model
-from modelflow.wire.problem import Code
+from modelflow.wire.problem import Code, no_servable, no_signature, no_versions, unknown_model
 
 
 @pytest.mark.parametrize(

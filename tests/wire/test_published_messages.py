@@ -5,9 +5,8 @@ from types import MappingProxyType
 
 import pytest
 
-from modelflow.wire.health_messages import HEALTH
+from modelflow.wire.grpc_messages import HEALTH, REFLECTION
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.reflection_messages import REFLECTION
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 TENSORFLOW = {

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelflow.wire.datatype import DATATYPES, datatype_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
-from modelflow.wire.shape import checked_shape
+from modelflow.wire.tensor import DATATYPES, checked_shape, datatype_of
 
 NUMBERS = [name for name in DATATYPES if name != "BYTES"]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from modelflow.wire.problem import Problem
-from modelflow.wire.shape import MOST_AXES, checked_shape
+from modelflow.wire.tensor import MOST_AXES, checked_shape
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,19 @@ there. The behaviour is ModelBox's own, statuses and all; where it would end the
 bad buffer, only that buffer fails.
 """
 
-from modelflow.compat.modelbox.buffer import Buffer, ModelBoxDataType
-from modelflow.compat.modelbox.buffer_list import BufferList
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device, ModelBoxDataType
 from modelflow.compat.modelbox.configuration import Configuration
-from modelflow.compat.modelbox.data_handler import DataHandler
-from modelflow.compat.modelbox.device import Device
-from modelflow.compat.modelbox.external_data import (
-    ExternalDataMap,
-    ExternalDataSimple,
-    ExtOutputBufferList,
-    SelectMap,
+from modelflow.compat.modelbox.dynamic.data_handler import DataHandler
+from modelflow.compat.modelbox.dynamic.engine import ModelBoxEngine
+from modelflow.compat.modelbox.flow import Flow, FlowGraphDesc
+from modelflow.compat.modelbox.flowunit import (
+    DataContext,
+    DataMeta,
+    FlowUnit,
+    FlowUnitError,
+    FlowUnitEvent,
+    SessionContext,
 )
-from modelflow.compat.modelbox.flow import Flow
-from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
-from modelflow.compat.modelbox.graph import FlowGraphDesc, FlowNodeDesc, FlowPortDesc
-from modelflow.compat.modelbox.loading import UNIT_DEFAULTS, as_flow_unit
 from modelflow.compat.modelbox.log import (
     Log,
     Logger,
@@ -35,17 +33,17 @@ from modelflow.compat.modelbox.log import (
     set_log_level,
     warn,
 )
-from modelflow.compat.modelbox.metadata import (
-    DataMeta,
-    FlowUnitError,
-    FlowUnitEvent,
-    SessionContext,
-)
 from modelflow.compat.modelbox.model import Model
-from modelflow.compat.modelbox.modelbox_engine import ModelBoxEngine
-from modelflow.compat.modelbox.source import ExternalData
+from modelflow.compat.modelbox.session_io import (
+    ExternalDataMap,
+    ExternalDataSimple,
+    ExtOutputBufferList,
+    FlowStreamIO,
+    SelectMap,
+)
+from modelflow.compat.modelbox.source import UNIT_DEFAULTS, ExternalData, as_flow_unit
 from modelflow.compat.modelbox.status import Status, StatusCode
-from modelflow.compat.modelbox.stream_io import FlowStreamIO
+from modelflow.graph.in_code import FlowNodeDesc, FlowPortDesc
 
 __all__ = [
     "UNIT_DEFAULTS",

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modelflow.buffer import Buffer
+from modelflow.compat.modelbox.buffer import Device
 from modelflow.compat.modelbox.configuration import Configuration
-from modelflow.compat.modelbox.device import Device
 from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.errors import EndFlow
-from modelflow.http.payload import RAW
+from modelflow.http.reply import RAW
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import Context
 from modelflow.unit.unit import FlowUnit as NativeFlowUnit
 
 if TYPE_CHECKING:
-    from modelflow.compat.modelbox.metadata import FlowUnitEvent
-
-__all__ = ["FunctionUnit", "StatusError", "StopFlow", "UnitAdapter", "checked"]
+    from modelflow.compat.modelbox.flowunit import FlowUnitEvent
 
 
 class StatusError(Exception):

@@ -1,21 +1,38 @@
-"""`Buffer`: ModelBox's view of one of modelflow's."""
+"""`Buffer`, `BufferList` and `Device`: ModelBox's view of modelflow's."""
 
 import contextlib
 import math
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from modelflow.buffer import Buffer as NativeBuffer
+from modelflow.device import CPU
+from modelflow.device import Device as NativeDevice
 from modelflow.errors import FlowUnitError
-from modelflow.http.payload import PAYLOAD_MARKS, TEXT
+from modelflow.http.reply import PAYLOAD_MARKS, TEXT
 
-if TYPE_CHECKING:
-    from modelflow.compat.modelbox.device import Device
 
-__all__ = ["Buffer", "ModelBoxDataType", "header", "outgoing"]
+class Device:
+    """Where a unit runs."""
+
+    def __init__(self, native: NativeDevice = CPU) -> None:
+        self._native = native
+
+    def get_device_id(self) -> str:
+        """Returns the number, as text."""
+        return str(self._native.index)
+
+    def get_type(self) -> str:
+        """Returns the kind: ``cpu``, ``cuda``."""
+        return self._native.kind
+
+    def get_device_desc(self) -> str:
+        """Returns kind and number."""
+        return str(self._native)
 
 
 class ModelBoxDataType(IntEnum):
@@ -285,3 +302,85 @@ def _list_value(values: list[Any]) -> list[Any]:
                 raise RuntimeError(message)
             return [kind(item) for item in values]
     return list(values)
+
+
+class BufferList:
+    """The buffers of one port."""
+
+    def __init__(self, source: "Device | Buffer | Sequence[Buffer] | None" = None) -> None:
+        self._device = source if isinstance(source, Device) else Device()
+        self._buffers: list[Buffer] = []
+        if isinstance(source, Buffer):
+            self.push_back(source)
+        elif isinstance(source, list | tuple):
+            for buffer in source:
+                self.push_back(buffer)
+
+    @classmethod
+    def of(cls, natives: Sequence[NativeBuffer], device: Device) -> Self:
+        """Returns the list of native buffers."""
+        found = cls(device)
+        found._buffers = [Buffer(native) for native in natives]
+        return found
+
+    def build(self, sizes: Sequence[int]) -> None:
+        """Replaces the buffers by new ones of so many bytes, filled with zeros."""
+        self._buffers = [Buffer(self._device, np.zeros(size, np.uint8)) for size in sizes]
+
+    def size(self) -> int:
+        """Returns how many buffers there are."""
+        return len(self._buffers)
+
+    def push_back(self, value: Any) -> None:
+        """Adds a buffer (its header is copied), an array, or a text."""
+        self._buffers.append(
+            Buffer(value) if isinstance(value, Buffer) else Buffer(self._device, value)
+        )
+
+    def front(self) -> Buffer | None:
+        """Returns the first buffer, or None."""
+        return self[0]
+
+    def back(self) -> Buffer | None:
+        """Returns the last buffer, or None."""
+        return self[len(self) - 1]
+
+    def set(self, key: str, value: Any) -> None:
+        """Stores a meta value in every buffer."""
+        for buffer in self._buffers:
+            buffer.set(key, value)
+
+    def set_error(self, code: str, message: str) -> None:
+        """Makes every buffer an error."""
+        for buffer in self._buffers:
+            buffer.set_error(code, message)
+
+    def copy_meta(self, other: "BufferList", is_override: bool = False) -> None:
+        """Takes over the meta of the buffers of ``other``, one by one."""
+        for mine, theirs in zip(self._buffers, other._buffers, strict=False):
+            if is_override:
+                for key, value in theirs.all_meta().items():
+                    if key not in PAYLOAD_MARKS:
+                        mine.meta[key] = value
+            mine.copy_meta(theirs)
+
+    def get_bytes(self) -> int:
+        """Returns the size of all payloads in bytes."""
+        return sum(buffer.get_bytes() for buffer in self._buffers)
+
+    def get_device(self) -> Device:
+        """Returns the device."""
+        return self._device
+
+    def natives(self) -> list[NativeBuffer]:
+        """Returns copies of the native headers, as they go on into the graph."""
+        return [outgoing(buffer) for buffer in self._buffers]
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._buffers)
+
+    def __getitem__(self, place: int) -> Buffer | None:
+        return self._buffers[place] if 0 <= place < len(self._buffers) else None

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-__all__ = ["Configuration"]
-
 # What joins the items of a list in one text.
 _SEPARATOR = "\x03"
 _ITEM = re.compile(r"\s*(?:'([^']*)'|\"([^\"]*)\"|([^,]*))\s*(?:,|$)")

@@ -1,18 +1,97 @@
-"""`FlowUnit` and `DataContext`: what the author of a ModelBox unit works with."""
+"""`FlowUnit`, `DataContext` and their stores: what the author of a ModelBox unit works with."""
 
+import threading
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from modelflow.buffer import Buffer as NativeBuffer
-from modelflow.compat.modelbox.buffer import Buffer
-from modelflow.compat.modelbox.buffer_list import BufferList
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device
 from modelflow.compat.modelbox.configuration import Configuration
-from modelflow.compat.modelbox.device import Device
-from modelflow.compat.modelbox.metadata import DataMeta, FlowUnitEvent, SessionContext, Store
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.unit.unit import Context
 
-__all__ = ["DataContext", "FlowUnit"]
+# Where a session keeps its configuration and its identifier among its own values.
+_CONFIG, _ID = "modelbox.session_config", "modelbox.session_id"
+_lock = threading.Lock()
+
+
+class MissingValueError(KeyError, RuntimeError):
+    """No value of that name was set."""
+
+
+class Store:
+    """Values by name."""
+
+    def __init__(self, values: dict[str, Any] | None = None) -> None:
+        self._values = {} if values is None else values
+
+    def set_private(self, key: str, value: Any) -> None:
+        """Stores any object."""
+        self._values[key] = value
+
+    def get_private(self, key: str) -> Any:
+        """Returns what was stored.
+
+        Raises:
+            MissingValueError: nothing was; those that are there are named.
+        """
+        if key not in self._values:
+            known = ", ".join(map(repr, self._values)) or "none"
+            message = f"no value {key!r} was set (values: {known})"
+            raise MissingValueError(message)
+        return self._values[key]
+
+    def set_private_string(self, key: str, value: str) -> None:
+        """Stores a text."""
+        self._values[key] = str(value)
+
+    def get_private_string(self, key: str) -> str:
+        """Returns a text; raises as `get_private` does."""
+        return str(self.get_private(key))
+
+    def set_private_int(self, key: str, value: int) -> None:
+        """Stores an integer."""
+        self._values[key] = int(value)
+
+    def get_private_int(self, key: str) -> int:
+        """Returns an integer; raises as `get_private` does."""
+        return int(self.get_private(key))
+
+
+class DataMeta(Store):
+    """The values that belong to a stream as a whole."""
+
+
+class FlowUnitEvent(Store):
+    """What `DataContext.send_event` carries to the next call of the unit."""
+
+
+class SessionContext(Store):
+    """The values that all units of a session share."""
+
+    def get_session_config(self) -> Configuration:
+        """Returns the session's configuration."""
+        with _lock:
+            found: Configuration = self._values.setdefault(_CONFIG, Configuration())
+            return found
+
+    def get_session_id(self) -> str:
+        """Returns an identifier that no other session has."""
+        with _lock:
+            return str(self._values.setdefault(_ID, str(uuid.uuid4())))
+
+
+class FlowUnitError:
+    """A description of what went wrong."""
+
+    def __init__(self, *parts: Any) -> None:
+        """Takes a description, or the node, the place of the error, and a `Status`."""
+        self._parts = parts
+
+    def get_description(self) -> str:
+        """Returns the description."""
+        return ": ".join(map(str, self._parts))
 
 
 class DataContext(Store):

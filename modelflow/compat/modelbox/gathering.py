@@ -7,8 +7,6 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.stream_io import StreamIO
 
-__all__ = ["Gathering"]
-
 
 class Gathering:
     """Waits until one of a session's outputs has something. To be used by one thread at a time.

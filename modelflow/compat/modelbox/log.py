@@ -9,18 +9,6 @@ from typing import Any, ClassVar
 from modelflow.log import LEVELS
 from modelflow.log import set_log_level as set_level
 
-__all__ = [
-    "Log",
-    "Logger",
-    "debug",
-    "error",
-    "fatal",
-    "info",
-    "notice",
-    "set_log_level",
-    "warn",
-]
-
 _logger = logging.getLogger("modelflow")
 
 

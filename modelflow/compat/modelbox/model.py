@@ -11,8 +11,6 @@ from modelflow.device import available_devices, parse_devices
 from modelflow.errors import EngineError, FlowFailed, ModelflowError
 from modelflow.model import Model as NativeModel
 
-__all__ = ["Model"]
-
 
 class Model:
     """The unit ``name`` in the folder ``path``, or in a folder in it, or of the unit file ``path``.

@@ -3,8 +3,6 @@
 from enum import IntEnum
 from typing import Any
 
-__all__ = ["Status", "StatusCode"]
-
 
 class StatusCode(IntEnum):
     """The codes, in ModelBox's order."""

@@ -15,8 +15,6 @@ from modelflow.engine.tensorflow.settings import apply_settings, device_name
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["TensorFlowEngine"]
-
 
 class TensorFlowEngine(Engine):
     """Runs frozen graphs, SavedModels and Keras models on the CPU and on NVIDIA GPUs."""

@@ -13,8 +13,6 @@ from typing import Any
 from modelflow.device.driver import device_count
 from modelflow.errors import EngineError, MissingDependencyError
 
-__all__ = ["load_tensorflow", "loading"]
-
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow's libraries print while they are loaded, whatever level is set.
 _NOTICE = re.compile(

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from modelflow.engine.options import GpuMemoryOptions
 from modelflow.unit.option import option
 
-__all__ = ["TensorFlowOptions"]
-
 
 @dataclass(frozen=True)
 class TensorFlowOptions(GpuMemoryOptions):

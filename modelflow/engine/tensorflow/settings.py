@@ -9,8 +9,6 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.options import TensorFlowOptions
 from modelflow.errors import DeviceUnavailableError, EngineError
 
-__all__ = ["apply_settings", "device_name"]
-
 _MIB = 1 << 20
 
 _log = logging.getLogger(__name__)

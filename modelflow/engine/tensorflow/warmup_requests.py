@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from modelflow.engine.file_form import looks_like
+from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.errors import EngineError
-
-__all__ = ["prediction_log", "read_warmup_requests"]
 
 
 def read_warmup_requests(path: Path, most: int) -> list[dict[str, npt.NDArray[Any]]]:

@@ -9,8 +9,6 @@ from typing import Any
 
 from modelflow.device.torch_memory import load_torch, make_private_stream
 
-__all__ = ["CudaGraphs"]
-
 _log = logging.getLogger(__name__)
 
 # PyTorch's own advice: a few runs on a side stream before the capture, for lazy initialisation.

@@ -18,8 +18,6 @@ from modelflow.engine.torch.settings import set_traced_tf32, torch_device
 from modelflow.engine.torch.writes import INPUT, OWN, find_written
 from modelflow.errors import EngineError, ItemRefusedError
 
-__all__ = ["TorchModel"]
-
 # PyTorch raises RuntimeError for almost everything. A module is a function of its inputs, so that
 # they are to blame for what it raises, unless the memory, the device or PyTorch itself failed.
 _OWN_FAULT = re.compile(

@@ -6,8 +6,6 @@ from typing import Literal
 from modelflow.engine.options import ThreadOptions
 from modelflow.unit.option import option
 
-__all__ = ["TorchOptions"]
-
 
 @dataclass(frozen=True)
 class TorchOptions(ThreadOptions):

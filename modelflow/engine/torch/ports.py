@@ -13,8 +13,6 @@ from modelflow.errors import EngineError
 from modelflow.log import LEVELS
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["Ports", "exported_ports", "numpy_dtype", "script_ports"]
-
 _log = logging.getLogger(__name__)
 
 _FLOAT = np.dtype(np.float32)

@@ -8,8 +8,6 @@ from modelflow.device.torch_memory import TorchMemory, load_torch
 from modelflow.engine.engine import LoadRequest
 from modelflow.errors import DeviceUnavailableError, EngineError
 
-__all__ = ["apply_settings", "set_traced_tf32", "torch_device"]
-
 _lock = threading.Lock()
 # The place of `allow_tf32` among the arguments of `aten::_convolution`: native_functions.yaml.
 _ALLOW_TF32 = 12

@@ -10,8 +10,6 @@ from typing import Any
 
 from modelflow.device.torch_memory import load_torch
 
-__all__ = ["INPUT", "OWN", "find_written"]
-
 INPUT, OWN = "input", "own"
 _CALLS = ("prim::CallMethod", "prim::CallFunction", "prim::fork")
 

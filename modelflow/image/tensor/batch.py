@@ -7,8 +7,6 @@ from modelflow.buffer import Buffer
 from modelflow.device.torch_memory import stacked
 from modelflow.image.image import Image, Pixels
 
-__all__ = ["ImageBatch"]
-
 
 class ImageBatch(Pixels):
     """N images of one size and format.

@@ -5,8 +5,6 @@ from typing import Any
 from modelflow.device.torch_memory import load_torch
 from modelflow.image.channel_scale import ChannelScale
 
-__all__ = ["scaled"]
-
 
 def scaled(data: Any, layout: str, scale: ChannelScale) -> Any:
     """Returns scaled data: float32, equal bit by bit to `ChannelScale.apply`.

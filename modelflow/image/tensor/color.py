@@ -9,8 +9,6 @@ from modelflow.device.torch_memory import load_torch
 from modelflow.image.color import check_nv12_size
 from modelflow.image.tensor.batch import ImageBatch
 
-__all__ = ["converted"]
-
 _GRAY_R, _GRAY_G, _GRAY_B, _GRAY_BITS = 9798, 19235, 3735, 15
 _BITS = 20
 # YUV to RGB.

@@ -11,8 +11,6 @@ from modelflow.image.tensor.batch import ImageBatch
 from modelflow.image.tensor.channel_scale import scaled
 from modelflow.unit.unit import Context
 
-__all__ = ["by_groups", "emit_images", "emit_scaled"]
-
 
 def by_groups(
     rows: Iterable[Any],

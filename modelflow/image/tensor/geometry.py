@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from modelflow.device.torch_memory import load_torch
 from modelflow.image.tensor.batch import ImageBatch
 
-__all__ = ["cropped", "padded", "turned"]
-
 
 def cropped(batch: ImageBatch, x: int, y: int, width: int, height: int) -> ImageBatch:
     """Returns a region of each image, copied so that the whole need not stay in memory."""

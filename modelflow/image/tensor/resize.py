@@ -14,9 +14,7 @@ import numpy.typing as npt
 from modelflow.device.torch_memory import load_torch
 from modelflow.image.opencv import Interpolation, interpolation_flag, opencv, own_name
 from modelflow.image.tensor.batch import ImageBatch
-from modelflow.pillow import FILTERS, pillow_image
-
-__all__ = ["resized"]
+from modelflow.pixels import FILTERS, pillow_image
 
 _MODES = {
     "inter_linear": "bilinear",

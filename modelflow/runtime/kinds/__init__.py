@@ -6,8 +6,8 @@ A new kind is a file here, its line in this table, and its line in `modelflow.un
 from collections.abc import Sequence
 
 from modelflow.plan import UnitPlan
-from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds import chain, collapse, condition, expand, loop, normal, source, stream
+from modelflow.runtime.stages.kind import RunningKind
 from modelflow.unit.kind import Kind
 
 __all__ = ["running_kind"]

@@ -10,18 +10,16 @@ from collections.abc import Sequence
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.call import WAIT, BatchCall, StreamOf, UnitCall
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.deadlines import carry, deadlines_of, expire
-from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.normal import NormalCall
-from modelflow.runtime.seat import Relay
-from modelflow.runtime.segment import Batch, Columns, Span
+from modelflow.runtime.session.segment import Batch, Columns, Span
+from modelflow.runtime.stages.call import WAIT, BatchCall, StreamOf, UnitCall
+from modelflow.runtime.stages.kind import RunningKind
 from modelflow.runtime.stats import WorkerStats
-from modelflow.runtime.watching import Lap, failures_of
-from modelflow.runtime.worker import Worker
-
-__all__ = ["KIND", "ChainCall", "ChainWorker"]
+from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.workers.deadlines import carry, deadlines_of, expire
+from modelflow.runtime.workers.session_watch import Lap, failures_of
+from modelflow.runtime.workers.worker import Worker
 
 
 class ChainCall(BatchCall):

@@ -10,15 +10,13 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.inheriting import inherit, inherit_agreed
-from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy, Order
-from modelflow.runtime.segment import Columns, Segment, Stream
-from modelflow.runtime.session import Session
-
-__all__ = ["KIND", "CollapseCall", "Collapsing"]
+from modelflow.runtime.session.segment import Columns, Segment, Stream
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.stages.inheriting import inherit, inherit_agreed
+from modelflow.runtime.stages.kind import RunningKind
 
 
 class Parts(list[Buffer]):

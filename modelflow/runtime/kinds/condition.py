@@ -9,13 +9,11 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
-from modelflow.runtime.call import StreamOf, claim
-from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
-from modelflow.runtime.outbox import Gate, Outbox, Route, Routed, cut
-from modelflow.runtime.segment import Batch, Columns, Segment, Span
-
-__all__ = ["KIND", "ConditionCall", "ConditionOutbox"]
+from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
+from modelflow.runtime.stages.call import StreamOf, claim
+from modelflow.runtime.stages.kind import Connection, RunningKind
+from modelflow.runtime.stages.outbox import Gate, Outbox, Route, Routed, cut
 
 
 class ConditionCall(RowCall):

@@ -9,13 +9,11 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import StagePlan
-from modelflow.runtime.inheriting import inherit, strip_data
-from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.row_call import RowCall
-from modelflow.runtime.outbox import Outbox, Routed, cut
-from modelflow.runtime.segment import Batch, Columns, Segment, Stream
-
-__all__ = ["KIND", "ExpandCall", "ExpandOutbox"]
+from modelflow.runtime.session.segment import Batch, Columns, Segment, Stream
+from modelflow.runtime.stages.inheriting import inherit, strip_data
+from modelflow.runtime.stages.kind import Connection, RunningKind
+from modelflow.runtime.stages.outbox import Outbox, Routed, cut
 
 
 class Expanded(list[Buffer]):

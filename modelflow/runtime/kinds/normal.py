@@ -12,7 +12,8 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.runtime.call import (
+from modelflow.runtime.session.segment import Columns
+from modelflow.runtime.stages.call import (
     BatchCall,
     StreamOf,
     UnitCall,
@@ -20,13 +21,10 @@ from modelflow.runtime.call import (
     place_of,
     returned_error,
 )
-from modelflow.runtime.exclusive import counts_references, freeze
-from modelflow.runtime.inheriting import inherit
-from modelflow.runtime.kind import RunningKind
-from modelflow.runtime.segment import Columns
+from modelflow.runtime.stages.exclusive import counts_references, freeze
+from modelflow.runtime.stages.inheriting import inherit
+from modelflow.runtime.stages.kind import RunningKind
 from modelflow.unit.unit import Context
-
-__all__ = ["KIND", "NormalCall"]
 
 
 class NormalCall(UnitCall, BatchCall):

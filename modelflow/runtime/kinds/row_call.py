@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.call import BatchCall, StreamOf, UnitCall
-from modelflow.runtime.inheriting import inherit
-from modelflow.runtime.segment import Columns, Stream
-
-__all__ = ["RowCall"]
+from modelflow.runtime.session.segment import Columns, Stream
+from modelflow.runtime.stages.call import BatchCall, StreamOf, UnitCall
+from modelflow.runtime.stages.inheriting import inherit
 
 
 class RowCall(UnitCall, BatchCall):

@@ -13,20 +13,17 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
-from modelflow.runtime.blocker import Blocker
-from modelflow.runtime.call import UnitCall
-from modelflow.runtime.clock import Clock
-from modelflow.runtime.delayed import Delayed
-from modelflow.runtime.entrance import WARN_AFTER, Entrance
-from modelflow.runtime.kind import RunningKind
-from modelflow.runtime.owner import WorkerOwner
-from modelflow.runtime.segment import Batch, Columns, Span
-from modelflow.runtime.session import Session
-from modelflow.runtime.stage import Stage
-from modelflow.runtime.worker import Worker
+from modelflow.runtime.clock import Clock, Delayed
+from modelflow.runtime.entry.submitter import WARN_AFTER, Entrance
+from modelflow.runtime.queues.backpressure import Blocker
+from modelflow.runtime.session.segment import Batch, Columns, Span
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.stages.call import UnitCall
+from modelflow.runtime.stages.kind import RunningKind
+from modelflow.runtime.stages.stage import Stage
+from modelflow.runtime.workers.owner import WorkerOwner
+from modelflow.runtime.workers.worker import Worker
 from modelflow.unit.stream_context import Opening, StreamContext
-
-__all__ = ["KIND", "SourceCall", "SourceWorker"]
 
 logger = logging.getLogger("modelflow")
 

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of
-from modelflow.runtime.segment import Batch, Segment
-from modelflow.runtime.session import Session
-
-__all__ = ["Fair"]
+from modelflow.runtime.session.segment import Batch, Segment
+from modelflow.runtime.session.session import Session
 
 # How many sessions may have their share of the queue full before everyone waits.
 _SESSIONS = 16

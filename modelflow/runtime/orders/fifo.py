@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
-from modelflow.runtime.segment import Batch, Segment, Span
-from modelflow.runtime.session import Session
-
-__all__ = ["Fifo"]
+from modelflow.runtime.session.segment import Batch, Segment, Span
+from modelflow.runtime.session.session import Session
 
 # A session whose earlier rows are held up keeps its rows here; those of all such sessions together
 # may be so many times the bound before producers wait for them. benchmarks/sessions.py.

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from modelflow.runtime.segment import Batch, Segment
+from modelflow.runtime.session.segment import Batch, Segment
 
 if TYPE_CHECKING:
-    from modelflow.runtime.session import Session
-
-__all__ = ["InboxPolicy", "Order", "bytes_of", "first_rows"]
+    from modelflow.runtime.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)

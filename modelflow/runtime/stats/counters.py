@@ -6,8 +6,6 @@ from math import inf, log2
 from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Record
 from modelflow.runtime.stats.processor_time import ThreadTime
 
-__all__ = ["QueueStats", "WorkerStats"]
-
 # How fast what a call has cost is forgotten where later ones cost less.
 _FORGETTING = 0.125
 

@@ -8,8 +8,6 @@ from modelflow.runtime.stats.histogram import Histogram, Record
 from modelflow.runtime.stats.node_stats import NodeStats, add_nodes
 from modelflow.table import html_table, text_table, time_text
 
-__all__ = ["FlowStats", "RequestStats"]
-
 
 class RequestStats:
     """How the sessions of a flow ended; written under the lock that guards who is in it.

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import Self
 
-__all__ = ["ALL", "BUCKETS", "EVERY", "SHORT", "Histogram", "Record"]
-
 # Buckets to a doubling; a value is at most 2 ** (1 / 8) from the middle of its bucket.
 _FINENESS = 4
 _NANOSECONDS = 1e9

@@ -9,8 +9,6 @@ from modelflow.runtime.stats.counters import WorkerStats
 from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.processor_time import NOTHING
 
-__all__ = ["GONE", "NodeStats", "add_nodes"]
-
 GONE = "gone"
 """In the place of a replica's name: all those that are not there any more, together."""
 

@@ -2,8 +2,6 @@
 
 import threading
 
-__all__ = ["NOTHING", "ThreadTime"]
-
 
 class ThreadTime:
     """The processor time of one thread, from a moment on; read by any other, kept when it ends.

@@ -2,10 +2,8 @@
 
 import socket
 
-from modelflow.http.endpoint import Endpoint, join_address
+from modelflow.http.options import Endpoint, join_address
 from modelflow.http.server import bound_socket
-
-__all__ = ["address_of", "grpc_socket", "in_use", "is_shared", "own_socket", "share"]
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:

@@ -5,15 +5,12 @@ import socket
 from collections.abc import Iterable
 from typing import Protocol
 
-from modelflow.http.server import Guest
-from modelflow.http.tls import TlsOptions
-from modelflow.serve.grpc.health import Health
+from modelflow.http.server import Guest, TlsOptions
+from modelflow.serve.access.middleware import Reception
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Service
-from modelflow.serve.grpc_kind import GrpcKind, has_zttp
-from modelflow.serve.reception import Reception
-
-__all__ = ["GrpcGuest", "server_of"]
+from modelflow.serve.grpc.standard_services import Health
+from modelflow.serve.options import GrpcKind, has_zttp
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +47,6 @@ def server_of(kind: GrpcKind) -> _Make:
         from modelflow.serve.grpc.http2.server import Http2Server
 
         return Http2Server
-    from modelflow.serve.grpc.server import GrpcServer
+    from modelflow.serve.grpc.grpcio_server import GrpcServer
 
     return GrpcServer

@@ -1,6 +1,8 @@
-"""``ModelInfer`` requests of one row each, read and answered together."""
+"""``ModelInfer`` requests of one turn of the server's loop, read and answered together."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,28 +10,29 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ModelflowError
-from modelflow.serve.model import Model
-from modelflow.serve.open_inference import tensor_of
-from modelflow.serve.predict_rows import column_of
-from modelflow.serve.rows import check_item, values_of
-from modelflow.serve.status import inside, problem_of
-from modelflow.wire.datatype import datatype_of
+from modelflow.serve.grpc.service import Rpc
+from modelflow.serve.protocols.open_inference import find_model, tensor_of
+from modelflow.serve.repository.models import Models
+from modelflow.serve.requests.model import Model
+from modelflow.serve.requests.rows import check_item, values_of
+from modelflow.serve.requests.status import inside, problem_of
+from modelflow.serve.rest.tf_serving import column_of
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
-from modelflow.wire.open_inference.infer_message import infer_message
+from modelflow.wire.open_inference.infer_message import infer_message, infer_request
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
 from modelflow.wire.raw_tensor import plain_numbers, to_raw
+from modelflow.wire.tensor import datatype_of
 
 if TYPE_CHECKING:
-    from modelflow.serve.served_model import ServedModel
+    from modelflow.serve.requests.served_model import ServedModel
 
-__all__ = ["InferRows"]
 
 _ALL = InferRequest({})
 
 
 class InferRows:
-    """Reads and answers them; a `modelflow.serve.row_reader.RowReader` of messages.
+    """Reads and answers them; a `modelflow.serve.requests.pending.RowReader` of messages.
 
     What is not plainly a row that fits is left to who reads one request at a time, who says what is
     wrong with it: nothing is refused here.
@@ -150,3 +153,60 @@ def _answer(model: "ServedModel", row: Mapping[str, Buffer]) -> Any | Problem:
         return problem_of(error) or inside(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
         return inside(error)
+
+
+class InferGathering:
+    """Small requests of all models. For the server's thread."""
+
+    def __init__(self, models: Models, ask: Callable[[Rpc, Model, InferRequest], None]) -> None:
+        """Takes what is served, and what has a model answer a request by itself."""
+        self._models = models
+        self._ask = ask
+        self._reader = InferRows(self._alone)
+        self._requests: list[Rpc] = []
+
+    def add(self, rpc: Rpc) -> None:
+        """Takes a request: it is read when this turn of the loop is over."""
+        if not self._requests:
+            asyncio.get_running_loop().call_soon(self._end)
+        self._requests.append(rpc)
+
+    def _end(self) -> None:
+        requests, self._requests = self._requests, []
+        asked: dict[tuple[str, str], list[Rpc]] = {}
+        for rpc in requests:
+            if not rpc.is_over:  # else who asked has gone
+                message = rpc.body
+                asked.setdefault((message.model_name, message.model_version), []).append(rpc)
+        for (name, version), together in asked.items():
+            self._send(name, version, together)
+
+    def _send(self, name: str, version: str, together: list[Rpc]) -> None:
+        try:
+            model = find_model(self._models, name, version)
+        except Problem as missing:
+            for rpc in together:
+                # What is wrong with the message is said first.
+                self._read(rpc, partial(_refuse, rpc, missing))
+            return
+        try:
+            model.receive(together, self._reader)
+        except Exception as error:  # noqa: BLE001 - of whatever kind, nobody is left waiting
+            problem = inside(error)
+            for rpc in together:
+                rpc.refuse(problem)
+
+    def _alone(self, rpc: Rpc, model: Model) -> None:
+        self._read(rpc, partial(self._ask, rpc, model))
+
+    def _read(self, rpc: Rpc, then: Callable[[InferRequest], None]) -> None:
+        try:
+            then(infer_request(rpc.body))
+        except Problem as problem:
+            rpc.refuse(problem)
+        except Exception as error:  # noqa: BLE001 - the others are answered all the same
+            rpc.refuse(inside(error))
+
+
+def _refuse(rpc: Rpc, problem: Problem, _: InferRequest) -> None:
+    rpc.refuse(problem)

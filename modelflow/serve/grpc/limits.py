@@ -3,11 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Self
 
-from modelflow.http.body import BodyBudget
-from modelflow.http.limits import ConnectionLimits
+from modelflow.http.connections import ConnectionLimits
+from modelflow.http.reply import BodyBudget
 from modelflow.serve.options import ServeOptions
-
-__all__ = ["AHEAD", "GrpcLimits"]
 
 AHEAD = 64
 """So many messages of a stream are worked on at once; the client's further ones wait outside."""

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from modelflow.archive.archive import is_archive_file
-from modelflow.config.environment import ARG, SET
-from modelflow.config.override import flattened
+from modelflow.config.override import ARG, SET, flattened
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
@@ -24,16 +23,6 @@ from modelflow.serve.repository.source import (
 )
 from modelflow.wire.problem import Problem, sendable, shown
 from modelflow.wire.tf_serving.messages import TF_SERVING
-
-__all__ = [
-    "Placing",
-    "ServeConfig",
-    "as_serve_config",
-    "choose_name",
-    "name_of",
-    "read_model_config",
-    "read_reload_request",
-]
 
 logger = logging.getLogger(__name__)
 

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import is_graph_file, read_config
+from modelflow.engine.engine import LoadGroup
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.load_group import LoadGroup
 from modelflow.engine.lookup import engine_for, engine_names, find_engine
 from modelflow.engine.model_file import read_model_file
 from modelflow.errors import ConfigError
 from modelflow.flow import Flow
-from modelflow.graph.beside import look_beside
+from modelflow.graph.files import look_beside
 from modelflow.model import model_graph, model_spec
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelSettings
-
-__all__ = ["NODE", "SignatureFlow", "list_placed", "list_signatures"]
 
 NODE = "model"
 """The name of the node that runs a model which is no graph."""

@@ -6,17 +6,15 @@ from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 
-from modelflow.engine.load_group import LoadGroup
+from modelflow.engine.engine import LoadGroup
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
-from modelflow.http.mailbox import Mailbox
-from modelflow.serve.limits import ModelLimits
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.flows import SignatureFlow
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelVersion
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.requests.served_model import ServedModel
 from modelflow.serve.warmup_records import warm_up
-
-__all__ = ["load_version", "unload_version"]
 
 logger = logging.getLogger(__name__)
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from modelflow.flow import Flow
     from modelflow.serve.activity import Version
 
-__all__ = ["LAST_SECONDS", "Loader"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

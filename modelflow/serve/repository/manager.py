@@ -6,22 +6,20 @@ from collections.abc import Iterable
 from functools import partial
 
 from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed
-from modelflow.http.mailbox import Mailbox
+from modelflow.ipc.loop_queue import Mailbox
 from modelflow.log import LEVELS
 from modelflow.serve.activity import Activity, Doing
 from modelflow.serve.fleet import Told
-from modelflow.serve.limits import ModelLimits
+from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.load_version import load_version, unload_version
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.source import ModelConfig, ModelVersion
 from modelflow.serve.repository.states import ON_THE_WAY, Event, Failure, Instance, reconcile
 from modelflow.serve.repository.work import ALONE
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem, reason_of, sendable
 from modelflow.wire.tf_serving.documents import State, VersionStatus
-
-__all__ = ["VersionManager"]
 
 logger = logging.getLogger(__name__)
 

@@ -5,11 +5,9 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from modelflow.errors import did_you_mean
-from modelflow.serve.model import Model
+from modelflow.serve.requests.model import Model
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tf_serving.documents import State, VersionStatus
-
-__all__ = ["Models"]
 
 _ON_THE_WAY = (State.START, State.LOADING)
 _FACTS = ("is_due", "is_settled", "is_complete", "reason")  # of an entry

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import ModelflowError
-from modelflow.http.mailbox import Mailbox
+from modelflow.ipc.loop_queue import Mailbox
 from modelflow.serve.fleet import Told
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelConfig, ModelVersion
-
-__all__ = ["FoundModel", "OnFound", "RepositoryPoller", "look"]
 
 logger = logging.getLogger(__name__)
 

@@ -7,22 +7,19 @@ from pathlib import Path
 
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 from modelflow.flow import Flow
-from modelflow.http.mailbox import Mailbox
+from modelflow.ipc.loop_queue import Mailbox
 from modelflow.serve.activity import Activity
 from modelflow.serve.fleet import Census, Told
-from modelflow.serve.limits import ModelLimits
-from modelflow.serve.options import ServeOptions
-from modelflow.serve.picture import Picture
+from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.repository.config import ServeConfig, as_serve_config, read_reload_request
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.manager import VersionManager
 from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.poller import FoundModel, RepositoryPoller, look
 from modelflow.serve.repository.source import ModelConfig
-from modelflow.serve.served_model import ServedModel
+from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem, reason_of
-
-__all__ = ["Repository"]
 
 
 class Repository:

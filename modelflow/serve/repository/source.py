@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from modelflow.archive.archive import is_archive_file
-from modelflow.config.environment import Environment
+from modelflow.config.override import Environment
 from modelflow.config.read import is_graph_file, read_config
-from modelflow.engine.lookup import engine_names, find_engine
-from modelflow.engine.versions import find_versions
+from modelflow.engine.lookup import engine_names, find_engine, find_versions
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import is_unit_file
@@ -19,18 +18,6 @@ from modelflow.serve.repository.flows import NODE, SignatureFlow, list_placed, l
 
 if TYPE_CHECKING:
     from modelflow.remote import Engine
-
-__all__ = [
-    "LATEST",
-    "ModelConfig",
-    "ModelSettings",
-    "ModelVersion",
-    "VersionPolicy",
-    "content_of",
-    "is_repository",
-    "is_source",
-    "read_policy",
-]
 
 _RECORDS = Path("assets.extra") / "tf_serving_warmup_requests"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

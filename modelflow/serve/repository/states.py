@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from modelflow.serve.activity import Doing
     from modelflow.serve.repository.source import ModelVersion
     from modelflow.serve.repository.work import Work
-    from modelflow.serve.served_model import ServedModel
-
-__all__ = ["ON_THE_WAY", "TRANSITIONS", "Actions", "Event", "Failure", "Instance", "reconcile"]
+    from modelflow.serve.requests.served_model import ServedModel
 
 ON_THE_WAY = (State.START, State.LOADING)
 

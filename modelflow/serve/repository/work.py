@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from modelflow.errors import Cancelled, EngineError, described
-from modelflow.runtime.stacks import find_position
+from modelflow.runtime.workers.stacks import find_position
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
-
-__all__ = ["ALONE", "Turns", "Work", "outcome_of"]
 
 T = TypeVar("T")
 

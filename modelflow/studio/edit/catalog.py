@@ -9,8 +9,6 @@ from modelflow.unit.option import Option, choices_of, options_of, type_name
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
-__all__ = ["SETTINGS", "catalog_of", "spec_document"]
-
 SETTINGS: Sequence[Option] = (
     Option(
         "device",

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Clerk", "Work"]
-
 _log = logging.getLogger(__name__)
 _NAME = "modelflow-studio/clerk"
 

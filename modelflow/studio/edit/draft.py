@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from modelflow.config.document import read_toml
-from modelflow.config.edit import GraphText
+from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.read import form_of, read_text_config
 from modelflow.errors import ConfigError, Finding, Location, ModelflowError
@@ -14,8 +14,6 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.read import read_graph
 from modelflow.registry.registry import Registry
 from modelflow.studio.edit.sketch import Sketch, sketch_of
-
-__all__ = ["Checked", "Draft"]
 
 _Found = TypeVar("_Found")
 

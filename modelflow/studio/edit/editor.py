@@ -1,16 +1,183 @@
-"""An editor of one graph file, in the browser."""
+"""An editor of one graph file in the browser, and the handler of its requests."""
 
+import json
+import logging
+import re
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from modelflow.config.document import MOST_BYTES
 from modelflow.config.read import form_of
-from modelflow.errors import ConfigError
-from modelflow.studio.edit.edit_desk import EditDesk
-from modelflow.studio.edit.graph_file import GraphFile
+from modelflow.errors import ConfigError, ModelflowError, described
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.http.request import Exchange, StreamedReply
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
+from modelflow.studio.edit.clerk import Clerk, Work
+from modelflow.studio.edit.graph_file import ChangedError, GraphFile
+from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
+from modelflow.studio.edit.trials import Trials
+from modelflow.studio.gate import Gate
+from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, page
 from modelflow.studio.site import Site
 
-__all__ = ["Editor"]
+_log = logging.getLogger(__name__)
+_API = "/api/"
+_EVENTS = "/events"
+_VALUE = re.compile(r"/value/([0-9]{1,9})")
+# A text may be twice as long as JSON writes it, or longer; a request has one, or a clipping beside.
+_MOST = 6 * MOST_BYTES
+# Of a run, with the files that are its samples.
+_MOST_RUN = 128 << 20
+_SECONDS = 30.0
+# What an import of a large framework takes on a slow disk is well below that.
+_MOST_WORK_SECONDS = 60.0
+_LAST_WORK_SECONDS = 5.0
+
+
+class EditDesk:
+    """Answers every request; ``begin`` and ``handle`` on the server's thread."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        file: GraphFile,
+        mailbox: Callable[[], Mailbox],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Begins with nothing to do.
+
+        Args:
+            gate: Who may come in.
+            file: What is edited.
+            mailbox: Gives the loop of the server.
+            clock: What the time of the work on a request goes by.
+        """
+        self._gate = gate
+        self._mailbox = mailbox
+        self._trials = Trials()
+        self._tasks = Tasks(file, self._trials).by_name
+        self._clerk = Clerk(_MOST_WORK_SECONDS, _LAST_WORK_SECONDS, clock)
+        self._limits = BodyLimits(_MOST, BodyBudget(4 * _MOST), _SECONDS)
+        self._run_limits = BodyLimits(_MOST_RUN, BodyBudget(2 * _MOST_RUN), _SECONDS)
+
+    def close(self) -> None:
+        """Ends what is run, and waits a little for the request that is worked on."""
+        self._trials.stop()
+        self._clerk.close()
+        self._trials.give_up()  # what the clerk has left alone begins nothing any more
+        self._trials.close()
+
+    def begin(self, exchange: Exchange) -> BodyLimits:
+        """Looks at the head of a request.
+
+        Raises:
+            RefusedError: it may not be.
+        """
+        path = exchange.path
+        is_task = path.startswith(_API)
+        is_secret = is_task or path in ("/", _EVENTS) or _VALUE.fullmatch(path) is not None
+        method = "POST" if is_task else "GET"
+        refusal = self._gate.refusal(exchange.head, is_secret=is_secret, method=method)
+        if refusal is not None:
+            raise RefusedError(refusal)
+        return self._limits_of(path)
+
+    def _limits_of(self, path: str) -> BodyLimits:
+        return self._run_limits if path == f"{_API}run" else self._limits
+
+    def handle(self, exchange: Exchange) -> None:
+        """Answers a request, at once or by the clerk."""
+        path = exchange.path
+        self._limits_of(path).budget.give_back(len(exchange.body))
+        task = self._tasks.get(path.removeprefix(_API)) if path.startswith(_API) else None
+        if path == f"{_API}stop":  # at once, whatever the clerk is at
+            self._trials.stop()
+            exchange.answer(_reply(HTTPStatus.OK, self._trials.document()))
+        elif task is not None:
+            self._clerk.take(
+                Work(
+                    partial(self._work, task, exchange),
+                    partial(self._give_up, exchange),
+                    partial(exchange.answer_soon, _CLOSED),
+                )
+            )
+        elif path == _EVENTS:
+            self._follow(exchange)
+        elif (value := _VALUE.fullmatch(path)) is not None:
+            self._show(exchange, int(value[1]))
+        elif (name := path.removeprefix("/")) in EDITOR_PAGES:
+            exchange.answer(page(*EDITOR_PAGES[name]))
+        else:
+            message = f"there is nothing at {path!r}"
+            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+
+    def _follow(self, exchange: Exchange) -> None:
+        viewer = self._trials.viewer(self._mailbox())
+        if viewer is None:
+            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, "nothing has been run"))
+        else:
+            exchange.answer(StreamedReply(200, viewer.begin, STREAM))
+
+    def _show(self, exchange: Exchange, number: int) -> None:
+        picture = self._trials.picture(number)
+        if picture is None:
+            message = "this image is not kept any more"
+            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+        else:
+            headers = {**HEADERS, "content-type": picture.kind}
+            exchange.answer(Reply(200, picture.contents, headers))
+
+    def _give_up(self, exchange: Exchange) -> None:
+        """Answers a request on which the work has not ended in time."""
+        self._trials.give_up()
+        text = (
+            f"{exchange.path} took longer than {_MOST_WORK_SECONDS:g} s and was given up; it may "
+            "still be done later. Most likely a unit's module does not return when it is imported: "
+            "correct it, then start the editor again, since that import goes on until then"
+        )
+        _log.error("%s", text)
+        exchange.answer_soon(_reply(HTTPStatus.GATEWAY_TIMEOUT, {"error": text}))
+
+    def _work(self, task: Callable[[Asked], dict[str, Any]], exchange: Exchange) -> None:
+        try:
+            reply = _reply(HTTPStatus.OK, task(_asked(exchange.body)))
+        except BadTaskError as error:
+            reply = _reply(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        except ChangedError as error:
+            found = {"error": str(error), **error.stand._asdict()}
+            reply = _reply(HTTPStatus.CONFLICT, found)
+        except ModelflowError as error:
+            reply = _reply(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error)})
+        except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
+            _log.exception("a request of the editor failed")
+            text = f"the editor failed: {described(error)}; its log tells more"
+            reply = _reply(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": text})
+        exchange.answer_soon(reply)
+
+
+def _asked(body: bytes) -> Asked:
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        message = f"the body is no JSON: {error}"
+        raise BadTaskError(message) from error
+    if not isinstance(asked, dict):
+        message = f"the body: got {type(asked).__name__}; expected an object"
+        raise BadTaskError(message)
+    return asked
+
+
+def _reply(status: HTTPStatus, found: dict[str, Any]) -> Reply:
+    body = json.dumps(found, separators=(",", ":")).encode()
+    return Reply(status, body, {**HEADERS, "content-type": "application/json"})
+
+
+_CLOSED = _reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "the editor is being closed"})
 
 
 class Editor:

@@ -14,8 +14,6 @@ from modelflow.config.document import MOST_BYTES
 from modelflow.errors import ModelflowError
 from modelflow.files.whole_file import write_whole
 
-__all__ = ["ChangedError", "GraphFile", "Stand"]
-
 _log = logging.getLogger(__name__)
 
 

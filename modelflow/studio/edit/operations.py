@@ -1,17 +1,109 @@
-"""What a page may ask to be done to a text, each as edits of `GraphText`. Pure."""
+"""The edits that a page may ask for, each as edits of `GraphText`. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.config.edit import GraphText
+from modelflow.config.dot.read import read_dot
+from modelflow.config.dot.tokens import dot_text, dot_word
+from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef
-from modelflow.errors import ConfigError, did_you_mean
+from modelflow.errors import ConfigError, ModelflowError, did_you_mean
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.clipping import paste
-from modelflow.studio.edit.value import typed
+from modelflow.studio.edit.catalog import SETTINGS
+from modelflow.unit.option import Option
 
-__all__ = ["MOST_OPERATIONS", "edited"]
+
+def typed(text: GraphText, unit: str, key: str, value: str, registry: Registry) -> Any:
+    """Returns a value for `GraphText.set`.
+
+    DOT holds text. Tables of TOML hold what the option is; what is none stays text, and the check
+    says what is wrong with it.
+
+    Args:
+        text: The text that it is for.
+        unit: The unit of the node that it is set on; "" of the graph's own ports.
+        key: The attribute.
+        value: What was typed.
+        registry: Where the unit is looked up.
+    """
+    if not text.is_typed or "$" in value:  # a variable, or an argument
+        return value
+    option = next((one for one in _options(unit, registry) if one.name == key), None)
+    if option is None:
+        return value
+    try:
+        converted = option.convert(value)
+    except ConfigError:
+        return value
+    if isinstance(converted, tuple | list):
+        return list(converted)
+    return converted if isinstance(converted, bool | int | float) else value
+
+
+def _options(unit: str, registry: Registry) -> tuple[Option, ...]:
+    try:
+        return (*registry.find(unit).option_list, *SETTINGS)
+    except ModelflowError:  # the check says what is wrong with the unit
+        return tuple(SETTINGS)
+
+
+_WHOLE = re.compile(r"\s*(strict\s+)?(di)?graph\b[^{;=\[]*\{", re.IGNORECASE)
+
+
+def copy(text: GraphText, names: Collection[str]) -> str:
+    """Returns nodes and the edges among them as DOT; where they stood is left out.
+
+    Raises:
+        ConfigError: DOT cannot hold a name or a value.
+    """
+    lines = []
+    for name in (name for name in text.nodes if name in names):
+        given = {key: value for key, value in text.nodes[name].items() if key != "pos"}
+        words = [f"{dot_word(key)}={dot_word(dot_text(value))}" for key, value in given.items()]
+        lines.append(f"    {dot_word(name)}" + (f"[{', '.join(words)}]" if words else ""))
+    for source, target in text.edges:
+        if source.node in names and target.node in names:
+            lines.append(f"    {_write_end(source)} -> {_write_end(target)}")
+    return "\n".join(["digraph {", *lines, "}", ""])
+
+
+def _write_end(end: PortRef) -> str:
+    return dot_word(end.node) + ("" if end.port is None else f":{dot_word(end.port)}")
+
+
+def paste(text: GraphText, clipping: str, registry: Registry) -> GraphText:
+    """Returns a text with what `copy` gave of another, or statements of DOT, put in.
+
+    Nodes whose names are taken get others.
+
+    Raises:
+        ConfigError: it is not DOT, or cannot be put in.
+    """
+    is_whole = _WHOLE.match(clipping) is not None
+    graph = read_dot(clipping if is_whole else f"digraph {{{clipping}\n}}", "<clipboard>")
+    names: dict[str, str] = {}
+    for node in graph.nodes:
+        names[node.name] = new = _free(node.name, [*text.nodes, *names.values()])
+        given = {key: value for key, value in node.attributes.items() if key != "pos"}
+        if given.get("type", "flowunit") == "flowunit" and new != node.name:
+            given.setdefault("flowunit", node.name)
+        unit = given.get("flowunit", node.name)
+        values = {key: typed(text, unit, key, value, registry) for key, value in given.items()}
+        text = text.add_node(new, values)
+    for edge in graph.edges:
+        ends = (PortRef(names[end.node], end.port) for end in (edge.source, edge.target))
+        text = text.connect(*ends)
+    return text
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    used = set(taken)
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(one for one in names if one not in used)
+
 
 MOST_OPERATIONS = 1000
 _FARTHEST = 1e6

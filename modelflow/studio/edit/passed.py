@@ -14,9 +14,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.device import CPU
 from modelflow.errors import described
-from modelflow.json_value import json_value, number_lists
-
-__all__ = ["KEPT", "Passed", "Picture"]
+from modelflow.files.json_value import json_value, number_lists
 
 KEPT = 4
 """Buffers of an output that are kept."""
@@ -68,7 +66,7 @@ class Passed:
         self._numbers = itertools.count(1)
 
     def add(self, node: str, output: str, buffers: Sequence[Buffer]) -> None:
-        """Keeps what an output has given; see `modelflow.runtime.tap.Tap`."""
+        """Keeps what an output has given; see `modelflow.runtime.entry.edge_probe.Tap`."""
         last = [_Kept(buffer.twin(), next(self._numbers)) for buffer in buffers[-KEPT:]]
         with self._lock:
             self._counts[node, output] += len(buffers)

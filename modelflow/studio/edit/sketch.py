@@ -8,18 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from modelflow.config.edit import GraphText
-from modelflow.config.flow_config import PortRef
-from modelflow.config.position import read_position
+from modelflow.config.edit.graph_text import GraphText
+from modelflow.config.flow_config import PortRef, read_position
+from modelflow.draw.outline import PORT, Outline, OutlineEdge, OutlineNode
 from modelflow.errors import ModelflowError
+from modelflow.graph.check.loops import digraph, find_cycle, in_order
 from modelflow.graph.node import Role
-from modelflow.graph.outline import PORT, Outline, OutlineEdge, OutlineNode
-from modelflow.graph.reach import digraph, find_cycle, in_order
 from modelflow.registry.registry import Registry
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
-
-__all__ = ["Card", "CardPort", "Sketch", "Strand", "sketch_of"]
 
 MISSING = "missing"
 """The kind of a node whose unit is not known, or that an edge names and nothing declares."""

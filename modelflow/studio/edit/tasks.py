@@ -6,18 +6,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.config.edit import diff
+from modelflow.config.edit.graph_text import diff
 from modelflow.errors import ConfigError
 from modelflow.starters.template import TEMPLATES, read_template, write_template
 from modelflow.studio.edit.catalog import catalog_of
-from modelflow.studio.edit.clipping import copy
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.graph_file import GraphFile
-from modelflow.studio.edit.operations import edited
+from modelflow.studio.edit.operations import copy, edited
 from modelflow.studio.edit.trials import Trials
 from modelflow.studio.edit.view import view_of
-
-__all__ = ["Asked", "BadTaskError", "Tasks"]
 
 Asked = Mapping[str, Any]
 """What a page has sent."""

@@ -12,8 +12,6 @@ from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.sketch import Card, CardPort, Sketch
 from modelflow.studio.picture import card_size
 
-__all__ = ["view_of"]
-
 # What the command line has a word for, and a page has a field.
 _GIVE = re.compile(r"give one with --arg (\w+)=VALUE")
 # How an error of the plan begins.

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.wire.datatype import datatype_of
 from modelflow.wire.json_text import json_of
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.tensor import TensorSpec
-
-__all__ = ["ModelInfo", "TensorInfo", "error_document", "server_document", "server_message"]
+from modelflow.wire.tensor import TensorSpec, datatype_of
 
 
 @dataclass(frozen=True, slots=True)

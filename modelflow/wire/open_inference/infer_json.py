@@ -1,8 +1,4 @@
-"""Infer over REST: a JSON document, and behind it tensors in binary, in the order of the document.
-
-``Inference-Header-Content-Length`` says how long the document is; what follows is cut up by the
-``binary_data_size`` of the inputs that have no ``data``.
-"""
+"""Infer over REST: JSON documents with binary tensors, and bodies without a document."""
 
 import math
 from typing import Any
@@ -11,19 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.json_array import array_of, json_type
-from modelflow.wire.json_document import read_json
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_document import JsonLimits, read_json
+from modelflow.wire.json_text import array_json, json_of
 from modelflow.wire.open_inference.infer import (
+    InferAnswer,
     InferRequest,
     InferTensor,
     Parameters,
     RequestedOutput,
 )
 from modelflow.wire.problem import Problem, shown
-from modelflow.wire.raw_tensor import BF16, element_type, from_raw
-from modelflow.wire.shape import checked_shape
-
-__all__ = ["read_infer"]
+from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
+from modelflow.wire.tensor import TensorSpec, checked_shape
 
 
 def read_infer(
@@ -196,3 +191,78 @@ def _once(named: list[Any], kind: str) -> list[Any]:
             raise Problem(message)
         seen.add(one.name)
     return named
+
+
+def infer_answer(answer: InferAnswer, request: InferRequest) -> tuple[bytes, int | None]:
+    """Returns the body of an answer, and how many of its bytes are the document.
+
+    The length is None where no output is in binary: then there is nothing but the document.
+
+    Raises:
+        Problem: an output has no form in JSON.
+    """
+    raw: list[bytes] = []
+    outputs: list[bytes] = []
+    for tensor in answer.outputs:
+        parameters = dict(tensor.parameters)
+        where = f"output {tensor.name!r}"
+        data = b""
+        if tensor.datatype == BF16 or request.is_binary(tensor.name):
+            raw.append(to_raw(tensor.array, tensor.datatype, where))
+            parameters["binary_data_size"] = len(raw[-1])
+        else:
+            data = b',"data":' + array_json(tensor.array.reshape(-1), where)
+        head = {
+            "name": tensor.name,
+            "datatype": tensor.datatype,
+            "shape": list(tensor.array.shape),
+            **({"parameters": parameters} if parameters else {}),
+        }
+        outputs.append(json_of(head)[:-1] + data + b"}")
+    head = {
+        **({"id": answer.id} if answer.id else {}),
+        "model_name": answer.model_name,
+        "model_version": answer.model_version,
+        **({"parameters": dict(answer.parameters)} if answer.parameters else {}),
+    }
+    document = json_of(head)[:-1] + b',"outputs":[' + b",".join(outputs) + b"]}"
+    return b"".join([document, *raw]), len(document) if raw else None
+
+
+def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) -> InferRequest:
+    """Reads a body that is nothing but the tensor of a model's only input.
+
+    The request asks for outputs in binary, as Triton answers it.
+
+    Args:
+        body: Its bytes; of ``BYTES`` one element, without its length.
+        tensor: The input, with the batch as axis 0. One axis at most may be free beside the batch,
+            which is 1 then; without a shape it has one axis.
+        datatype: What the protocol calls its type.
+
+    Raises:
+        Problem: the bytes are of no such shape.
+    """
+    where = f"raw input {tensor.name!r}"
+    shape: list[int | None] = [None] if tensor.shape is None else list(tensor.shape)
+    if datatype == "BYTES":
+        text = bytes(body)
+        fixed = tuple(1 if extent is None else extent for extent in shape)
+        if math.prod(fixed) != 1:
+            message = f"{where}: a raw body is one element; the input has shape {list(fixed)}"
+            raise Problem(message)
+        array = from_raw(len(text).to_bytes(4, "little") + text, datatype, fixed, where)
+    else:
+        if shape.count(None) > 1 and shape[0] is None:
+            shape[0] = 1
+        width = 2 if datatype == BF16 else element_type(datatype, where).itemsize
+        known = math.prod(extent for extent in shape if extent is not None) * width
+        if shape.count(None) > 1:
+            message = f"{where}: shape {shape} has several free axes; send it with a JSON document"
+            raise Problem(message)
+        rest = len(body) // known if known else 0
+        array = from_raw(
+            body, datatype, tuple(rest if extent is None else extent for extent in shape), where
+        )
+    inputs = {tensor.name: InferTensor(tensor.name, datatype, array)}
+    return InferRequest(inputs, parameters={"binary_data_output": True})

@@ -18,9 +18,7 @@ from modelflow.wire.open_inference.infer import (
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem, shown
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
-from modelflow.wire.shape import checked_shape
-
-__all__ = ["infer_message", "infer_request"]
+from modelflow.wire.tensor import checked_shape
 
 # The field of each type's values, and its own type; FP16 and BF16 have none.
 _FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(

@@ -7,8 +7,6 @@ left out.
 
 from modelflow.wire.proto import Protocol
 
-__all__ = ["OPEN_INFERENCE"]
-
 OPEN_INFERENCE = Protocol(
     "open_inference",
     """

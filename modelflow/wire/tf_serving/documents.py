@@ -11,20 +11,6 @@ from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import type_name, type_number
 
-__all__ = [
-    "CLASSIFY_METHOD",
-    "DEFAULT_SIGNATURE",
-    "PREDICT_METHOD",
-    "REGRESS_METHOD",
-    "SignatureInfo",
-    "State",
-    "VersionStatus",
-    "error_document",
-    "metadata_document",
-    "signature_message",
-    "status_document",
-]
-
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of a request that names none."""
 

@@ -12,21 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.json_array import array_of, is_b64, json_type
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_document import JsonLimits
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Problem, shown
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict import read_object, signature_name
-
-__all__ = [
-    "Example",
-    "ExamplesBody",
-    "classify_answer",
-    "examples_of_input",
-    "read_examples",
-    "regress_answer",
-    "serialized",
-]
 
 Example = Mapping[str, "npt.NDArray[Any]"]
 

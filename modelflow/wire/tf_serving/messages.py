@@ -7,8 +7,6 @@ fields that it does not know.
 
 from modelflow.wire.proto import Protocol
 
-__all__ = ["TF_SERVING"]
-
 TF_SERVING = Protocol(
     "tf_serving",
     """

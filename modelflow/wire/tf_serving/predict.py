@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.json_array import array_of, is_b64, json_type
-from modelflow.wire.json_document import read_json
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_document import JsonLimits, read_json
 from modelflow.wire.json_text import array_json, b64, json_of
 from modelflow.wire.problem import Code, Problem, shown
 
@@ -20,18 +19,6 @@ try:
     import orjson
 except ImportError:  # an extra: `read_predict` reads each body then
     orjson = None
-
-__all__ = [
-    "Types",
-    "arrays_of_columns",
-    "arrays_of_rows",
-    "predict_answer",
-    "read_object",
-    "read_predict",
-    "read_rows",
-    "rows_answers",
-    "signature_name",
-]
 
 _NUMBERS = "biuf"  # kinds of element types
 

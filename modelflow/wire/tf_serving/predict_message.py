@@ -16,8 +16,6 @@ from modelflow.wire.tf_serving.tensor_proto import (
     type_number,
 )
 
-__all__ = ["predict_arrays", "predict_response", "wanted_outputs"]
-
 
 def predict_arrays(
     message: Any, inputs: Types, *, most_elements: int = MOST_ELEMENTS

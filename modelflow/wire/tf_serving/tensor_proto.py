@@ -10,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.problem import Code, Problem
-from modelflow.wire.shape import checked_shape
+from modelflow.wire.tensor import checked_shape
 from modelflow.wire.tf_serving.messages import TF_SERVING
-
-__all__ = ["MOST_ELEMENTS", "array_of_proto", "dtype_of", "fill_proto", "type_name", "type_number"]
 
 # By the type's name: how it stands in memory, the field of its values, and those as they stand
 # there. A bfloat16 is float32 in memory: NumPy has no type for it.

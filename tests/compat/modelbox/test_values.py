@@ -9,8 +9,8 @@ import modelflow
 import modelflow.compat.modelbox as modelbox
 from modelflow.compat.modelbox.buffer import CodedError
 from modelflow.compat.modelbox.log import Level
-from modelflow.config.in_code import FlowNodeDesc, FlowPortDesc
 from modelflow.errors import ConfigError
+from modelflow.graph.in_code import FlowNodeDesc, FlowPortDesc
 
 Code = modelbox.Status.StatusCode
 

@@ -7,10 +7,10 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowFailed, FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.gang import Entrant
+from modelflow.runtime.entry.request_group import Entrant
 from modelflow.runtime.kinds.chain import ChainCall
 from modelflow.runtime.kinds.normal import NormalCall
-from modelflow.runtime.segment import Stream
+from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.stats import WorkerStats
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock

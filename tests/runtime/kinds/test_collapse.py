@@ -6,11 +6,11 @@ from modelflow.buffer import Buffer
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.collapse import CollapseCall, Collapsing, Parts
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Segment, Stream
+from modelflow.runtime.session.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
-from tests.runtime.test_inbox import segment, stream
+from tests.runtime.queues.test_inbox import segment, stream
 
 
 def order(bound=2):

@@ -7,14 +7,14 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.kind import Connection
 from modelflow.runtime.kinds.condition import KIND, ConditionCall
-from modelflow.runtime.segment import Batch, Span
+from modelflow.runtime.session.segment import Batch, Span
+from modelflow.runtime.stages.kind import Connection
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
-from tests.runtime.test_inbox import stream
-from tests.runtime.test_outbox import Gate, Receiver
+from tests.runtime.queues.test_inbox import stream
+from tests.runtime.stages.test_outbox import Gate, Receiver
 
 
 def parity(ctx):

@@ -6,14 +6,14 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
 from modelflow.plan import UnitPlan
-from modelflow.runtime.kind import Connection
 from modelflow.runtime.kinds.expand import KIND, ExpandCall, Expanded
-from modelflow.runtime.segment import Batch, Span
+from modelflow.runtime.session.segment import Batch, Span
+from modelflow.runtime.stages.kind import Connection
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, results_of, unit_of
-from tests.runtime.test_inbox import stream
-from tests.runtime.test_outbox import Gate, Receiver
+from tests.runtime.queues.test_inbox import stream
+from tests.runtime.stages.test_outbox import Gate, Receiver
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
 

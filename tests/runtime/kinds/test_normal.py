@@ -13,7 +13,7 @@ from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
-from tests.runtime.test_call import call_of, run
+from tests.runtime.stages.test_call import call_of, run
 
 
 class Local:

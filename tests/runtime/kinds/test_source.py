@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from modelflow.errors import FlowFailed
-from modelflow.runtime.entrance import WARN_AFTER
+from modelflow.runtime.entry.submitter import WARN_AFTER
 from modelflow.stream_io import StreamIO
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit

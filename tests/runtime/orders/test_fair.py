@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.order import InboxPolicy
+from modelflow.runtime.queues.inbox import Inbox
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.test_inbox import data, segment, stream
+from tests.runtime.queues.test_inbox import data, segment, stream
 
 
 def inbox(split_size=2, batch_size=4, bound=8, **more):

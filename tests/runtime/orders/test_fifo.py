@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from modelflow.runtime.orders import fifo
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Batch
-from tests.runtime.test_inbox import data, segment, stream
+from modelflow.runtime.session.segment import Batch
+from tests.runtime.queues.test_inbox import data, segment, stream
 
 
 def order(bound=8, **more):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
-from modelflow.runtime.segment import Segment
-from tests.runtime.test_inbox import stream
+from modelflow.runtime.session.segment import Segment
+from tests.runtime.queues.test_inbox import stream
 
 
 @pytest.mark.parametrize(

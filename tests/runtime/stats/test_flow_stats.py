@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from modelflow.errors import Cancelled, QueueFullError
-from modelflow.request import Request, submit
 from modelflow.runtime.stats import FlowStats, NodeStats, RequestStats
+from modelflow.stream_io.request import Request, submit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, unit_of
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.serve.grpc.infer_rows import InferRows
-from modelflow.serve.grpc_kind import GrpcKind
+from modelflow.serve.options import GrpcKind
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.grpc.http2 import wire as h2
 from tests.serve.grpc.stub import OIP, grpc_served, infer, stub

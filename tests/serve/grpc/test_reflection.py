@@ -7,7 +7,7 @@ from google.protobuf import (  # type: ignore[import-untyped]
     descriptor_pool,
 )
 
-from modelflow.wire.reflection_messages import REFLECTION, REFLECTION_PACKAGES
+from modelflow.wire.grpc_messages import REFLECTION, REFLECTION_PACKAGES
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, grpc_served, stub
 
 pytestmark = pytest.mark.usefixtures("grpc_server")

@@ -1,6 +1,6 @@
 import pytest
 
-from modelflow.serve.grpc.rpc import Rpc
+from modelflow.serve.grpc.service import Rpc
 from modelflow.wire.problem import Code, Problem
 
 

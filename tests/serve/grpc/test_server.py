@@ -10,11 +10,11 @@ import pytest
 
 import modelflow
 from modelflow.errors import FlowFailed, MissingDependencyError
-from modelflow.serve import grpc_kind
+from modelflow.serve import options as grpc_kind
 from modelflow.serve.grpc import choice
-from modelflow.serve.grpc_kind import GrpcKind
+from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.health_messages import HEALTH
+from modelflow.wire.grpc_messages import HEALTH
 from tests.serve.clients import ask, mean
 from tests.serve.grpc.stub import (
     OIP,

@@ -9,11 +9,10 @@ import threading
 import numpy as np
 import pytest
 
-from modelflow.http.mailbox import Mailbox
 from modelflow.http.server import new_loop
-from modelflow.serve.link.ends import new_link
-from modelflow.serve.link.hatch import Hatch, give
-from modelflow.serve.link.link import Link
+from modelflow.ipc.fd_channel import Hatch, give, new_link
+from modelflow.ipc.link import Link
+from modelflow.ipc.loop_queue import Mailbox
 
 
 class Heard:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.serve.link.arena import Arena, Gallery
-from modelflow.serve.link.ends import new_memory
-from modelflow.serve.link.parcel import HEAD, Packer, Unpacker
+from modelflow.ipc.fd_channel import new_memory
+from modelflow.ipc.frame import HEAD, Packer, Unpacker
+from modelflow.ipc.shared_memory import Arena, Gallery
 
 Box = namedtuple("Box", "x label")
 

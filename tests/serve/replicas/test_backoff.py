@@ -1,6 +1,6 @@
 """When a replica that has ended is replaced."""
 
-from modelflow.serve.replicas.backoff import Backoff
+from modelflow.serve.processes.replicas.restart import Backoff
 
 
 def test_the_first_time_it_is_at_once_then_later_and_later():

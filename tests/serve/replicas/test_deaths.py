@@ -3,8 +3,7 @@
 import pytest
 
 from modelflow.serve.activity import State
-from modelflow.serve.replicas.deaths import Deaths
-from modelflow.serve.replicas.record import Suspect
+from modelflow.serve.processes.replicas.restart import Deaths, Suspect
 
 A, B = ("a", 1), ("b", 1)
 LOADS = {version: Suspect(version, State.LOADING) for version in (A, B)}

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.serve.replicas import frames
-from modelflow.serve.replicas.frames import LongFrameError, frame, next_frame, read_frame
+from modelflow.serve.processes.replicas import control_channel as frames
+from modelflow.serve.processes.replicas.control_channel import (
+    LongFrameError,
+    frame,
+    next_frame,
+    read_frame,
+)
 
 MESSAGE = {"a": [1, None, "x"], "path": Path("m.dot"), "b": {"c": 2.5}}
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from modelflow.serve.replicas.nobody_there import NobodyThere
+from modelflow.serve.processes.replicas.acceptor import NobodyThere
 
 
 @pytest.fixture

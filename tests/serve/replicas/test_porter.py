@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import socket
 
-from modelflow.http.door import REPORT
-from modelflow.http.endpoint import Endpoint
+from modelflow.http.accept import REPORT
+from modelflow.http.options import Endpoint
 from modelflow.http.server import bound_socket
-from modelflow.serve.replicas.porter import Entrance, Porter
+from modelflow.serve.processes.replicas.acceptor import Entrance, Porter
 
 
 class Behind:
@@ -130,7 +130,7 @@ def test_who_has_gone_is_given_nothing_more():
 
 
 def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
-    monkeypatch.setattr("modelflow.serve.replicas.porter._SECONDS", 1000.0)
+    monkeypatch.setattr("modelflow.serve.processes.replicas.acceptor._SECONDS", 1000.0)
 
     async def scene(house, one):
         house.porter.add(one.entrance)

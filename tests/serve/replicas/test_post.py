@@ -2,8 +2,8 @@
 
 import asyncio
 
-from modelflow.serve.replicas.backoff import Backoff
-from modelflow.serve.replicas.post import Post
+from modelflow.serve.processes.replicas.process import Post
+from modelflow.serve.processes.replicas.restart import Backoff
 
 
 class Process:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.serve.replicas.porter import Porter
-from modelflow.serve.replicas.process import ReplicaProcess
-from modelflow.serve.replicas.role import Role
+from modelflow.serve.processes.replicas.acceptor import Porter
+from modelflow.serve.processes.replicas.process import ReplicaProcess
+from modelflow.serve.processes.replicas.role import Role
 
 
 @pytest.mark.parametrize("way", [ReplicaProcess.kill, ReplicaProcess.finish])
@@ -40,7 +40,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
 
 def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
     """Stopped before it can answer anything; the process is a real one."""
-    monkeypatch.setattr("modelflow.serve.replicas.process._BEGIN_SECONDS", 0.2)
+    monkeypatch.setattr("modelflow.serve.processes.replicas.process._BEGIN_SECONDS", 0.2)
 
     async def answer(_process, message):
         return message

@@ -2,7 +2,7 @@
 
 import os
 
-from modelflow.serve.replicas.processors import with_share
+from modelflow.serve.processes.replicas.role import with_share
 
 
 def test_each_has_threads_for_its_part_of_the_processors(monkeypatch):

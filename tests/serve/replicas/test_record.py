@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from modelflow.serve.activity import MOST, Activity
-from modelflow.serve.replicas.record import Record
+from modelflow.serve.processes.replicas.restart import Record
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from modelflow.ray.cluster import ClusterError
-from modelflow.serve.replicas.servers import Servers
+from modelflow.remote.ray.cluster import ClusterError
+from modelflow.serve.processes.replicas.servers import Servers
 
 LONG = 60
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.serve.replicas.process import ended_how
+from modelflow.serve.processes.replicas.process import ended_how
 from tests import programs
 from tests.serve.certificates import Authority
 from tests.serve.replicas.fleet import (
@@ -79,7 +79,7 @@ def test_what_is_the_same_in_all_is_said_once(fleet):
 def test_the_supervisor_imports_nothing_that_runs_models():
     program = """if True:
         import sys
-        import modelflow.cli.main, modelflow.cli.replicas
+        import modelflow.cli.main, modelflow.cli.serve.replicas
         heavy = {"modelflow.runtime.scheduler", "modelflow.flow", "modelflow.engine"}
         heavy |= {"grpc", "uvloop", "cv2"}
         print(*heavy & set(sys.modules))

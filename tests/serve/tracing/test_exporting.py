@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.serve.tracing import exporting
+from modelflow.serve.metrics.tracing import exporting
 from tests.serve.clients import ask, served
 from tests.serve.replicas.fleet import serving, write_graphs
 from tests.serve.test_visit import BODY, PREDICT
@@ -213,7 +213,7 @@ import sys
 from tests.serve.clients import ask, served
 with served() as server:
     assert ask(server, "/v1/models/m:predict", {"instances": [[1.0]]})[0] == 200
-names = ("opentelemetry", "modelflow.serve.tracing")
+names = ("opentelemetry", "modelflow.serve.metrics.tracing")
 print([name for name in sys.modules if name.startswith(names)])
 """
 

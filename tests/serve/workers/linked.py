@@ -4,17 +4,16 @@ import socket
 from dataclasses import replace
 from functools import partial
 
-from modelflow.http.endpoint import Endpoint
+from modelflow.http.options import Endpoint
 from modelflow.http.server import bound_socket
+from modelflow.ipc.fd_channel import Hatch, give, new_link
 from modelflow.serve.activity import Activity
 from modelflow.serve.grpc.address import grpc_socket
-from modelflow.serve.link.ends import new_link
-from modelflow.serve.link.hatch import Hatch, give
+from modelflow.serve.processes.workers.model_directory import Roster
+from modelflow.serve.processes.workers.process import Published
+from modelflow.serve.processes.workers.remote_models import FarStock
+from modelflow.serve.processes.workers.request_server import Counter
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.workers.counter import Counter
-from modelflow.serve.workers.far_stock import FarStock
-from modelflow.serve.workers.models_process import Published
-from modelflow.serve.workers.roster import Roster
 from modelflow.wire.problem import Problem
 
 

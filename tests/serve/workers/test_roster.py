@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 import modelflow
-from modelflow.http.mailbox import Mailbox
-from modelflow.serve.limits import ModelLimits
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.options import ModelLimits
+from modelflow.serve.processes.workers.model_directory import Roster
+from modelflow.serve.processes.workers.remote_model import RemoteModel
 from modelflow.serve.repository.models import Models
-from modelflow.serve.served_model import ServedModel
-from modelflow.serve.workers.remote_model import RemoteModel
-from modelflow.serve.workers.roster import Roster
+from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Problem
 from tests.serve.clients import TYPED, mean
 

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.studio.edit.edit_desk import EditDesk
-from modelflow.studio.edit.editor import Editor
+from modelflow.studio.edit.editor import EditDesk, Editor
 from tests.programs import LIMIT
 from tests.runtime.fake_clock import FakeClock
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from modelflow.config.edit import GraphText
+from modelflow.config.edit.graph_text import GraphText
 from modelflow.errors import ConfigError
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.clipping import copy, paste
-from modelflow.studio.edit.operations import MOST_OPERATIONS, edited
+from modelflow.studio.edit.operations import MOST_OPERATIONS, copy, edited, paste
 
 REGISTRY = Registry()
 DOT = """digraph g {
@@ -174,7 +173,7 @@ def test_many_nodes_are_moved_as_one_after_the_other_would_be(monkeypatch):
 
 
 def test_moving_many_nodes_reads_the_text_a_few_times(monkeypatch):
-    from modelflow.config import edit_dot
+    from modelflow.config.edit import dot as edit_dot
 
     nodes = "".join(f"n{number}[flowunit=mean]\n" for number in range(200))
     text = GraphText.read(f"digraph {{\n{nodes}}}", "dot")

@@ -1,6 +1,6 @@
 """What is drawn of a text, right or wrong."""
 
-from modelflow.config.edit import GraphText
+from modelflow.config.edit.graph_text import GraphText
 from modelflow.registry.registry import Registry
 from modelflow.studio.edit.sketch import sketch_of
 

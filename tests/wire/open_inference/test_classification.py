@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from modelflow.wire.open_inference.classification import classified
+from modelflow.wire.open_inference.infer import classified
 from modelflow.wire.problem import Problem
 
 

@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelflow.wire.datatype import DATATYPES
-from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_document import JsonLimits
 from modelflow.wire.open_inference.infer import InferAnswer, InferTensor
-from modelflow.wire.open_inference.infer_answer import infer_answer
-from modelflow.wire.open_inference.infer_json import read_infer
+from modelflow.wire.open_inference.infer_json import infer_answer, read_infer
 from modelflow.wire.problem import Problem
 from modelflow.wire.raw_tensor import to_raw
+from modelflow.wire.tensor import DATATYPES
 
 # As large as a document is for which the parser for large ones is taken.
 PADDED = pytest.mark.parametrize("padding", ["", " " * (1 << 14)], ids=["small", "large"])

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelflow.wire.datatype import DATATYPES
 from modelflow.wire.open_inference.infer import InferAnswer, InferTensor
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
+from modelflow.wire.tensor import DATATYPES
 
 CONTENTS = {
     "BOOL": "bool_contents", "UINT8": "uint_contents", "UINT16": "uint_contents",

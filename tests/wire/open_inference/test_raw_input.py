@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from modelflow.wire.open_inference.raw_input import read_raw_input
+from modelflow.wire.open_inference.infer_json import read_raw_input
 from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 

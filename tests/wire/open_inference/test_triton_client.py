@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from modelflow.wire.open_inference.infer import InferAnswer, InferTensor
-from modelflow.wire.open_inference.infer_answer import infer_answer
-from modelflow.wire.open_inference.infer_json import read_infer
+from modelflow.wire.open_inference.infer_json import infer_answer, read_infer
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 

@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.engine.engine import LoadedModel, LoadRequest
-from modelflow.engine.file_form import looks_like
+from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.forms.message import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.errors import EngineError
-
-__all__ = ["load_frozen_graph"]
 
 _NO_RESULTS = ("Const", "Placeholder", "NoOp", "Assert")
 

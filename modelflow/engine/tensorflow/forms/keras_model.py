@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
-from modelflow.engine.file_form import looks_like
+from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.function import (
     FunctionModel,
@@ -16,8 +16,6 @@ from modelflow.engine.tensorflow.runners.function import (
 )
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError
-
-__all__ = ["load_keras_model"]
 
 
 def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.file_form import looks_like
+from modelflow.engine.model_file import looks_like
 from modelflow.errors import EngineError
-
-__all__ = ["read_message"]
 
 _LARGEST = (1 << 31) - 1
 

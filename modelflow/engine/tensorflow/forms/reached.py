@@ -8,8 +8,6 @@ from typing import Any
 from modelflow.engine.tensorflow.runners.function import is_assigning
 from modelflow.engine.tensorflow.runners.inlined import list_called
 
-__all__ = ["Reached", "find_reached", "is_assigned"]
-
 _STATE = re.compile(
     r"(VarHandleOp|Variable|\w*HashTable|\w*HashTableOfTensors|\w*Queue|Stack)(V2)?"
 )

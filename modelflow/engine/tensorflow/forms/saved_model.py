@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
-from modelflow.engine.load_group import LoadGroup
+from modelflow.engine.engine import LoadedModel, LoadGroup, LoadRequest, unknown_port
 from modelflow.engine.tensorflow.forms.reached import find_reached, is_assigned
 from modelflow.engine.tensorflow.forms.signature import Signature, read_signature
 from modelflow.engine.tensorflow.library import load_tensorflow
@@ -17,8 +16,6 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import SessionModel, find_batched, make_plain
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
-
-__all__ = ["load_saved_model"]
 
 # Variables from before resource variables: what reads them gets their own memory.
 _REFERENCES = ("Variable", "VariableV2")

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.file_form import looks_like
+from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.forms.message import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
-
-__all__ = ["Signature", "read_methods", "read_signature"]
 
 _DEFAULT = "serving_default"
 

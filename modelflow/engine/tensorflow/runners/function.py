@@ -19,8 +19,6 @@ from modelflow.engine.tensorflow.runners.session import engine_error
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["FunctionModel", "freeze", "is_assigning", "list_operations", "refuse_xla"]
-
 _log = logging.getLogger(__name__)
 
 # Operations that change a variable, a table or a queue.

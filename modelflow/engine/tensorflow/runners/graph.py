@@ -10,8 +10,6 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import SessionModel, make_plain
 from modelflow.engine.tensorflow.runners.tensors import TensorModel
 
-__all__ = ["graph_model"]
-
 
 def graph_model(
     request: LoadRequest,

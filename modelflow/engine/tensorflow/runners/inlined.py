@@ -9,8 +9,6 @@ from typing import Any
 
 from modelflow.engine.tensorflow.library import load_tensorflow
 
-__all__ = ["inline_calls", "list_called"]
-
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 

@@ -11,8 +11,6 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
-__all__ = ["PlacedGraph", "numpy_dtype", "tensor_spec"]
-
 # On the CPU XLA compiles only what is marked so.
 _COMPILED = "_XlaCompile"
 

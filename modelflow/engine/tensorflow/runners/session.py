@@ -21,9 +21,6 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.errors import EngineError, ItemRefusedError
 from modelflow.wire.tensor import has_shape
 
-__all__ = ["SessionModel", "engine_error", "find_batched", "make_plain"]
-
-
 # Ranks of a model's inputs that are tried, beside those that its signature says.
 _MOST_RANKS = 16
 # Numbers of rows that no axis of a model has by chance, both of them.

@@ -11,8 +11,6 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import engine_error
 from modelflow.errors import EngineError
 
-__all__ = ["TensorModel"]
-
 # Of Eigen, in bytes. TensorFlow ends the process where a tensor does not keep it.
 _ALIGNMENT = 64
 

@@ -7,12 +7,12 @@ on.
 
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.kind import Connection, RunningKind
 from modelflow.runtime.kinds.loop.call import LoopCall
 from modelflow.runtime.kinds.loop.looping import Looping
 from modelflow.runtime.kinds.loop.outbox import LoopOutbox
 from modelflow.runtime.orders.order import InboxPolicy, Order
-from modelflow.runtime.outbox import Outbox
+from modelflow.runtime.stages.kind import Connection, RunningKind
+from modelflow.runtime.stages.outbox import Outbox
 
 __all__ = ["KIND"]
 

@@ -4,9 +4,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.row_call import RowCall
-from modelflow.runtime.segment import Columns
-
-__all__ = ["LoopCall"]
+from modelflow.runtime.session.segment import Columns
 
 
 class LoopCall(RowCall):

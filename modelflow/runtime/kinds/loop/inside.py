@@ -3,10 +3,8 @@
 from collections import deque
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.segment import Batch, Columns, Span, Stream
-from modelflow.runtime.session import Session
-
-__all__ = ["Entry", "Inside", "LoopBatch"]
+from modelflow.runtime.session.segment import Batch, Columns, Span, Stream
+from modelflow.runtime.session.session import Session
 
 
 class Entry:

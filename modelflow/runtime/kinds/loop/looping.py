@@ -9,10 +9,8 @@ from modelflow.errors import Cancelled, FlowUnitError
 from modelflow.runtime.kinds.loop.inside import Entry, Inside, LoopBatch
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Batch, Segment, Span
-from modelflow.runtime.session import Session
-
-__all__ = ["ENTRY", "RETURN", "Looping"]
+from modelflow.runtime.session.segment import Batch, Segment, Span
+from modelflow.runtime.session.session import Session
 
 logger = logging.getLogger("modelflow")
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from modelflow.runtime.inbox import Inbox
 from modelflow.runtime.kinds.loop.looping import Looping
 from modelflow.runtime.locks import make_lock
-from modelflow.runtime.outbox import Outbox, Route
-from modelflow.runtime.seat import Relay
-from modelflow.runtime.segment import Batch, Columns
-
-__all__ = ["LoopOutbox"]
+from modelflow.runtime.queues.inbox import Inbox
+from modelflow.runtime.session.segment import Batch, Columns
+from modelflow.runtime.stages.outbox import Outbox, Route
+from modelflow.runtime.worker_slot import Relay
 
 
 class LoopOutbox(Outbox):

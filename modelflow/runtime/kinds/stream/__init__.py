@@ -2,11 +2,11 @@
 
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.kind import RunningKind
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.worker import StreamWorker
 from modelflow.runtime.orders.order import InboxPolicy, Order
+from modelflow.runtime.stages.kind import RunningKind
 
 __all__ = ["KIND"]
 

@@ -10,14 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from modelflow.runtime.clock import Clock
-from modelflow.runtime.delayed import Delayed
+from modelflow.runtime.clock import Clock, Delayed
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
-from modelflow.runtime.segment import Batch, Columns, Segment, Span
-from modelflow.runtime.session import Session
-
-__all__ = ["BySession"]
+from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
+from modelflow.runtime.session.session import Session
 
 
 class BySession:

@@ -11,12 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.call import UnitCall, claim
 from modelflow.runtime.kinds.stream.lane import OpenStream
-from modelflow.runtime.segment import Columns
+from modelflow.runtime.session.segment import Columns
+from modelflow.runtime.stages.call import UnitCall, claim
 from modelflow.unit.stream_context import StreamContext
-
-__all__ = ["StreamCall"]
 
 logger = logging.getLogger("modelflow")
 

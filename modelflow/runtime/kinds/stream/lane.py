@@ -3,12 +3,10 @@
 from collections import deque
 from typing import Any
 
-from modelflow.runtime.inheriting import StreamInputs
 from modelflow.runtime.kinds.stream.numbering import Numbering
-from modelflow.runtime.segment import Batch, Columns, Segment, Span, Stream
-from modelflow.runtime.session import Session
-
-__all__ = ["Lane", "OpenStream", "StreamBatch"]
+from modelflow.runtime.session.segment import Batch, Columns, Segment, Span, Stream
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.stages.inheriting import StreamInputs
 
 
 class OpenStream:

@@ -10,10 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.inheriting import inherit, strip_data
-from modelflow.runtime.segment import Stream
-
-__all__ = ["Numbering"]
+from modelflow.runtime.session.segment import Stream
+from modelflow.runtime.stages.inheriting import inherit, strip_data
 
 
 class Numbering:

@@ -7,19 +7,17 @@ rows, has the unit called, sends on what the unit gave, and gives the lane back.
 from typing import Any
 
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.deadlines import deadlines_of
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
-from modelflow.runtime.owner import WorkerOwner
-from modelflow.runtime.seat import Relay
-from modelflow.runtime.segment import Batch, Segment, Span, Stream
-from modelflow.runtime.stage import Stage
-from modelflow.runtime.watcher import Part
-from modelflow.runtime.worker import Worker
-
-__all__ = ["StreamWorker"]
+from modelflow.runtime.session.segment import Batch, Segment, Span, Stream
+from modelflow.runtime.session.watcher import Part
+from modelflow.runtime.stages.stage import Stage
+from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.workers.deadlines import deadlines_of
+from modelflow.runtime.workers.owner import WorkerOwner
+from modelflow.runtime.workers.worker import Worker
 
 
 class StreamWorker(Worker):

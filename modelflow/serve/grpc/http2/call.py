@@ -6,20 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.http.body import BodyBudget
-from modelflow.serve.grpc.http2.call_head import ACCEPTED, OK, Pairs, pairs_of, trailers_of
+from modelflow.http.reply import BodyBudget
+from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK, Pairs, pairs_of, trailers_of
 from modelflow.serve.grpc.http2.message_reader import MessageReader, framed
+from modelflow.serve.grpc.interceptor import Passage
 from modelflow.serve.grpc.limits import AHEAD
-from modelflow.serve.grpc.passage import Passage
-from modelflow.serve.grpc.rpc import Rpc
-from modelflow.serve.grpc.service import Method
-from modelflow.serve.status import inside
+from modelflow.serve.grpc.service import Method, Rpc
+from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     from zttp import Stream
-
-__all__ = ["GrpcCall", "Line"]
 
 
 class Line(Protocol):

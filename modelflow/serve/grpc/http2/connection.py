@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 import zttp
 from zttp import H2ErrorCode
 
-from modelflow.http.connections import Member
-from modelflow.http.endpoint import join_address
-from modelflow.http.expiry import Expiry
-from modelflow.serve.grpc.http2.frames import opening
+from modelflow.http.connections import Expiry, Member
+from modelflow.http.options import join_address
+from modelflow.serve.grpc.http2.connection_use import Wear, Worn, opening
 from modelflow.serve.grpc.http2.incoming import Incoming
 from modelflow.serve.grpc.http2.live_calls import LiveCalls
-from modelflow.serve.grpc.http2.switchboard import Switchboard
-from modelflow.serve.grpc.http2.wear import Wear, Worn
+from modelflow.serve.grpc.http2.method_table import Switchboard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["GrpcConnection"]
 
 _log = logging.getLogger(__name__)
 

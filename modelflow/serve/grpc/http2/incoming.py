@@ -4,11 +4,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from zttp import H2ErrorCode
 
-from modelflow.serve.grpc.http2.call_head import seconds_of, without_deadline
+from modelflow.serve.grpc.http2.call_headers import (
+    refuse_call,
+    refuse_request,
+    seconds_of,
+    without_deadline,
+)
 from modelflow.serve.grpc.http2.live_calls import LiveCalls
 from modelflow.serve.grpc.http2.message_reader import is_plain
-from modelflow.serve.grpc.http2.refusals import refuse_call, refuse_request
-from modelflow.serve.grpc.http2.switchboard import Switchboard
+from modelflow.serve.grpc.http2.method_table import Switchboard
 from modelflow.serve.grpc.http2.whole_call import WholeCall
 from modelflow.wire.problem import Problem
 
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
 
     from zttp import Data, EndOfMessage, Request, Stream
     from zttp import H2Connection as Http2
-
-__all__ = ["Incoming"]
 
 _PREFIX = 5  # bytes before a message
 

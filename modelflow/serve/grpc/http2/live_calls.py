@@ -5,12 +5,10 @@ from collections.abc import Callable
 from zttp import H2ErrorCode
 
 from modelflow.serve.grpc.http2.call import GrpcCall
-from modelflow.serve.grpc.http2.frames import Credit
-from modelflow.serve.grpc.http2.refusals import end_stream
-from modelflow.serve.grpc.http2.switchboard import Switchboard
+from modelflow.serve.grpc.http2.call_headers import end_stream
+from modelflow.serve.grpc.http2.connection_use import Credit
+from modelflow.serve.grpc.http2.method_table import Switchboard
 from modelflow.serve.grpc.http2.whole_call import WholeCall
-
-__all__ = ["LiveCalls"]
 
 
 class LiveCalls:

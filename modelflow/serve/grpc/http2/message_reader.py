@@ -5,10 +5,8 @@ from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from modelflow.http.body import BodyBudget
+from modelflow.http.reply import BodyBudget
 from modelflow.wire.problem import Code, Problem, shown
-
-__all__ = ["ENCODINGS", "MessageReader", "framed", "is_plain", "plain_message"]
 
 _PREFIX = 5
 # How zlib is told of each form; `deflate` is the zlib form.

@@ -7,27 +7,23 @@ import socket
 from collections.abc import Iterable
 
 from modelflow.errors import MissingDependencyError
-from modelflow.http.arrivals import arrivals
+from modelflow.http.accept import BACKLOG, arrivals
 from modelflow.http.connections import Connections
-from modelflow.http.doorway import BACKLOG
-from modelflow.http.mailbox import Mailbox
-from modelflow.http.tls import TlsOptions, server_context
+from modelflow.http.server import TlsOptions, server_context
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.access.middleware import Reception
 from modelflow.serve.grpc.address import address_of, in_use, own_socket
-from modelflow.serve.grpc.health import Health
 from modelflow.serve.grpc.http2.call import GrpcCall
-from modelflow.serve.grpc.http2.switchboard import Switchboard
+from modelflow.serve.grpc.http2.method_table import Switchboard
 from modelflow.serve.grpc.limits import GrpcLimits
-from modelflow.serve.grpc.reflection import Reflection
 from modelflow.serve.grpc.service import Service
-from modelflow.serve.reception import Reception
+from modelflow.serve.grpc.standard_services import Health, Reflection
 
 try:
     from modelflow.serve.grpc.http2.connection import GrpcConnection
 except ImportError as error:
     package = "zttp"
     raise MissingDependencyError(package, "http2", "gRPC on a connection of its own") from error
-
-__all__ = ["Http2Server"]
 
 
 class Http2Server:

@@ -3,19 +3,16 @@
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from modelflow.serve.grpc.http2.call_head import ACCEPTED, OK
+from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK
 from modelflow.serve.grpc.http2.message_reader import framed, plain_message
-from modelflow.serve.grpc.rpc import Rpc
-from modelflow.serve.grpc.service import Method
-from modelflow.serve.status import inside
+from modelflow.serve.grpc.service import Method, Rpc
+from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
 
     from modelflow.serve.grpc.http2.call import GrpcCall
-
-__all__ = ["WholeCall", "WholeLine"]
 
 
 class WholeLine(Protocol):

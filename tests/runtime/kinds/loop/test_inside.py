@@ -2,9 +2,9 @@
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN
-from modelflow.runtime.segment import Stream
+from modelflow.runtime.session.segment import Stream
 from tests.runtime.kinds.loop.test_looping import leaves, looping, sent_round, values
-from tests.runtime.test_inbox import segment, stream
+from tests.runtime.queues.test_inbox import segment, stream
 
 
 def test_what_goes_round_gets_a_new_number_each_time_in_a_stream_of_its_own():

@@ -8,11 +8,11 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError
 from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, Looping
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Segment
+from modelflow.runtime.session.segment import Segment
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, spec_of, told, unit_of
-from tests.runtime.test_inbox import segment, stream
+from tests.runtime.queues.test_inbox import segment, stream
 
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
 

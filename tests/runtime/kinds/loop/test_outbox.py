@@ -5,7 +5,7 @@ from modelflow.runtime.kinds.loop.looping import ENTRY
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import graph_of, per_item, results_of, unit_of
 from tests.runtime.kinds.loop.test_looping import inline, looping, round_about, until, values
-from tests.runtime.test_inbox import segment, stream
+from tests.runtime.queues.test_inbox import segment, stream
 
 
 @inline

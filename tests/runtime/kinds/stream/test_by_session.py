@@ -9,9 +9,9 @@ from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.orders.order import InboxPolicy
-from modelflow.runtime.segment import Segment, Stream
+from modelflow.runtime.session.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
-from tests.runtime.test_inbox import data, segment, stream
+from tests.runtime.queues.test_inbox import data, segment, stream
 
 
 def order(bound=8, clock=None, **more):

@@ -13,7 +13,7 @@ from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.unit.port import Port
 from tests.runtime.graphs import unit_of
-from tests.runtime.test_inbox import stream
+from tests.runtime.queues.test_inbox import stream
 
 
 def refuse(event, delay):

@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.runtime.kinds.stream.lane import Lane, OpenStream
-from tests.runtime.test_inbox import segment, stream
+from tests.runtime.queues.test_inbox import segment, stream
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.kinds.stream.numbering import Numbering
-from tests.runtime.test_inbox import stream
+from tests.runtime.queues.test_inbox import stream
 
 
 def bad():

@@ -8,8 +8,8 @@ import grpc
 import numpy as np
 import pytest
 
-from modelflow.http.limits import ConnectionLimits
-from modelflow.serve.grpc_kind import GrpcKind
+from modelflow.http.connections import ConnectionLimits
+from modelflow.serve.options import GrpcKind
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from tests.serve.grpc.http2 import wire as h2
 from tests.serve.grpc.http2.wire import call, connected, frame, framed, head

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelflow.http.body import BodyBudget
-from modelflow.http.connections import Connections
-from modelflow.http.limits import ConnectionLimits
-from modelflow.http.mailbox import Mailbox
-from modelflow.serve.grpc.http2 import known_calls
+from modelflow.http.connections import ConnectionLimits, Connections
+from modelflow.http.reply import BodyBudget
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.access.keys import Group
+from modelflow.serve.access.middleware import Reception
+from modelflow.serve.grpc.http2 import call_headers as known_calls
+from modelflow.serve.grpc.http2.call_headers import KnownCalls
 from modelflow.serve.grpc.http2.connection import GrpcConnection
-from modelflow.serve.grpc.http2.known_calls import KnownCalls
-from modelflow.serve.grpc.http2.switchboard import Switchboard
+from modelflow.serve.grpc.http2.method_table import Switchboard
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Method, Service
-from modelflow.serve.keys import Group
-from modelflow.serve.reception import Reception
 from modelflow.wire.problem import Code, Problem
 from tests.serve.grpc.http2 import wire as h2
 from tests.serve.grpc.http2.wire import call, frame, framed, head

@@ -1,0 +1,1 @@
+"""Commands about graph files and models: check, convert, draw, edit, new, model."""

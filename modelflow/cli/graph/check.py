@@ -1,0 +1,192 @@
+"""``modelflow check``: every mistake of a graph, before anything runs."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.terminal.messages import tell
+from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
+from modelflow.signals import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from modelflow.flow import Flow
+
+
+@click.command()
+@graph_options
+@click.option(
+    "--open",
+    "is_opened",
+    is_flag=True,
+    help="Open every unit as well, which finds what only a loaded model or library knows.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print what is found as JSON, for editors and programs."
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print the plan (what runs where, and why), and what the graph takes and gives.",
+)
+def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> int:
+    """Finds every mistake of a graph, and prints each with its line. Advises where the same may
+    be had for less, which is no mistake.
+
+    \b
+    modelflow check graph.toml
+    modelflow check --open graph.toml
+    modelflow check -v graph.toml --set 'infer.device=cpu'
+    """
+    from modelflow.flow import Flow
+    from modelflow.insight.tune.cut import cuts_of
+
+    try:
+        checked = graph.read()
+        cuts_of(checked)
+        flow = Flow(checked, threads=0).build()
+        if is_opened:
+            _open(flow)
+    except (ModelflowError, FlowFailed) as error:
+        if not as_json:
+            raise
+        _print_json(flow=None, findings=list(_findings(error)))
+        return ExitCode.FAILED
+    if as_json:
+        _print_json(flow, [])
+        return ExitCode.OK
+    _print(flow, str(graph.path), verbose)
+    return ExitCode.OK
+
+
+def _open(flow: "Flow") -> None:
+    """Opens every unit of a flow that runs on this thread alone, where nothing else happens.
+
+    Raises:
+        GraphError: one of them does not open, or several.
+        FlowFailed: the flow failed in another way.
+    """
+    try:
+        try:
+            flow.start()
+        finally:
+            flow.stop(drain=False)
+    except FlowFailed as failure:
+        findings = _where(failure, flow)
+        if findings is None:
+            raise
+        raise GraphError(findings) from failure
+
+
+def _where(failure: FlowFailed, flow: "Flow") -> "list[Finding] | None":
+    """Returns the lines of the nodes that did not open; None: it failed in another way."""
+    nodes = flow.graph.nodes
+    found = []
+    for inner in failure.exceptions:
+        if not (isinstance(inner, FlowUnitError) and inner.node in nodes and inner.phase == "open"):
+            return None
+        where = f" ({inner.where})" if inner.where else ""
+        message = f"unit {inner.unit!r} failed in open: {inner.message}{where}"
+        found.append(Finding(nodes[inner.node].location, message, inner.node))
+    return found
+
+
+def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]":
+    if isinstance(error, FlowFailed):
+        for inner in error.exceptions:
+            node = getattr(inner, "node", "")
+            yield {"file": None, "line": None, "node": node, "port": None, "message": str(inner)}
+        return
+    findings = getattr(error, "findings", ())
+    if not findings:
+        yield {"file": None, "line": None, "node": None, "port": None, "message": str(error)}
+    for finding in findings:
+        yield {
+            "file": finding.location.file,
+            "line": finding.location.line,
+            "node": finding.node,
+            "port": finding.port,
+            "message": finding.message,
+        }
+
+
+def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:
+    from modelflow.graph.advice import advice
+
+    checked = None if flow is None else flow.graph
+    found: dict[str, Any] = {
+        "ok": not findings,
+        "findings": findings,
+        "notes": [] if checked is None else list(map(str, checked.notes)),
+        "advice": [] if checked is None else list(map(str, advice(checked))),
+    }
+    if flow is not None:
+        signature = flow.signature()
+        found["plan"] = flow.plan.rows()
+        found["inputs"] = list(map(str, signature.inputs))
+        found["outputs"] = list(map(str, signature.outputs))
+    click.echo(json.dumps(found, indent=2))
+
+
+def _print(flow: "Flow", path: str, verbose: bool) -> None:
+    from modelflow.graph.advice import advice
+
+    rows = flow.plan.rows()
+    checked = flow.graph
+    for note in checked.notes:
+        tell("note", note)
+    for sentence in advice(checked):
+        tell("advice", sentence)
+    if verbose:
+        _print_table(rows)
+        _print_burst(flow)
+        signature = flow.signature()
+        for side, ports in (("input", signature.inputs), ("output", signature.outputs)):
+            for port in ports:
+                click.echo(f"{side} {port}")
+        for line in _transfers(flow):
+            click.echo(line)
+    click.echo(
+        f"{path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "
+        f"{sum(stage.threads for stage in flow.plan.stages.values())} threads"
+    )
+
+
+def _print_table(rows: list[dict[str, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*rows[0] if rows else (), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row.values()))  # as it is: brackets are no markup
+    is_terminal = sys.stdout.isatty()
+    # In a pipe nothing is cut: the table is as wide as it wants to be.
+    Console(width=None if is_terminal else 500).print(table)
+
+
+def _print_burst(flow: "Flow") -> None:
+    """Says what becomes of several rows that come at once, where the plan's table hints at it."""
+    if any(stage.is_one_by_one for stage in flow.plan.stages.values()):
+        click.echo(
+            f"batch 8 (1 from {flow.plan.slow_row_ms:g} ms): a row that takes so long is a call by "
+            "itself and goes on when it is done; of quicker ones each thread takes its part of "
+            "what waits"
+        )
+
+
+def _transfers(flow: "Flow") -> list[str]:
+    stages = flow.plan.stages
+    return [
+        f"transfer: {name} ({stage.devices[0]}) -> {target.node} ({stages[target.node].devices[0]})"
+        for name, stage in stages.items()
+        for route in stage.routes
+        for target in route
+        if target.node in stages and stages[target.node].devices != stage.devices
+    ] or ["transfers: none"]

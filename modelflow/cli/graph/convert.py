@@ -1,0 +1,79 @@
+"""``convert`` and ``draw``: the same graph in another format, or as a picture."""
+
+from pathlib import Path
+
+import click
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.output_files import write_output
+from modelflow.cli.options.parameters import Choice
+from modelflow.config.read import read_config
+from modelflow.config.write import FORMATS, write_config
+from modelflow.errors import did_you_mean
+from modelflow.signals import ExitCode
+
+
+@click.command()
+@click.argument("graph", type=click.Path(path_type=Path))
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to; '-': stdout.")
+@click.option(
+    "--format",
+    "form",
+    type=Choice(FORMATS),
+    help="The format; without it by the suffix of FILE. graphviz: TOML with embedded DOT.",
+)
+def convert(graph: Path, output: str, form: str | None) -> int:
+    """Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON, DOT.
+
+    \b
+    modelflow convert graph.dot -o graph.toml
+    modelflow convert graph.toml --format graphviz
+    """
+    suffix = Path(output).suffix.lstrip(".")
+    form = form or {"yml": "yaml", "gv": "dot", "": "toml"}.get(suffix, suffix)
+    write_output("-o", output, write_config(read_config(graph), form).encode())
+    return ExitCode.OK
+
+
+_BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
+
+
+@click.command()
+@graph_options
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to; '-': stdout. Without it: GRAPH.svg, here."
+)
+@click.option(
+    "--format",
+    "form",
+    type=Choice(["svg", "dot", "mermaid"]),
+    help="The form; without it by the suffix of FILE, else svg.",
+)
+def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
+    """Draws a graph, coloured by device.
+
+    \b
+    modelflow draw graph.toml -o graph.svg
+    modelflow draw graph.toml --format mermaid -o -
+    modelflow draw graph.toml --format dot -o - | dot -Tpng -o graph.png   with Graphviz
+    """
+    from modelflow.draw.svg import draw as picture
+
+    target = output or f"{graph.path.stem}.{'mmd' if form == 'mermaid' else form or 'svg'}"
+    form = form or _form_of(target)
+    data = picture(graph.read(check_devices=False), form).encode()
+    write_output("-o", target, data)
+    if target != "-":
+        click.echo(f"{target}: {len(data)} bytes", err=True)
+    return ExitCode.OK
+
+
+def _form_of(target: str) -> str:
+    suffix = Path(target).suffix
+    if suffix and suffix not in _BY_SUFFIX:
+        known = ", ".join(_BY_SUFFIX)
+        near = did_you_mean(suffix, _BY_SUFFIX)
+        message = f"-o {target}: got the suffix {suffix!r}; expected one of {known}{near}"
+        raise click.UsageError(message)
+    return _BY_SUFFIX.get(suffix, "svg")

@@ -1,0 +1,43 @@
+"""``modelflow edit``: a graph file as a picture in the browser."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import click
+
+from modelflow.cli.terminal.listening import explained_address, show_until_the_end, split_address
+
+
+@click.command()
+@click.argument("graph", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="[HOST:]PORT",
+    help="Where the pages are served; port 0: any that is free.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+def edit(graph: Path, listen: str, no_browser: bool) -> int:
+    """Edits a graph file in the browser: its picture, its units' options, its text, its mistakes.
+
+    GRAPH is a TOML or DOT file; one that is not there begins with a graph that is chosen, and is
+    made when it is saved. A graph is run there, too, on samples. Saving changes the lines that were
+    edited and no others, and is refused where somebody else has changed the file meanwhile. Ctrl-C
+    ends it.
+
+    \b
+    modelflow edit graph.toml
+    modelflow edit new.toml --no-browser --listen 8000
+    """
+    from modelflow.graph.files import look_beside
+    from modelflow.studio.edit.editor import Editor
+
+    sys.dont_write_bytecode = True  # a unit's file may change twice in a second, and is run anew
+    host, port = split_address("--listen", listen)
+    look_beside(graph)
+    with contextlib.ExitStack() as stack:
+        with explained_address("--listen", listen):
+            editor = stack.enter_context(Editor(graph, host, port))
+        return show_until_the_end("editor", editor.url, is_opened=not no_browser)

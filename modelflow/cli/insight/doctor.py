@@ -1,0 +1,210 @@
+"""``modelflow doctor``: what limits a flow, on what evidence, and what to change."""
+
+import json
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.insight.drive import Drive, check_repeatable
+from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.shell_completion import complete_input
+from modelflow.cli.terminal.messages import tell
+from modelflow.errors import ConfigError, FlowFailed
+from modelflow.job.inputs import feeds_of
+from modelflow.signals import ExitCode, Undisturbed, termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from modelflow.flow import Flow
+    from modelflow.insight.doctor import Case, Diagnosis, Finding
+    from modelflow.job.inputs import Feed
+
+
+# Seconds in which a flow settles before it is watched.
+_SETTLING = 1.0
+# What rules raise for figures that no flow can have.
+_DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@click.command()
+@graph_options
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    shell_complete=complete_input,
+    metavar="[PORT=]FILE|DIR|GLOB",
+    help="What goes into an input of the graph, again and again; as for 'modelflow profile'.",
+)
+@click.option(
+    "--seconds",
+    type=FiniteRange(min=0.1, max=86_400),
+    default=5.0,
+    show_default=True,
+    help="How long the flow is watched.",
+)
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Try the first change: the graph as it is and with it, twice in turn, and the gain.",
+)
+@click.option("--json", "is_json", is_flag=True, help="Print what was found as JSON.")
+def doctor(
+    graph: GraphChoice, inputs: tuple[str, ...], seconds: float, confirm: bool, is_json: bool
+) -> int:
+    """Says what limits a flow, why it says so, what to change, and what that will bring.
+
+    GRAPH is a graph file, which is run with --input; a profile that 'modelflow profile --json' has
+    written; or where a running flow answers ('modelflow run --metrics', 'modelflow serve'):
+    a port, HOST:PORT or URL, as 'modelflow top' takes it.
+
+    The exit code is 0 where nothing is wrong, and 3 where something was found.
+
+    \b
+    modelflow doctor graph.toml --input 'photos/*.jpg'
+    modelflow doctor profile.json
+    modelflow doctor 9100
+    """
+    from modelflow.insight.doctor import diagnose
+
+    is_graph = not is_address(graph.source) and Path(graph.source).suffix != ".json"
+    if not is_graph and (inputs or confirm or graph.overrides or graph.args):
+        message = f"{graph.source} is no graph: --input, --set, --arg and --confirm are for graphs"
+        raise click.UsageError(message)
+    if is_graph:
+        asked = threading.Event()
+        checked = graph.read()
+        feeds = feeds_of(inputs, checked.inputs)
+        check_repeatable(feeds)
+        case = _watched(graph, {}, feeds, seconds, asked)
+        found = diagnose(case)
+        if not is_json:
+            _show(found, case)
+        if confirm and found.findings and found.findings[0].change and not asked.is_set():
+            _confirm(graph, feeds, found.findings[0], seconds, asked, is_json=is_json)
+        if asked.is_set():
+            return ExitCode.TERMINATED
+    else:
+        try:
+            case = _seen(graph.source, seconds)
+            found = diagnose(case)
+            if not is_json:
+                _show(found, case)
+        except _DAMAGED as error:  # figures of elsewhere may be anything
+            message = f"{graph.source}: the figures are damaged: {type(error).__name__}: {error}"
+            raise ConfigError(message) from error
+    if is_json:
+        click.echo(json.dumps(found.document(), indent=1))
+    return ExitCode.FOUND if found.findings else ExitCode.OK
+
+
+def _seen(source: str, seconds: float) -> "Case":
+    """Looks at a flow that runs elsewhere, or at what was written of one."""
+    from modelflow.insight.doctor import Case
+
+    if not is_address(source):
+        return Case.between(*read_profile(Path(source)))
+    address = address_of(source)
+    first = ask(address)
+    time.sleep(seconds)
+    return Case.between(first, ask(address))
+
+
+def _watched(
+    graph: GraphChoice,
+    changes: "Mapping[str, Any]",
+    feeds: "Sequence[Feed]",
+    seconds: float,
+    asked: threading.Event,
+) -> "Case":
+    """Runs the graph with some changes, and looks at it under load."""
+    from modelflow.flow import Flow
+    from modelflow.insight.doctor import Case
+    from modelflow.profile.process import LockProbe
+    from modelflow.profile.snapshot import Snapshot
+
+    flow = Flow(graph.read(changes)).build()
+    with termination(asked, partial(_finish, flow)), flow, Drive(flow, feeds) as drive:
+        before = flow.snapshot()
+        if not drive.wait(min(_SETTLING, seconds)):  # else all that its sources have is done
+            before = flow.snapshot()
+        with Undisturbed(LockProbe()) as probe:
+            drive.wait(seconds)
+        after = flow.snapshot()
+    after["process"].update(probe.figures)
+    return Case.between(Snapshot.read(before), Snapshot.read(after), is_driven=bool(feeds))
+
+
+def _finish(flow: "Flow") -> None:
+    try:
+        flow.stop()
+    except FlowFailed as failure:  # it is raised again where the flow is left
+        del failure
+
+
+def _confirm(
+    graph: GraphChoice,
+    feeds: "Sequence[Feed]",
+    finding: "Finding",
+    seconds: float,
+    asked: threading.Event,
+    *,
+    is_json: bool,
+) -> None:
+    """Runs the graph as it is and with the change, twice in turn, and tells the rates."""
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    click.echo(
+        f"trying it: as it is and with the change, twice in turn, {seconds:g} s each", err=True
+    )
+    for is_changed in (False, True, False, True):
+        if asked.is_set():
+            return
+        change = finding.change if is_changed else {}
+        rates[is_changed].append(_watched(graph, change, feeds, seconds, asked).rate)
+    before, after = (sum(found) / len(found) for found in (rates[False], rates[True]))
+    click.echo(
+        f"  tried    {', '.join(f'{rate:.1f}' for rate in rates[False])} rows/s as it is, "
+        f"{', '.join(f'{rate:.1f}' for rate in rates[True])} with the change: "
+        f"{after / before - 1:+.0%}"
+        if before
+        else "  tried    nothing passed",
+        err=is_json,
+    )
+
+
+def _show(found: "Diagnosis", case: "Case") -> None:
+    for place, finding in enumerate(found.findings):
+        _show_finding(finding, is_first=place == 0)
+    if not found.findings:
+        text = "nothing is wrong"
+        if found.headroom is not None:
+            text += f": {found.busiest} is the busiest node, and could do {found.headroom:.0%} more"
+        elif found.busiest:
+            text = f"{found.busiest} is always at work, and nothing is known that would help it"
+        click.echo(text)
+    click.echo(f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s", err=True)
+    for note in found.notes:
+        tell("note", note)
+
+
+def _show_finding(finding: "Finding", *, is_first: bool) -> None:
+    head = "" if is_first else "also "
+    click.echo(f"{head}{finding.node}: {finding.cause}: {finding.sentence}")
+    for one in finding.evidence:
+        click.echo(f"  because  {one}")
+    if finding.change:
+        sets = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
+        gain = "" if finding.gain is None else f"   {finding.gain:+.0%} predicted"
+        click.echo(f"  change   {sets}{gain}")
+    if finding.advice:
+        click.echo(f"  {'or' if finding.change else 'advice':<8} {finding.advice}")
+    if finding.then:
+        click.echo(f"  then     {finding.then}")

@@ -1,0 +1,112 @@
+"""Uses a flow for a while: its inputs again and again, as fast as they are taken."""
+
+import copy
+import itertools
+import threading
+from typing import TYPE_CHECKING, Self
+
+import click
+
+from modelflow.job.inputs import Feed
+from modelflow.job.run import Run
+from modelflow.signals import undisturbed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from modelflow.buffer import Buffer
+    from modelflow.flow import Flow
+
+
+_MOST_KEPT = 256 << 20  # bytes of files
+
+
+def check_repeatable(feeds: "Sequence[Feed]") -> None:
+    """Checks that what is sent can be sent again.
+
+    Raises:
+        click.UsageError: it comes from standard input.
+    """
+    if any(feed.is_stdin for feed in feeds):
+        message = (
+            "--input -: the inputs are sent over and over, and standard input can be read once"
+        )
+        raise click.UsageError(message)
+
+
+class Drive:
+    """Uses a running flow while its ``with`` block runs, on a thread of its own.
+
+    The results are thrown away. A graph without inputs is left to its sources. At the end of the
+    block what was sent is worked on; where the block raises it is given up.
+    """
+
+    def __init__(self, flow: "Flow", feeds: "Sequence[Feed]") -> None:
+        """Takes a flow that runs, and what goes into each of its inputs."""
+        self._flow = flow
+        self._has_inputs = bool(feeds)
+        self._over = threading.Event()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._run = Run(flow, [_Repeated(feed, self._over) for feed in feeds], _drop)
+        self._thread = threading.Thread(target=self._use, name="modelflow-cli/drive")
+
+    def __enter__(self) -> Self:
+        try:
+            undisturbed(self._thread.start)
+        except KeyboardInterrupt as interrupt:
+            self.__exit__(KeyboardInterrupt, interrupt, None)
+            raise
+        return self
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for so long, or until the graph's sources are done; True if they are."""
+        return self._ended.wait(seconds)
+
+    def __exit__(
+        self,
+        kind: "type[BaseException] | None",
+        error: BaseException | None,
+        traceback: "TracebackType | None",
+    ) -> None:
+        self._over.set()
+        if kind is not None:
+            for stream in self._run.streams:
+                stream.cancel()
+        if not self._has_inputs:
+            self._flow.request_stop(drain=kind is None)
+        self._thread.join()
+        if kind is None and self._error is not None:
+            raise self._error
+
+    def _use(self) -> None:
+        try:
+            self._run.threaded()
+        except BaseException as error:  # noqa: BLE001 - raised where the block ends
+            self._error = error
+        finally:
+            self._ended.set()
+
+
+class _Repeated(Feed):
+    """A feed that begins anew until it is told to end.
+
+    What it gives is read once, and kept if it is not much: a disk is not what is looked at.
+    """
+
+    def __init__(self, feed: Feed, over: threading.Event) -> None:
+        self.port, self.count, self.is_stdin = feed.port, feed.count, False
+        self._feed = feed
+        self._over = over
+
+    def __iter__(self) -> "Iterator[Buffer]":
+        size = self._feed.size
+        kept = list(self._feed) if size <= _MOST_KEPT else self._feed
+        while not self._over.is_set():
+            for buffer in itertools.takewhile(lambda _: not self._over.is_set(), kept):
+                yield copy.copy(buffer)
+
+
+def _drop(output: str, buffer: "Buffer") -> None:
+    """Does nothing with a result."""

@@ -1,0 +1,132 @@
+"""Asks a running flow, or a file, for its figures."""
+
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.profile.snapshot import Snapshot
+
+
+# Bytes that a snapshot has at most: some 10 000 nodes.
+_MOST = 1 << 26
+_PATIENCE = 10.0
+_KEY = "MODELFLOW_API_KEY"  # a variable of the environment: an argument is for all to see
+_LONGEST = 4096  # bytes of an answer that is an error
+
+
+def is_address(text: str) -> bool:
+    """Tells whether a text names a running flow: a port, HOST:PORT or a URL; else it is a file."""
+    if _is_number(text) or "://" in text:
+        return True
+    host, colon, port = text.rpartition(":")
+    return bool(colon and host) and _is_number(port) and not Path(text).exists()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+def address_of(url: str) -> str:
+    """Returns the URL of the snapshot.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    whole = f"127.0.0.1:{url}" if _is_number(url) else url
+    whole = whole if "://" in whole else f"http://{whole}"
+    path = ""
+    try:
+        parts = urlsplit(whole)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        path = parts.path
+    except ValueError:  # a port that is none, a bracket that is not closed
+        is_good = False
+    if not is_good or not whole.isascii():
+        message = (
+            f"{url}: expected a port (1 to 65535), HOST:PORT or a URL that begins with http:// or "
+            "https://"
+        )
+        raise ConfigError(message)
+    return whole if path.rstrip("/") else f"{whole.rstrip('/')}/stats"
+
+
+def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
+    """Returns the figures of the flow that answers there.
+
+    Args:
+        address: See `address_of`.
+        patience: Seconds within which it must.
+
+    Raises:
+        ConfigError: nobody does, or what comes is something else.
+    """
+    from modelflow.profile.snapshot import Snapshot
+
+    end = time.monotonic() + patience
+    parts: list[bytes] = []
+    try:
+        key = os.environ.get(_KEY, "")
+        request = urllib.request.Request(address, headers={"x-api-key": key} if key else {})
+        with urllib.request.urlopen(request, timeout=patience) as answer:
+            while part := answer.read1(_MOST):
+                parts.append(part)
+                if sum(map(len, parts)) > _MOST:
+                    message = f"{address}: the answer is longer than {_MOST} bytes"
+                    raise ConfigError(message)
+                if time.monotonic() > end:
+                    message = f"{address}: no whole answer within {patience:g} s"
+                    raise ConfigError(message)
+    except urllib.error.HTTPError as error:
+        message = f"{address}: {error.code} {error.reason}{_said(error)}"
+        raise ConfigError(message) from error
+    except http.client.BadStatusLine as error:
+        message = f"{address}: what answers there does not speak HTTP; is it a port for gRPC?"
+        raise ConfigError(message) from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        message = f"{address}: no answer: {reason or type(error).__name__}"
+        raise ConfigError(message) from error
+    try:
+        return Snapshot.read(json.loads(b"".join(parts)))
+    except (ValueError, RecursionError, ConfigError) as error:
+        message = f"{address}: is no flow's figures: {error}"
+        raise ConfigError(message) from error
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """What a server says of it: ``{"error": ...}``; nothing where it says something else."""
+    try:
+        document = json.loads(error.read(_LONGEST))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
+        return ""
+    said = document.get("error") if isinstance(document, dict) else None
+    return f": {said}" if isinstance(said, str) else ""
+
+
+def read_profile(path: Path) -> "tuple[Snapshot | None, Snapshot]":
+    """Reads what ``modelflow profile --json`` has written: the first moment and the last.
+
+    Raises:
+        ConfigError: it cannot be read, or is something else.
+    """
+    from modelflow.profile.snapshot import Snapshot
+
+    try:
+        if path.stat().st_size > _MOST:
+            message = f"{path}: longer than {_MOST} bytes; expected a profile"
+            raise ConfigError(message)
+        document = json.loads(path.read_bytes())
+        before = document.get("before") if isinstance(document, dict) else None
+        return None if before is None else Snapshot.read(before), Snapshot.read(document)
+    except (OSError, ValueError, RecursionError, ConfigError) as error:
+        message = f"{path}: is no profile: {getattr(error, 'strerror', None) or error}"
+        raise ConfigError(message) from error

@@ -1,0 +1,272 @@
+"""``modelflow load``: puts load on a graph, or on a server, and tells what it did."""
+
+import contextlib
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.groups import GroupedCommand
+from modelflow.cli.options.output_files import write_output
+from modelflow.cli.options.parameters import Choice
+from modelflow.cli.options.shell_completion import complete_input
+from modelflow.cli.terminal.messages import tell
+from modelflow.errors import ConfigError
+from modelflow.signals import ExitCode, Undisturbed, termination
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from modelflow.cli.insight.load_report import LoadSeries
+    from modelflow.insight.load.options import LoadOptions
+    from modelflow.insight.load.target import Target
+
+
+_VERSION = 1
+
+
+# The options that are for one sort of target, and their words.
+_OF_GRAPHS = {"inputs": "--input", "overrides": "--set", "args": "--arg"}
+_OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca": "--ca"}
+
+
+@click.command(cls=GroupedCommand)
+@graph_options
+@click.option(
+    "--rate",
+    "rates",
+    metavar="R[,R...]",
+    help="Requests a second that are due, whatever becomes of the earlier ones. Several: one load "
+    "after the other.",
+)
+@click.option(
+    "--clients",
+    metavar="N[,N...]",
+    help="Requests that are always under way: the next one is sent when one is answered.",
+)
+@click.option(
+    "--seconds",
+    type=float,
+    help="How long each load lasts, without the warm-up.  [default: 10, or none with --requests]",
+)
+@click.option(
+    "--warm-up",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long requests are sent before they count.",
+)
+@click.option("--requests", type=int, help="How many count at most.")
+@click.option(
+    "--timeout",
+    type=float,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When a request is given up.",
+)
+@click.option(
+    "--max-in-flight",
+    type=int,
+    default=1024,
+    show_default=True,
+    help="Of a rate: requests under way at most; what is due beyond is not sent, and "
+    "counts as shed.",
+)
+@click.option(
+    "--arrivals",
+    type=Choice(["poisson", "constant"]),
+    default="poisson",
+    show_default=True,
+    help="Of a rate: at random moments, or all the same time apart.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random moments.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    shell_complete=complete_input,
+    metavar="[PORT=]FILE|DIR|GLOB|-",
+    help="What goes into an input of the graph: a request a file, in turns.",
+)
+@click.option(
+    "--body",
+    "bodies",
+    multiple=True,
+    metavar="FILE|DIR|GLOB|-",
+    help="What is sent to the URL: a request a file, in turns.",
+)
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header of requests."
+)
+@click.option("--method", help="POST where there is a body, else GET.")
+@click.option(
+    "--ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Certificates (PEM) that are trusted beside the system's.",
+)
+@click.option("--per-second", is_flag=True, help="Show each second, too.")
+@click.option(
+    "--json",
+    "document",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write all figures.",
+)
+def load(graph: GraphChoice, **given: Any) -> int:
+    """Puts load on a graph, or on a running server, and tells what it did.
+
+    GRAPH is a graph file (or the name of a ready graph), which runs in this process, or the URL
+    that is asked, http:// or https://. With --rate a request's latency counts from when it was
+    due, not from when it could be sent: a target that stands still does not look fast. Ctrl-C ends
+    it at once and shows what there is.
+
+    The exit code is 1 where no request was answered well.
+
+    \b
+    modelflow load graph.toml --input 'photos/*.jpg' --rate 100,200,400
+    modelflow load graph.toml --input 'photos/*.jpg' --clients 32
+    modelflow load http://127.0.0.1:8501/v1/models/m:predict --body one.json --rate 200
+    """
+    from modelflow.cli.insight.load_report import LoadSeries
+
+    series = LoadSeries(_options_of(given))
+    asked, is_interrupted = threading.Event(), False
+    with_target = _server if "://" in graph.source else _flow
+    try:
+        with with_target(graph, given, asked, series) as target, series.shown():
+            series.run(target)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    finally:  # also of a flow that has failed
+        _show(series, per_second=given["per_second"], document=given["document"])
+    if is_interrupted:
+        raise click.exceptions.Abort
+    if asked.is_set():
+        return ExitCode.TERMINATED
+    return ExitCode.OK if any(report.ok for report in series.reports) else ExitCode.FAILED
+
+
+assert isinstance(load, GroupedCommand)  # as it was declared
+load.groups = {
+    "For a graph": tuple(_OF_GRAPHS),
+    "For a URL": tuple(_OF_URLS),
+    "What is shown": ("per_second", "document"),
+}
+
+
+@contextlib.contextmanager
+def _flow(
+    graph: GraphChoice, given: dict[str, Any], asked: threading.Event, series: "LoadSeries"
+) -> "Iterator[Target]":
+    """Runs the graph while the block runs."""
+    from modelflow.cli.insight.load_inputs import rows_of
+
+    _refuse(given, _OF_URLS, f"{graph.source} is no URL", "URLs")
+    checked = graph.read()
+    if not checked.inputs:
+        message = (
+            f"{graph.source}: has no inputs, so no requests can be sent; 'modelflow profile' runs "
+            "a graph with sources and tells how fast it is"
+        )
+        raise ConfigError(message)
+    rows = rows_of(given["inputs"], checked.inputs)
+    from modelflow.flow import Flow
+    from modelflow.insight.load.flow_target import FlowTarget
+
+    flow = Flow(checked).build()
+    with termination(asked, series.stop), flow:
+        yield FlowTarget(flow, rows)
+
+
+@contextlib.contextmanager
+def _server(
+    graph: GraphChoice, given: dict[str, Any], asked: threading.Event, series: "LoadSeries"
+) -> "Iterator[Target]":
+    """Has connections to the server while the block runs."""
+    more = {**given, "overrides": graph.overrides, "args": graph.args}
+    _refuse(more, _OF_GRAPHS, f"{graph.source} is no graph", "graphs")
+    from modelflow.cli.insight.load_inputs import bodies_of, headers_of
+    from modelflow.insight.load.http_target import HttpTarget
+
+    target = HttpTarget(
+        graph.source,
+        bodies_of(given["bodies"]),
+        method=given["method"],
+        headers=headers_of(given["headers"]),
+        ca=given["ca"],
+    )
+    with termination(asked, series.stop), Undisturbed(target):
+        target.connect()
+        yield target
+
+
+def _refuse(given: "Mapping[str, Any]", words: "Mapping[str, str]", why: str, what: str) -> None:
+    found = [word for name, word in words.items() if given[name]]
+    if found:
+        message = f"{why}: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} for {what}"
+        raise click.UsageError(message)
+
+
+def _options_of(given: dict[str, Any]) -> "list[LoadOptions]":
+    """Reads what loads are wanted."""
+    from modelflow.insight.load.options import LoadOptions
+
+    rates, clients = given["rates"], given["clients"]
+    if (rates is None) == (clients is None):
+        message = (
+            f"--rate and --clients: got {'neither' if rates is None else 'both'}; give one: "
+            "clients wait for their answers, a rate does not"
+        )
+        raise click.UsageError(message)
+    seconds = given["seconds"]
+    if seconds is None and given["requests"] is None:
+        seconds = 10.0
+    names = ("warm_up", "requests", "timeout", "max_in_flight", "arrivals", "seed")
+    more: dict[str, Any] = {"seconds": seconds, **{name: given[name] for name in names}}
+    try:
+        if clients is not None:
+            return [LoadOptions(clients=n, **more) for n in _numbers("--clients", clients, int)]
+        return [LoadOptions(rate=rate, **more) for rate in _numbers("--rate", rates, float)]
+    except ValueError as error:
+        name, colon, text = str(error).partition(":")
+        words = " and ".join(f"--{word.replace('_', '-')}" for word in name.split(" and "))
+        raise click.UsageError(words + colon + text) from error
+
+
+def _numbers(option: str, text: str, kind: type) -> list[Any]:
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(kind(part))
+        except ValueError as error:
+            example = "100 or 100,200,400" if kind is float else "8 or 1,8,64"
+            message = f"{option} {text}: got {part.strip()!r}; expected {example}"
+            raise click.UsageError(message) from error
+    return found
+
+
+def _show(series: "LoadSeries", *, per_second: bool, document: str | None) -> None:
+    from modelflow.cli.insight.load_report import notes_of, seconds_table_of, table_of, warnings_of
+    from modelflow.cli.insight.stats_table import table_console
+
+    reports = series.reports
+    if reports:
+        console = table_console()
+        click.echo(reports[0].target)
+        console.print(table_of(reports))
+        for report in reports if per_second else ():
+            console.print(seconds_table_of(report))
+        for line in notes_of(reports):
+            click.echo(line)
+        for line in warnings_of(reports):
+            tell("warning", line)
+    if document is not None and reports:
+        found = {"version": _VERSION, "loads": [report.document() for report in reports]}
+        write_output("--json", document, json.dumps(found, indent=1).encode())

@@ -1,0 +1,89 @@
+"""What ``modelflow load`` sends: files that are read once, before the clock starts."""
+
+import mimetypes
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.errors import ConfigError
+from modelflow.job.inputs import feeds_of, files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modelflow.insight.load.http_request import HttpBody
+
+
+# Bytes that are kept for sending.
+_MOST = 1 << 30
+
+
+def rows_of(texts: "Sequence[str]", inputs: "Sequence[str]") -> "list[dict[str, Any]]":
+    """Reads ``--input``: a row a file, with a buffer for each input of the graph.
+
+    Raises:
+        click.UsageError: an input is missing, named twice or unknown.
+        ConfigError: there is nothing, it cannot be read, or it is too much.
+    """
+    feeds = feeds_of(texts, inputs)
+    _check_size("--input", sum(feed.size for feed in feeds))
+    rows = []
+    for buffers in zip(*feeds, strict=True):
+        for buffer in buffers:
+            if buffer.error is not None:
+                message = f"--input: {buffer.error}"
+                raise ConfigError(message)
+        rows.append({feed.port: buffer for feed, buffer in zip(feeds, buffers, strict=True)})
+    return rows
+
+
+def bodies_of(texts: "Sequence[str]") -> "list[HttpBody]":
+    """Reads ``--body``: a body a file, of the type that its suffix says.
+
+    Raises:
+        ConfigError: there is nothing, it cannot be read, or it is too much.
+    """
+    from modelflow.insight.load.http_request import HttpBody
+
+    found: list[HttpBody] = []
+    for text in texts:
+        if text == "-":
+            found.append(HttpBody(sys.stdin.buffer.read()))
+            continue
+        paths = files_of("--body", text)
+        size = sum(len(body.data) for body in found)
+        _check_size("--body", size + sum(path.stat().st_size for path in paths))
+        for path in paths:
+            kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+            try:
+                found.append(HttpBody(path.read_bytes(), kind))
+            except OSError as error:
+                message = f"--body {path}: cannot be read: {error.strerror}"
+                raise ConfigError(message) from error
+    return found
+
+
+def headers_of(texts: "Sequence[str]") -> list[tuple[str, str]]:
+    """Reads ``--header NAME:VALUE``.
+
+    Raises:
+        click.UsageError: one is none.
+    """
+    found = []
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon:
+            message = f"--header {text}: expected NAME:VALUE"
+            raise click.UsageError(message)
+        found.append((name.strip(), value.strip()))
+    return found
+
+
+def _check_size(option: str, size: int) -> None:
+    if size > _MOST:
+        message = (
+            f"{option}: the files have {size} bytes; expected at most {_MOST}: they are read once "
+            "and kept, so give fewer of them"
+        )
+        raise ConfigError(message)

@@ -1,0 +1,176 @@
+"""Loads on one target in a row, and tables of what they did."""
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from modelflow.insight.load.load import Load
+from modelflow.insight.load.report import PERCENTS
+from modelflow.table import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from modelflow.insight.load.options import LoadOptions
+    from modelflow.insight.load.report import LoadReport, Sample
+    from modelflow.insight.load.target import Target
+
+
+def load_name(options: "LoadOptions") -> str:
+    """Returns what load is wanted, in short."""
+    if options.rate is not None:
+        return f"{options.rate:g}/s"
+    return f"{options.clients} client{'s' if options.clients != 1 else ''}"
+
+
+class LoadSeries:
+    """Several loads.
+
+    Attributes:
+        reports: Of those that have ended, however.
+    """
+
+    def __init__(self, loads: "Sequence[LoadOptions]") -> None:
+        """Takes what loads are wanted, in order."""
+        self._loads = loads
+        self._load: Load | None = None
+        self._is_stopped = False
+        self._text, self._since = "", 0.0
+        self.reports: list[LoadReport] = []
+
+    def run(self, target: "Target") -> None:
+        """Puts one after the other on the target, until all have been or `stop` is called."""
+        for options in self._loads:
+            self._load = load = Load(target, options)
+            span = "" if options.seconds is None else f" of {options.warm_up + options.seconds:g}"
+            self._text, self._since = f"{load_name(options)}: {{:.0f}}{span} s", time.monotonic()
+            if self._is_stopped:  # looked at behind the assignment, which `stop` looks at
+                return
+            try:
+                load.run()
+            finally:
+                self.reports.append(load.report())
+
+    def stop(self) -> None:
+        """Sends nothing more, and has what is under way finished; from any thread."""
+        self._is_stopped = True
+        if self._load is not None:
+            self._load.stop()
+
+    @contextlib.contextmanager
+    def shown(self) -> "Iterator[None]":
+        """Shows on stderr how far it is, while the block runs; nothing in a pipe."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        console = Console(stderr=True)
+        with Live(
+            console=console,
+            get_renderable=lambda: Text(self._line()),
+            refresh_per_second=4,
+            transient=True,
+        ):
+            yield
+
+    def _line(self) -> str:
+        if self._load is None:
+            return ""
+        answered, failed = self._load.counts
+        seconds = time.monotonic() - self._since
+        return f"{self._text.format(seconds)}, {answered} answered, {failed} failed"
+
+
+def table_of(reports: "Sequence[LoadReport]") -> "Table":
+    """Makes a row of each load."""
+    marks = [f"p{percent:g}" for percent in PERCENTS]
+    heads = (
+        "load",
+        "offered/s",
+        "answered/s",
+        "ok",
+        "failed",
+        "mean",
+        *marks,
+        "max",
+        "sent late p99",
+    )
+    table = _table(heads)
+    for report in reports:
+        table.add_row(
+            load_name(report.options),
+            f"{report.offered:.1f}",
+            f"{report.rate:.1f}",
+            str(report.ok),
+            str(report.count - report.ok),
+            *_times(report.latency),
+            time_text(report.late.percentile(99)) if len(report.late) else "-",
+        )
+    return table
+
+
+def seconds_table_of(report: "LoadReport") -> "Table":
+    """Makes a row of each second of a load."""
+    table = _table((f"{load_name(report.options)}: s", "due", "answered/s", "failed", "p50", "p99"))
+    for second in report.curve:
+        has_times = second.due > second.failed
+        table.add_row(
+            str(second.second),
+            str(second.due),
+            f"{second.rate:.1f}",
+            str(second.failed),
+            time_text(second.p50) if has_times else "-",
+            time_text(second.p99) if has_times else "-",
+        )
+    return table
+
+
+def notes_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
+    """Says what became of requests that were not answered well."""
+    for report in reports:
+        if report.failures:
+            found = ", ".join(f"{count} {name}" for name, count in report.failures.items())
+            yield f"{load_name(report.options)}: not answered well: {found}"
+
+
+def warnings_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
+    """Says where the figures are not to be trusted."""
+    for report in reports:
+        if not report.is_client_limited:
+            continue
+        name = load_name(report.options)
+        if report.options.rate is None:
+            yield (
+                f"{name}: the client itself took {time_text(report.late.mean)} on average to send "
+                f"the next request (mean latency {time_text(report.latency.mean)}); the target may "
+                "be able to answer more"
+            )
+        else:
+            yield (
+                f"{name}: the client itself was late: 1 % of the requests were sent "
+                f"{time_text(report.late.percentile(99))} or more after they were due (median "
+                f"latency {time_text(report.latency.percentile(50))}); the latencies are not the "
+                "target's alone"
+            )
+
+
+def _table(heads: "Sequence[str]") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, justify="left" if head == "load" else "right", no_wrap=True)
+    return table
+
+
+def _times(sample: "Sample") -> list[str]:
+    if not len(sample):
+        return ["-"] * (len(PERCENTS) + 2)
+    marks = [sample.percentile(percent) for percent in PERCENTS]
+    return [time_text(seconds) for seconds in (sample.mean, *marks, sample.max)]

@@ -1,0 +1,111 @@
+"""``modelflow profile``: runs a graph and tells where its time goes."""
+
+import contextlib
+import json
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelflow.cli.insight.drive import Drive, check_repeatable
+from modelflow.cli.insight.stats_table import headline, table_console, table_of
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.output_files import write_output
+from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.shell_completion import complete_input
+from modelflow.errors import ConfigError, FlowFailed
+from modelflow.signals import ExitCode, Undisturbed, termination
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
+
+
+@click.command()
+@graph_options
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    shell_complete=complete_input,
+    metavar="[PORT=]FILE|DIR|GLOB|-",
+    help="What goes into an input of the graph, again and again; as for 'modelflow run'.",
+)
+@click.option(
+    "--seconds",
+    type=FiniteRange(min=0, min_open=True, max=86_400),
+    default=10.0,
+    show_default=True,
+    help="How long; a graph with sources may be done before.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz.",
+)
+@click.option(
+    "--json",
+    "document",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write all figures, with the plan and the machine.",
+)
+def profile(
+    graph: GraphChoice,
+    inputs: tuple[str, ...],
+    seconds: float,
+    trace: str | None,
+    document: str | None,
+) -> int:
+    """Runs a graph for a while and shows what each node's workers did with their time.
+
+    The inputs are sent over and over, as fast as they are taken; the results are thrown away.
+    Models are loaded and warmed up before the clock starts. Ctrl-C ends it and shows what there is.
+
+    \b
+    busy      in the unit               starved   nothing to do
+    blocked   no room behind the node   order     others had to go first
+
+    \b
+    modelflow profile graph.toml --input 'photos/*.jpg' --trace trace.json.gz --json profile.json
+    modelflow doctor profile.json
+    """
+    from modelflow.flow import Flow
+    from modelflow.job.inputs import feeds_of
+    from modelflow.profile.interval import Interval
+    from modelflow.profile.snapshot import Snapshot
+
+    checked = graph.read()
+    feeds = feeds_of(inputs, checked.inputs)
+    check_repeatable(feeds)
+    if document is not None and not Path(document).parent.is_dir():
+        message = f"--json {document}: there is no folder {Path(document).parent}"
+        raise ConfigError(message)
+    flow = Flow(checked).build()
+    asked = threading.Event()
+    recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)
+    before, is_interrupted = flow.snapshot(), False
+    try:
+        with termination(asked, partial(_finish, flow)), Undisturbed(recording), flow:
+            before = flow.snapshot()
+            with Drive(flow, feeds) as drive:
+                drive.wait(seconds)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    interval = Interval.between(Snapshot.read(before).stats, flow.stats())
+    click.echo(headline(interval))
+    table_console().print(table_of(interval))
+    if document is not None:
+        text = json.dumps({**flow.snapshot(), "before": before}, indent=1)
+        write_output("--json", document, text.encode())
+    if is_interrupted:
+        raise click.exceptions.Abort
+    return ExitCode.TERMINATED if asked.is_set() else ExitCode.OK
+
+
+def _finish(flow: "Flow") -> None:
+    with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
+        flow.stop()

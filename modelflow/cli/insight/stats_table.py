@@ -1,0 +1,102 @@
+"""A flow's figures as a table in the terminal."""
+
+from typing import TYPE_CHECKING
+
+from modelflow.table import time_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from modelflow.profile.interval import Interval, NodeInterval
+    from modelflow.runtime.stats import Histogram
+
+
+# Columns where the output is no terminal: none is cut off.
+_WIDE = 200
+
+_COLUMNS = (
+    ("node", "left"),
+    ("threads", "right"),
+    ("rows/s", "right"),
+    ("rows a call", "right"),
+    ("busy", "right"),
+    ("starved", "right"),
+    ("blocked", "right"),
+    ("order", "right"),
+    ("queue", "right"),
+    ("call p50", "right"),
+    ("p99", "right"),
+    ("wait p50", "right"),
+    ("p99", "right"),
+    ("errors", "right"),
+)
+
+
+def table_console() -> "Console":
+    """Returns what the table is written to: standard output."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDE)
+
+
+def headline(interval: "Interval") -> str:
+    """Says what became of the requests, and how long they took."""
+    ended = ", ".join(f"{count} {outcome}" for outcome, count in interval.requests.items())
+    rate = f"{interval.requests_per_second:.1f} requests/s"
+    text = f"{interval.name}: {interval.seconds:.1f} s, {rate}"
+    text += f" ({ended or 'none has ended'}), {interval.in_flight} in flight"
+    latency = interval.latency
+    if latency.count:
+        marks = (f"p{mark} {time_text(latency.percentile(mark))}" for mark in (50, 95, 99))
+        text += f"; {', '.join(marks)}"
+    return text
+
+
+def table_of(interval: "Interval") -> "Table":
+    """Makes a row of each node; nodes that are fused share the workers of the first.
+
+    Those that stand behind a far one are below it.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, side in _COLUMNS:
+        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
+    for node in interval.nodes:
+        table.add_row(*(Text(cell) for cell in _cells(node)))
+        for inner in node.inside:
+            _, *cells = _cells(inner)
+            table.add_row(*map(Text, (f"  > {inner.node}", *cells)))
+    return table
+
+
+def _cells(node: "NodeInterval") -> list[str]:
+    is_first = node.stage == node.node
+    of_stage = [_share(node.starved), _share(node.blocked), _share(node.order)]
+    batch = f"{node.mean_batch_size:.1f} of {node.batch_size}" if node.mean_batch_size else "-"
+    replicas = f" ({node.replicas_text})" if node.replicas else ""
+    return [
+        node.node + replicas if is_first else f"  + {node.node}",
+        str(node.threads),
+        f"{node.rows_per_second:.1f}",
+        batch,
+        _share(node.busy),
+        *(of_stage if is_first else ["", "", ""]),
+        f"{node.queue} of {node.capacity}" if is_first and node.capacity else "",
+        *_marks(node.service),
+        *(_marks(node.wait) if is_first else ["", ""]),
+        str(node.errors + node.expired) if node.errors + node.expired else "",
+    ]
+
+
+def _marks(histogram: "Histogram") -> list[str]:
+    if not histogram.count:
+        return ["-", "-"]
+    return [time_text(histogram.percentile(50)), time_text(histogram.percentile(99))]
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}"

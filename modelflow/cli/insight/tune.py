@@ -1,0 +1,225 @@
+"""``modelflow tune``: finds better threads and batches for a graph, and changes the file."""
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.insight.load_inputs import rows_of
+from modelflow.cli.insight.tune_run import StoppedError, TuneRun, values_of
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.output_files import write_output
+from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.shell_completion import complete_input
+from modelflow.cli.terminal.messages import tell
+from modelflow.errors import ConfigError, TuningError, did_you_mean
+from modelflow.signals import ExitCode, termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from modelflow.insight.tune.tuning import TuneReport
+
+
+_LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s)")
+
+
+@click.command()
+@graph_options
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    shell_complete=complete_input,
+    metavar="[PORT=]FILE|DIR|GLOB",
+    help="What goes into an input of the graph, in turns; as for 'modelflow profile'.",
+)
+@click.option(
+    "--latency",
+    metavar="[pN=]TIME",
+    help="A bound that no request (or all but 100-N % of them) may exceed: 'p99=80ms', '1s'.",
+)
+@click.option(
+    "--rate",
+    type=FiniteRange(min=0, min_open=True, max=1e6),
+    help="Requests a second that come, at random moments: a small latency is wanted.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 10_000),
+    help="How many wait for their answers: a high rate is wanted. Without --rate 32.",
+)
+@click.option(
+    "--fix",
+    "fixed",
+    multiple=True,
+    metavar="NODE[.threads|.batch_size]",
+    help="What stays as it is. May be repeated.",
+)
+@click.option(
+    "--vary",
+    "varied",
+    multiple=True,
+    metavar="NODE.KEY=VALUE",
+    help="Try this value as well, of an attribute that takes a new start: device, "
+    "intra_op_threads, allowed_batch_sizes... May be repeated; all combinations are tried.",
+)
+@click.option(
+    "--seconds",
+    type=FiniteRange(min=0.2, max=600),
+    default=1.5,
+    show_default=True,
+    help="How long each trial lasts.",
+)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write what was found as a page, with curves.",
+)
+@click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")
+def tune(  # noqa: PLR0913 - the words of the command line
+    graph: GraphChoice,
+    inputs: tuple[str, ...],
+    latency: str | None,
+    rate: float | None,
+    clients: int | None,
+    fixed: tuple[str, ...],
+    varied: tuple[str, ...],
+    seconds: float,
+    html: str | None,
+    write: bool,
+) -> int:
+    """Finds threads, batch sizes and queues with which a graph does more, and shows the change.
+
+    Each node is measured at several batch sizes, settings are simulated, the best ones are tried
+    under real load, and the winner is compared with the present settings in turns. The graph runs
+    all the while, once; with --vary before that once for each combination. The file is changed by
+    --write alone.
+
+    \b
+    modelflow tune graph.toml --input 'photos/*.jpg' --latency p99=80ms
+    modelflow tune graph.toml --input 'photos/*.jpg' --rate 200 --write
+    modelflow tune graph.toml --input 'photos/*.jpg' --vary infer.intra_op_threads=1
+    """
+    from modelflow.insight.tune.search import Goal
+
+    if rate is not None and clients is not None:
+        message = "--rate and --clients: give one; clients wait for answers, a rate does not"
+        raise click.UsageError(message)
+    percent, bound = (99.0, None) if latency is None else _latency(latency)
+    checked = graph.read()
+    if write and not os.access(graph.path.resolve(), os.W_OK):
+        message = f"--write: {graph.path} may not be written"
+        raise ConfigError(message)
+    if not checked.inputs:
+        message = (
+            f"{graph.source}: has no inputs, so no requests can be sent; 'modelflow doctor' looks "
+            "at graphs with sources"
+        )
+        raise ConfigError(message)
+    _check_fixed(fixed, list(checked.nodes))
+    rows = rows_of(inputs, checked.inputs)
+    goal = Goal(percent, bound, rate)
+    asked = threading.Event()
+    run = TuneRun(graph, inputs, rows, goal, clients or 32, seconds, frozenset(fixed))
+    try:
+        with termination(asked, run.stop):
+            report, changes = run.run(values_of(varied, graph))
+    except (TuningError, StoppedError):
+        if not asked.is_set():
+            raise
+        click.echo("stopped; nothing is changed", err=True)
+        return ExitCode.TERMINATED
+    _show(report)
+    if graph.overrides and changes:
+        tell("note", "measured with what --set says, which is not in the file")
+    _tell_change(report, changes, graph.path, html, is_written=write)
+    return ExitCode.OK
+
+
+def _latency(text: str) -> tuple[float, float]:
+    """Reads a bound of the latency: the percentile, and seconds."""
+    found = _LATENCY.fullmatch(text.strip())
+    percent = 99.0 if found is None or found["percent"] is None else float(found["percent"])
+    if found is None or not 0 < percent < 100 or not float(found["time"]):
+        message = f"--latency {text}: expected a time as 80ms or 1.5s, or one as p95=80ms"
+        raise click.UsageError(message)
+    return percent, float(found["time"]) / (1e3 if found["unit"] == "ms" else 1.0)
+
+
+def _check_fixed(fixed: "Sequence[str]", nodes: "Sequence[str]") -> None:
+    for text in fixed:
+        name, dot, key = text, "", ""
+        if text not in nodes:
+            name, dot, key = text.rpartition(".")
+        if name not in nodes:
+            message = f"--fix {text}: there is no node {name or text!r}{did_you_mean(text, nodes)}"
+            raise click.UsageError(message)
+        if dot and key not in ("threads", "batch_size"):
+            message = f"--fix {text}: got {key!r}; expected threads or batch_size"
+            raise click.UsageError(message)
+
+
+def _show(report: "TuneReport") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from modelflow.cli.insight.stats_table import table_console
+    from modelflow.insight.tune.report import names_of, summary_of
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    percent = f"p{report.goal.percent:g}"
+    for head in ("rate /s", "predicted", "p50 ms", f"{percent} ms"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("settings")
+    before = report.tried[0].settings
+    for trial in report.tried:
+        table.add_row(
+            f"{trial.rate:.1f}",
+            "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}",
+            f"{trial.report.latency.percentile(50) * 1e3:.1f}",
+            f"{trial.latency * 1e3:.1f}",
+            Text(names_of(trial.settings, before)),
+        )
+    table_console().print(table)
+    click.echo(summary_of(report))
+    for note in report.notes:
+        tell("note", note)
+
+
+def _tell_change(
+    report: "TuneReport",
+    changes: "Mapping[str, Any]",
+    path: Path,
+    html: str | None,
+    *,
+    is_written: bool,
+) -> None:
+    """Shows the change of the file, and makes it if that is asked for."""
+    from modelflow.config.edit.graph_text import GraphText, diff
+    from modelflow.config.read import form_of
+    from modelflow.insight.tune.report import html_of
+
+    before = path.read_bytes().decode()
+    after, patch = before, ""
+    if changes:
+        after = GraphText.read(before, form_of(path), str(path)).override(changes).text
+        patch = diff(before, after, str(path))
+        click.echo(patch, nl=False)
+    if html is not None:
+        page = html_of(report, f"modelflow tune {path}", patch)
+        write_output("--html", html, page.encode())
+        click.echo(f"{html}: written", err=True)
+    if patch and is_written:
+        if path.read_bytes().decode() != before:
+            message = f"{path}: was changed by somebody else meanwhile; nothing is written"
+            raise ConfigError(message)
+        write_output("--write", str(path), after.encode())
+        click.echo(f"{path}: changed", err=True)
+    elif patch:
+        click.echo("with --write the file is changed so", err=True)

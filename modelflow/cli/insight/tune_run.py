@@ -1,0 +1,195 @@
+"""What ``modelflow tune`` does: variants that take a new start, then one flow that runs."""
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.terminal.messages import tell
+from modelflow.errors import ConfigError, Location, TuningError
+
+if TYPE_CHECKING:
+    from modelflow.insight.tune.search import Goal
+    from modelflow.insight.tune.tuning import TuneReport
+    from modelflow.insight.tune.variants import VariantsReport
+
+
+_SETTLING = 0.5
+# What is tuned without a new start.
+_TUNED = ("threads", "batch_size", "batch_timeout_ms", "queue_size")
+
+
+def values_of(texts: Sequence[str], graph: GraphChoice) -> dict[str, list[str]]:
+    """Reads ``--vary NODE.KEY=VALUE``: the values of each attribute, every one of them checked.
+
+    Raises:
+        click.UsageError: a text has another form, or there are too many combinations.
+        ConfigError, GraphError: the graph cannot have such an attribute, or such a value.
+    """
+    from modelflow.insight.tune.variants import MOST_VARIANTS
+
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        node, dot, key = name.rpartition(".")
+        if not (equals and dot and node and key):
+            message = f"--vary {text}: expected NODE.KEY=VALUE, as in infer.intra_op_threads=1"
+            raise click.UsageError(message)
+        if key in _TUNED:
+            message = f"--vary {text}: {key} is tuned anyway; --fix keeps it as it is"
+            raise click.UsageError(message)
+        try:
+            graph.read({name: value})
+        except ConfigError as error:
+            place = Location(f"--vary {text}")
+            findings = [replace(finding, location=place) for finding in error.findings]
+            raise ConfigError(findings or str(error)) from error
+        found.setdefault(name, []).append(value)
+    count = math.prod(len(values) + 1 for values in found.values())
+    if count > MOST_VARIANTS:
+        message = (
+            f"--vary: these are {count} combinations, with the present values; expected at most "
+            f"{MOST_VARIANTS}, since each starts the graph"
+        )
+        raise click.UsageError(message)
+    return found
+
+
+@dataclass
+class TuneRun:
+    """One call of the command.
+
+    Attributes:
+        graph: Which graph.
+        inputs: What is sent, as ``--input`` names it.
+        rows: The same, as it is sent.
+        goal: What is wanted.
+        clients: How many wait for answers, where the goal gives no rate.
+        seconds: How long each trial lasts.
+        fixed: What stays as it is.
+    """
+
+    graph: GraphChoice
+    inputs: tuple[str, ...]
+    rows: Sequence[Mapping[str, Any]]
+    goal: "Goal"
+    clients: int
+    seconds: float
+    fixed: frozenset[str]
+    _stop: Callable[[], object] | None = None
+    _is_over: bool = False
+
+    def stop(self) -> None:
+        """Has `run` end at once, from another thread."""
+        self._is_over = True
+        if self._stop is not None:
+            self._stop()
+
+    def _stopped_by(self, stop: Callable[[], object]) -> None:
+        self._stop = stop
+        if self._is_over:  # who stopped it before has not found this
+            stop()
+
+    def run(self, values: Mapping[str, Sequence[str]]) -> "tuple[TuneReport, dict[str, Any]]":
+        """Returns what was found, and all that is to be changed of the graph.
+
+        Args:
+            values: ``node.attribute`` -> the values to try that take a new start.
+
+        Raises:
+            TuningError, StoppedError: requests are not answered well, or `stop` was called.
+            GraphError, FlowFailed: the graph cannot be started.
+        """
+        from modelflow.flow import Flow
+        from modelflow.insight.tune.tuning import Tuning
+        from modelflow.insight.tune.variants import try_variants
+
+        told = partial(click.echo, err=True)
+        changes: Mapping[str, Any] = {}
+        if values:
+            told("trying variants, each with a new start")
+            found = try_variants(self._measured, values, self.goal, told)
+            _tell(found)
+            changes = found.changes
+        flow = Flow(self.graph.read(changes)).build()
+        tuning = Tuning(
+            flow,
+            self.rows,
+            self.goal,
+            clients=self.clients,
+            seconds=self.seconds,
+            fixed=self.fixed,
+            told=told,
+        )
+        self._stopped_by(tuning.stop)
+        with flow:
+            report = tuning.run()
+        return report, {**changes, **report.changes}
+
+    def _measured(self, changes: Mapping[str, Any]) -> tuple[float, float]:
+        """Loads the graph in a process of its own: an engine's threads are the process's."""
+        with tempfile.TemporaryDirectory(prefix="modelflow-") as folder:
+            file = Path(folder) / "load.json"
+            command = [sys.executable, "-m", "modelflow", "load", self.graph.source]
+            for option, pairs in (
+                ("--set", {**self.graph.overrides, **changes}),
+                ("--arg", self.graph.args),
+            ):
+                command += [f"{option}={name}={value}" for name, value in pairs.items()]
+            command += [f"--input={text}" for text in self.inputs]
+            rate = self.goal.rate
+            command += [f"--clients={self.clients}" if rate is None else f"--rate={rate}"]
+            command += [f"--seconds={self.seconds}", f"--warm-up={_SETTLING}", f"--json={file}"]
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            ) as process:
+                self._stopped_by(process.terminate)
+                try:
+                    _, errors = process.communicate()
+                except BaseException:  # Ctrl-C, which the process may not have got
+                    process.terminate()
+                    raise
+            if self._is_over:
+                message = "the tuning was stopped"
+                raise StoppedError(message)
+            if process.returncode or not file.exists():
+                raise TuningError(_reason(errors.decode(errors="replace"), process.returncode))
+            (load,) = json.loads(file.read_bytes())["loads"]
+        return load["rate"], _percentile(load["latency"], self.goal.percent)
+
+
+class StoppedError(Exception):
+    """`TuneRun.stop` was called; no trial's fault."""
+
+
+def _reason(errors: str, code: int) -> str:
+    """What a process has said last."""
+    lines = [line for line in errors.splitlines() if line.strip()]
+    return lines[-1].removeprefix("error: ") if lines else f"it ended with {code}"
+
+
+def _percentile(latency: Mapping[str, Any], percent: float) -> float:
+    """Returns the nearest percentile that is told, at least what is asked for."""
+    known = sorted((float(name[1:]), name) for name in latency if name[0] == "p")
+    name = next((name for share, name in known if share >= percent), "max")
+    return float(latency[name] or 0.0)
+
+
+def _tell(report: "VariantsReport") -> None:
+    """Says which variant is the best."""
+    for reason in report.failed:
+        tell("note", reason)
+    if not report.changes:
+        click.echo("No variant was found that is better than the present graph.")
+        return
+    named = ", ".join(f"{name}={value}" for name, value in report.changes.items())
+    click.echo(f"The best variant is {report.gain:+.0%}: {named}; what follows is with it.")

@@ -1,0 +1,1 @@
+"""Options that several commands share: parameter types, the graph, files, variables."""

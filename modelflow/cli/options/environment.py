@@ -1,0 +1,75 @@
+"""Options from the environment: ``MODELFLOW_RUN_KEEP_GOING=1`` is ``modelflow run --keep-going``.
+
+A variable is named after the command and the longest form of the option, as users write them.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Collection
+from typing import Any
+
+import click
+
+from modelflow.cli.terminal.messages import tell
+from modelflow.errors import did_you_mean
+
+
+def name_variables(command: click.Command, prefix: str, *, is_told: bool = False) -> None:
+    """Has the options of a command, and of those in it, come from the environment as well.
+
+    What ends a command at once, as ``--help`` and ``--version`` do, does not.
+
+    Args:
+        command: It.
+        prefix: What its variables begin with, without the ``_`` behind that.
+        is_told: Of a variable that begins so and names no option a note is told.
+    """
+    known = options_by_variable(command, prefix)
+    for variable, option in known.items():
+        others = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+        option.envvar = [variable, *others]
+    inner = command.commands if isinstance(command, click.Group) else {}
+    for name, one in inner.items():
+        name_variables(one, f"{prefix}_{_spelled(name)}", is_told=True)
+    if is_told and command.callback is not None:
+        passed = tuple(f"{prefix}_{_spelled(name)}_" for name in inner)
+        command.callback = _telling(command.callback, f"{prefix}_", known, passed)
+
+
+def options_by_variable(command: click.Command, prefix: str) -> dict[str, click.Option]:
+    """Returns the options of a command by the variables that they come from.
+
+    Args:
+        command: It.
+        prefix: What its variables begin with, without the ``_`` behind that.
+    """
+    return {
+        f"{prefix}_{_spelled(max(option.opts, key=len).lstrip('-'))}": option
+        for option in command.params
+        if isinstance(option, click.Option) and not (option.is_eager and option.is_flag)
+    }
+
+
+def variable_of(option: click.Option) -> str:
+    """Returns the variable that an option has come from."""
+    names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+    return next((name for name in names if os.environ.get(name)), "")
+
+
+def _spelled(name: str) -> str:
+    return name.replace("-", "_").upper()
+
+
+def _telling(
+    callback: Callable[..., Any], prefix: str, known: Collection[str], passed: tuple[str, ...]
+) -> Callable[..., Any]:
+    @functools.wraps(callback)
+    def telling(*args: Any, **given: Any) -> Any:
+        if not click.get_current_context().params.get("quiet"):
+            for name in sorted(os.environ):
+                if name.startswith(prefix) and not name.startswith(passed) and name not in known:
+                    near = did_you_mean(name, known)
+                    tell("note", f"environment: {name} names no option, and does nothing{near}")
+        return callback(*args, **given)
+
+    return telling

@@ -1,0 +1,96 @@
+"""A graph as the command line names it: the file (or name), ``--set`` and ``--arg``.
+
+What the environment sets lies below these, and above what the file says.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.config.override import Environment, parse_assignment
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.graph.graph import Graph
+
+
+class GraphChoice:
+    """A graph as the command line names it: the file (or name), ``--set`` and ``--arg``."""
+
+    def __init__(self, graph: str, overrides: tuple[str, ...], args: tuple[str, ...]) -> None:
+        self.source = graph
+        self.overrides = dict(_assignment("--set", text) for text in overrides)
+        self.args = dict(_assignment("--arg", text) for text in args)
+        self.environment = Environment.of(os.environ)
+
+    @property
+    def path(self) -> Path:
+        """The graph's file: the path given, or the ready graph of that name.
+
+        Raises:
+            ConfigError: there is neither.
+        """
+        path = Path(self.source)
+        if path.suffix or path.exists():
+            return path
+        from modelflow.config.read import find_graph
+
+        return find_graph(self.source)
+
+    def digest(self) -> str:
+        """Returns what tells two versions of it apart: a hash of its file and of what is set.
+
+        Raises:
+            ConfigError: there is no such file.
+            OSError: it cannot be read.
+        """
+        environment = self.environment
+        given = self.overrides, self.args, environment.overrides, environment.args
+        with self.path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256")
+        found.update(json.dumps(given, sort_keys=True).encode())
+        return found.hexdigest()
+
+    def read(
+        self, changes: Mapping[str, Any] | None = None, *, check_devices: bool = True
+    ) -> "Graph":
+        """Reads and checks the graph.
+
+        Args:
+            changes: More of what ``--set`` changes, which win.
+            check_devices: See `read_graph`.
+
+        Raises:
+            ConfigError, GraphError: with every mistake.
+        """
+        from modelflow.config.read import read_config
+        from modelflow.graph.files import look_beside
+        from modelflow.graph.read import read_graph
+
+        path = self.path
+        look_beside(path)
+        overrides = {
+            **self.overrides,
+            **{key: str(value) for key, value in (changes or {}).items()},
+        }
+        config = read_config(path)
+        with self.environment.named([node.name for node in config.nodes]):
+            return read_graph(
+                self.environment.apply(config),
+                overrides=overrides,
+                args=self.args,
+                check_devices=check_devices,
+            )
+
+
+def _assignment(option: str, text: str) -> tuple[str, str]:
+    try:
+        return parse_assignment(text)
+    except ConfigError as error:
+        message = f"{option}: {error}"
+        raise click.UsageError(message) from error

@@ -1,0 +1,59 @@
+"""What every command that reads a graph takes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from modelflow.cli.options.environment import variable_of
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.shell_completion import complete_argument, complete_graph, complete_set
+from modelflow.cli.terminal.messages import tell
+from modelflow.config.override import Environment
+from modelflow.errors import ArgumentError
+
+
+def tell_environment(environment: Environment) -> None:
+    """Tells on stderr what the environment says: settings of the graph, and options."""
+    for text in environment.notes():
+        tell("note", f"environment: {text}")
+    context = click.get_current_context()
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is ParameterSource.ENVIRONMENT and isinstance(option, click.Option):
+            tell("note", f"environment: {variable_of(option)} is {max(option.opts, key=len)}")
+
+
+def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds GRAPH, ``--set`` and ``--arg`` to a command, which gets them as ``graph``."""
+
+    def wrapped(graph: str, overrides: tuple[str, ...], args: tuple[str, ...], **more: Any) -> Any:
+        choice = GraphChoice(graph, overrides, args)
+        if not more.get("quiet"):
+            tell_environment(choice.environment)
+        try:
+            return command(graph=choice, **more)
+        except ArgumentError as error:
+            raise click.UsageError(str(error)) from error
+
+    wrapped.__name__ = command.__name__
+    wrapped.__doc__ = command.__doc__
+    wrapped.__dict__.update(command.__dict__)  # the options that are declared below this one
+    wrapped = click.option(
+        "--arg",
+        "args",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=complete_argument,
+        help="A value for [args.NAME].",
+    )(wrapped)
+    wrapped = click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="NODE.KEY=VALUE",
+        shell_complete=complete_set,
+        help="Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
+    )(wrapped)
+    return click.argument("graph", shell_complete=complete_graph)(wrapped)

@@ -1,0 +1,56 @@
+"""Parameter types of the command line: one of some words, numbers in a range, sizes."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.errors import did_you_mean
+from modelflow.quantities import bytes_of
+
+if TYPE_CHECKING:
+    _Base = click.Choice[str]
+else:
+    _Base = click.Choice  # click 8.1 has no types for it
+
+
+class Choice(_Base):
+    """One of some words; of another word it says which one may be meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the word.
+
+        Raises:
+            click.BadParameter: it is none of them.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            near = did_you_mean(str(value), self.choices)
+            self.fail(f"got {value!r}{near}; expected {', '.join(self.choices)}", param, ctx)
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range; neither infinite nor NaN, which no range keeps out."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Reads it, or says what it should be."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return found
+
+
+def read_size(text: str) -> float:
+    """Reads a number of bytes with its unit: ``8GiB``; for an option's ``type``.
+
+    Raises:
+        click.BadParameter: it is of another form, or has no unit: it may be meant as bytes, or not.
+    """
+    found = None if text.strip().isdigit() else bytes_of(text)
+    if not found:
+        message = f"got {text!r}; expected a size with its unit, as in 8GiB"
+        raise click.BadParameter(message)
+    return found

@@ -1,0 +1,1 @@
+"""``modelflow ray``: graphs and servers on a Ray cluster."""

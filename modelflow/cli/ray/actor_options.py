@@ -1,0 +1,147 @@
+"""What runs a graph that places no node: how many actors, and what each takes of its machine."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from modelflow.cli.options.parameters import FiniteRange, read_size
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.config.placement import PlacementConfig
+
+
+ACTOR_OPTIONS = {
+    "replicas": "--replicas",
+    "cpus": "--cpus",
+    "gpus": "--gpus",
+    "memory": "--memory",
+    "resources": "--resources",
+    "labels": "--label",
+    "timeout": "--timeout",
+    "in_flight": "--in-flight",
+}
+"""The options, by the names of their parameters."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+# What has an option of its own.
+_OWN = {"cpu": "--cpus", "gpu": "--gpus", "memory": "--memory"}
+
+
+def actor_options(command: Command) -> Command:
+    """Adds the options."""
+    options = (
+        click.option(
+            "--replicas",
+            default="1",
+            show_default=True,
+            metavar="N|MIN..MAX",
+            help="How many actors run a graph that places no node; between two numbers as many as "
+            "the items that wait need. This and the next options do nothing for others.",
+        ),
+        click.option(
+            "--cpus",
+            type=FiniteRange(0),
+            default=1.0,
+            show_default=True,
+            help="Processors that each actor takes of its machine.",
+        ),
+        click.option(
+            "--gpus",
+            type=FiniteRange(0),
+            default=0.0,
+            show_default=True,
+            help="GPUs that each actor takes; 0.5: two share one.",
+        ),
+        click.option(
+            "--memory",
+            type=read_size,
+            metavar="SIZE",
+            help="Memory that each actor takes, as in 8GiB.",
+        ),
+        click.option(
+            "--resources",
+            multiple=True,
+            metavar="NAME=AMOUNT",
+            help="What each actor takes of anything else that machines were started with.",
+        ),
+        click.option(
+            "--label",
+            "labels",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A label that the machine of an actor must have.",
+        ),
+        click.option(
+            "--timeout",
+            type=FiniteRange(0, min_open=True),
+            metavar="SECONDS",
+            help="An actor that has done no item that is waited for in so long counts as lost; "
+            "without it an item may take as long as it takes.",
+        ),
+        click.option(
+            "--in-flight",
+            type=click.IntRange(1, 1024),
+            default=4,
+            show_default=True,
+            help="Messages under way to one actor at once.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
+    """Returns what the options say.
+
+    Args:
+        given: The values of `ACTOR_OPTIONS`.
+
+    Raises:
+        click.UsageError: a value is of another form.
+    """
+    from modelflow.config.placement import UNPLACED, PlacementConfig, replicas_of
+
+    try:
+        replicas = replicas_of(given["replicas"])
+    except ConfigError as error:
+        message = f"--replicas: {error}"
+        raise click.UsageError(message) from error
+    resources = {"CPU": given["cpus"], "GPU": given["gpus"], "memory": given["memory"] or 0.0}
+    resources |= {name: _amount(name, text) for name, text in _pairs("--resources", given)}
+    return PlacementConfig(
+        UNPLACED,
+        replicas,
+        {name: amount for name, amount in resources.items() if amount},
+        dict(_pairs("--label", given)),
+        in_flight=given["in_flight"],
+        timeout=given["timeout"],
+    )
+
+
+def _pairs(option: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    texts: Iterable[str] = given["resources" if option == "--resources" else "labels"]
+    seen = set()
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not (name and mark and value):
+            message = f"{option}: got {text!r}; expected NAME=VALUE"
+            raise click.UsageError(message)
+        if name in seen:
+            message = f"{option}: {name!r} is given twice"
+            raise click.UsageError(message)
+        seen.add(name)
+        yield name, value
+
+
+def _amount(name: str, text: str) -> float:
+    if (own := _OWN.get(name.lower().rstrip("s"))) is not None:
+        message = f"--resources: got {name}={text}; expected {own} {text}"
+        raise click.UsageError(message)
+    try:
+        return FiniteRange(0).convert(text, None, None)
+    except click.BadParameter as error:
+        message = f"--resources: {name}: {error.message}"
+        raise click.UsageError(message) from error

@@ -1,0 +1,257 @@
+"""``modelflow ray``: graphs on a Ray cluster."""
+
+import contextlib
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options, tell_environment
+from modelflow.cli.ray.actor_options import ACTOR_OPTIONS, actor_options, placement_of
+from modelflow.cli.ray.address import address_option
+from modelflow.cli.ray.serve import ray_serve
+from modelflow.cli.run.command import run, run_graph
+from modelflow.cli.terminal.messages import tell
+from modelflow.signals import ExitCode
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer
+    from modelflow.config.placement import PlacementConfig
+    from modelflow.graph.graph import Graph
+    from modelflow.insight.tune.cut import Crossing
+    from modelflow.insight.tune.sample import Sample
+    from modelflow.job.inputs import Feed
+    from modelflow.remote import Engine
+
+
+# How many items show what rows are like.
+_MOST_ITEMS = 16
+
+
+@click.group()
+def ray() -> None:
+    """Runs graphs on a Ray cluster: nodes with 'placement=NAME' run in actors, on the machines that
+    [placement.NAME] describes; the others here. What they mean does not change.
+
+    \b
+    modelflow ray plan graph.toml
+    modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
+    modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
+    modelflow ray status --address auto
+    """
+
+
+ray.add_command(ray_serve)
+
+
+@ray.command()
+@graph_options
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[PORT=]FILE|DIR|GLOB",
+    help=f"Runs the graph here with the first {_MOST_ITEMS} of these, all of it, to see how large "
+    "rows are and what its nodes take for them.",
+)
+def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:
+    """Says what would run where, what crosses, and what that costs. Needs no cluster.
+
+    \b
+    modelflow ray plan graph.toml --input 'photos/*.jpg'
+    """
+    from modelflow.insight.tune.cut import cuts_of
+
+    checked = graph.read(check_devices=bool(inputs))
+    cuts = cuts_of(checked, _sample(checked, inputs) if inputs else None)
+    placements = checked.config.placements
+    for cut in cuts:
+        least, most = placements[cut.placement].replicas
+        count = f"{least}" if least == most else f"{least} to {most}"
+        plural = "s" if most > 1 else ""
+        click.echo(f"{cut.placement} ({count} replica{plural}): {' -> '.join(cut.nodes)}")
+        for how, crossings in (("in", cut.entering), ("out", cut.leaving)):
+            for crossing in crossings:
+                click.echo(f"  {how:3} {_crossing(crossing)}")
+        cost = cut.row_us
+        told = "(no unit says how large rows are; give --input)"
+        if cost is not None:
+            told = f"{cost:.0f} us a row"
+        if cut.work_us is not None:
+            told += f"; of what is done there: {cut.work_us:.0f} us"
+        click.echo(
+            f"  batches of up to {cut.batch_size}; processor time of the way there and back: {told}"
+        )
+        for text in cut.advice:
+            tell("advice", text)
+    far = {name for cut in cuts for name in cut.nodes}
+    here = [name for name, node in checked.nodes.items() if name not in far and node.spec]
+    click.echo(f"here: {', '.join(here) or 'nothing'}")
+    if not cuts:
+        tell("note", _NOWHERE)
+    return ExitCode.OK
+
+
+_NOWHERE = (
+    "no node is placed; 'modelflow ray run' places all of them together, each replica with the "
+    "whole graph"
+)
+
+
+def _sample(graph: "Graph", inputs: tuple[str, ...]) -> "Sample":
+    """Runs the graph with some files.
+
+    Raises:
+        click.UsageError, ConfigError: there are none, or they are for no input of it.
+    """
+    from modelflow.insight.tune.sample import sample_of
+    from modelflow.job.inputs import feeds_of
+
+    feeds = feeds_of(inputs, graph.inputs)
+    items = [dict(zip(graph.inputs, buffers, strict=True)) for buffers in _first(feeds)]
+    found = sample_of(graph, items)
+    if found.failed:
+        tell("note", f"{len(found.failed)} of {found.items} items failed: {found.failed[0]}")
+    return found
+
+
+def _first(feeds: "Sequence[Feed]") -> "Iterator[tuple[Buffer, ...]]":
+    return itertools.islice(zip(*feeds, strict=True), _MOST_ITEMS)
+
+
+def _crossing(crossing: "Crossing") -> str:
+    size = "" if crossing.size is None else f", {crossing.size / 1000:.1f} kB a row"
+    tensor = f"  {crossing.tensor}" if crossing.tensor else ""
+    return f"{crossing.end}{tensor}{size}"
+
+
+class _PlacedChoice(GraphChoice):
+    """A graph whose placed nodes an engine runs, or all of it."""
+
+    _engine: "Engine"
+    _placement: "PlacementConfig"
+    _given: Sequence[str]
+    _is_quiet: bool
+
+    def run_by(
+        self,
+        engine: "Engine",
+        placement: "PlacementConfig",
+        given: Sequence[str],
+        *,
+        is_quiet: bool,
+    ) -> "_PlacedChoice":
+        """Says what runs its parts; and how what runs a graph that places none.
+
+        Args:
+            engine: What runs them.
+            placement: Of a graph that places none.
+            given: The options that say so.
+            is_quiet: Nothing is noted.
+        """
+        self._engine, self._placement, self._given = engine, placement, given
+        self._is_quiet = is_quiet
+        return self
+
+    def read(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        check_devices: bool = True,  # noqa: ARG002 - the devices are elsewhere
+    ) -> "Graph":
+        """Returns the graph in front; see `GraphChoice.read`."""
+        from modelflow.remote import nodes_in_order, placed
+
+        graph = super().read(changes, check_devices=False)
+        if any(node.settings.placement for node in graph.nodes.values()):
+            if self._given:
+                told = ", ".join(self._given)
+                verb = "does" if len(self._given) == 1 else "do"
+                self._note(f"{told} {verb} nothing: the graph places nodes, as [placement] says")
+            return placed(graph, self._engine)
+        front = placed(graph, self._engine, default=self._placement)
+        here = [
+            name
+            for name, node in graph.nodes.items()
+            if node.spec is not None and front.nodes.get(name) is node
+        ]
+        if here:
+            self._note(
+                f"here {'run' if len(here) > 1 else 'runs'} {', '.join(here)}: node "
+                f"{nodes_in_order(graph)[0]!r} needs the items one after the other"
+            )
+        return front
+
+    def _note(self, text: str) -> None:
+        if not self._is_quiet:
+            tell("note", text)
+
+
+@ray.command("run", params=list(map(copy.copy, run.params)))
+@address_option
+@actor_options
+@click.pass_context
+def ray_run(context: click.Context, /, address: str | None, **options: Any) -> int:
+    """Runs a graph as 'modelflow run' does, with what it places in actors of a cluster.
+
+    A graph that places nothing is run whole by each of --replicas actors, whatever it is made of:
+    files are read and results are written here. What is lost with an actor or a machine is done
+    again; an item that kills its actor three times is an error. With --resume the same command goes
+    on after whatever ended it.
+
+    \b
+    modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
+    modelflow ray run graph.mfz --replicas 1..8 --gpus 1 --input photos --output scores.jsonl \\
+        --resume scores.done
+    """
+    placement = placement_of({name: options.pop(name) for name in ACTOR_OPTIONS})
+    given = [
+        option
+        for name, option in ACTOR_OPTIONS.items()
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
+    choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
+    if not options["quiet"]:
+        tell_environment(choice.environment)
+    with _engine(address) as engine:
+        choice.run_by(engine, placement, given, is_quiet=options["quiet"])
+        return run_graph(context, choice, **options)
+
+
+@contextlib.contextmanager
+def _engine(address: str | None) -> "Iterator[Engine]":
+    from modelflow.remote.ray import RayEngine, connected
+
+    with connected(address) as cluster:
+        yield RayEngine(cluster)
+
+
+@ray.command()
+@address_option
+def status(address: str | None) -> int:
+    """Says what a cluster has, what of it is free, and what of modelflow runs there.
+
+    \b
+    modelflow ray status --address auto
+    """
+    from modelflow.remote.ray import connected
+
+    with connected(address) as cluster:
+        for machine in sorted(cluster.machines(), key=lambda machine: machine.address):
+            click.echo(str(machine))
+        click.echo(f"free: {cluster.free_text()}")
+        actors, silent = cluster.asked_actors()
+        for actor in actors:
+            click.echo(str(actor))
+        for name in silent:
+            click.echo(
+                f"replica {name}: does not answer; it starts, waits for a machine with room, or "
+                "hangs"
+            )
+        if not actors and not silent:
+            click.echo("no replica of modelflow runs there")
+    return ExitCode.OK

@@ -1,0 +1,192 @@
+"""``modelflow ray serve``: servers on a Ray cluster, each with a listener of its own."""
+
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.settings_file import configured
+from modelflow.cli.ray.address import address_option
+from modelflow.cli.serve.command import serve
+from modelflow.cli.serve.models import build_config
+from modelflow.cli.serve.placement import PROCESSES, check_far
+from modelflow.cli.terminal.messages import tell
+from modelflow.config.override import Environment
+from modelflow.errors import ConfigError
+from modelflow.signals import ExitCode, termination
+
+if TYPE_CHECKING:
+    from modelflow.serve.processes.replicas.servers import Servers
+
+
+_LOOK = 1.0  # seconds between two looks at how many rows wait
+_LOCAL = ("--http=127.0.0.1:0", "--grpc=127.0.0.1:0")
+# Seconds in which a server that leaves goes on answering whoever has not seen yet that it does.
+_DELAY = 5.0
+
+
+@click.command("serve", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NAME=]SOURCE... [OPTIONS]")
+@address_option
+@click.option(
+    "--replicas",
+    default="1",
+    show_default=True,
+    metavar="N|MIN..MAX",
+    help="How many servers; between two numbers as many as the rows that wait need.",
+)
+@click.option("--cpus", type=FiniteRange(0), default=1.0, show_default=True, help="Of each.")
+@click.option("--gpus", type=FiniteRange(0), default=0.0, show_default=True, help="Of each.")
+@click.option(
+    "--start-timeout",
+    type=FiniteRange(0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds until a server must have loaded everything and answer.",
+)
+def ray_serve(
+    words: Sequence[str],
+    address: str | None,
+    replicas: str,
+    cpus: float,
+    gpus: float,
+    start_timeout: float,
+) -> int:
+    """Serves on the machines of a cluster: each server is 'modelflow serve' there, with a listener
+    of its own, and takes every option of it. Archives go with it; other files must be there. Nodes
+    that a graph places run in actors beside them, which all servers of the command share.
+
+    The host 'machine' is the address of the machine that a server runs on; without --http each
+    answers at 127.0.0.1 and a free port. Put a load balancer before them, with /v2/health/ready. A
+    server that ends is replaced. SIGHUP replaces one after the other by a new one, which reads the
+    archives anew; SIGTERM has all answer what they have taken on; Ctrl-C ends them at once.
+
+    \b
+    modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
+    """
+    from modelflow.config.placement import PlacementConfig, replicas_of
+    from modelflow.remote.ray import connected
+    from modelflow.remote.ray.host_servers import Apart
+    from modelflow.remote.ray.served import RayServed
+    from modelflow.serve.processes.replicas.servers import Servers
+
+    with serve.make_context("serve", list(words), click.get_current_context().parent) as context:
+        given = {**context.params, "sources": context.params["sources"] or configured("sources")}
+        if context.get_parameter_source("drain_delay") is ParameterSource.DEFAULT:
+            given["drain_delay"] = _DELAY
+    if given["on"] is not None:
+        check_far(given["on"], given["share"])
+    drain = float(given["drain_timeout"] + given["drain_delay"])
+    try:
+        least, most = replicas_of(replicas)
+    except ConfigError as error:
+        message = f"--replicas: {error}"
+        raise click.UsageError(message) from error
+    resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
+    placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
+    name = uuid.uuid4().hex[:12]
+    _sent(words, given, name)  # what is wrong with it is told before anything begins
+    with connected(address) as cluster:
+        apart = Apart(cluster, placement) if _has_port(words, given) else None
+        servers = Servers(
+            lambda number: RayServed(
+                cluster,
+                placement,
+                f"{name}/server/{number}",
+                partial(_sent, words, given, name),
+                drain,
+                apart,
+            ),
+            (least, most),
+            lambda text: tell("note", text),
+        )
+        return _run(servers, is_scaled=least < most)
+
+
+def _run(servers: "Servers", *, is_scaled: bool) -> int:
+    asked, is_rolling = threading.Event(), threading.Event()
+    try:
+        with termination(asked, servers.stop, is_rolling.set):
+            servers.start()
+            while not asked.wait(_LOOK):
+                if is_rolling.is_set():
+                    is_rolling.clear()
+                    servers.roll()
+                elif is_scaled:
+                    servers.look()
+    except KeyboardInterrupt as interrupt:
+        servers.kill()
+        raise click.exceptions.Abort from interrupt
+    finally:
+        servers.stop()
+    return ExitCode.TERMINATED
+
+
+def _sent(
+    words: Sequence[str], given: Mapping[str, Any], share: str
+) -> tuple[list[str], dict[str, Path]]:
+    """Returns the arguments as they hold on another machine, and the archives that they name.
+
+    Raises:
+        ConfigError: an archive is not there, or not whole.
+    """
+    from modelflow.archive.archive import Archive, is_archive_file
+
+    found: list[str] = []
+    archives: dict[str, Path] = {}
+    for word in words:
+        model, mark, path = word.rpartition("=")
+        if not word.startswith("-") and is_archive_file(Path(path)):
+            with Archive(Path(path)) as archive:
+                archive.verify()
+            name = Path(path).name
+            if archives.setdefault(name, Path(path)) != Path(path):  # of another folder
+                name = f"{archive.digest}{Path(path).suffix}"
+                archives[name] = Path(path)
+            found.append(f"{model or Path(path).stem}={name}")
+        elif not word.startswith("-") and Path(path).exists():
+            found.append(f"{model}{mark}{Path(path).resolve()}")
+        else:
+            found.append(word)
+    is_given = {word.partition("=")[0] for word in words}
+    local = [one for one in _LOCAL if one.partition("=")[0] not in is_given]
+    delay = f"--drain-delay={given['drain_delay']:g}"
+    return [*local, *found, delay, *_far(given, share)], archives
+
+
+def _has_port(words: Sequence[str], given: Mapping[str, Any]) -> bool:
+    """Tells whether all servers are told a port: a machine has room for one of them."""
+    is_given = {word.partition("=")[0] for word in words}
+    addresses = [given[name] for name in ("http", "grpc") if f"--{name}" in is_given]
+    return any(not one.endswith((":0", "off")) and one != "0" for one in addresses)
+
+
+def _far(given: Mapping[str, Any], name: str) -> list[str]:
+    """Returns the options by which all servers have what is placed run by the same actors."""
+    from modelflow.remote.ray.server_actor import CLUSTER
+
+    on = given["on"]
+    if on is None and _is_placed(given):
+        on = CLUSTER
+    if on is None or on == PROCESSES:
+        return [] if on is None else [f"--on={on}"]
+    return [f"--on={on}", f"--share={given['share'] or name}"]
+
+
+def _is_placed(given: Mapping[str, Any]) -> bool:
+    """Tells whether something that is served places nodes, as far as it can be read here."""
+    try:
+        found = build_config(given, Environment()).placing()
+    except ConfigError:  # the servers tell what is wrong, or have what is not here
+        return False
+    if found.unread and not found.models:
+        names = ", ".join(found.unread)
+        text = f"{names}: not to be read here; where it places nodes, say so with --on auto"
+        tell("note", text)
+    return bool(found.models)

@@ -1,0 +1,1 @@
+"""Commands that put a graph into service: deploy, pack, cache."""

@@ -1,0 +1,340 @@
+"""``modelflow deploy``: what a graph is put into service with, written into a folder."""
+
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.parameters import Choice
+from modelflow.cli.release.deploy_values import (
+    PORTS,
+    grpc_port_of,
+    mounts_of,
+    replicas_of,
+    wheel_of,
+)
+from modelflow.cli.terminal.messages import tell
+from modelflow.config.override import ARG, SET
+from modelflow.errors import ConfigError
+from modelflow.files.whole_folder import whole_folder
+from modelflow.signals import ExitCode, ended_by_sigterm
+
+if TYPE_CHECKING:
+    from modelflow.archive.manifest import Manifest
+    from modelflow.deploy.application import Application
+    from modelflow.deploy.targets import Target
+
+
+# As in `modelflow.deploy.targets`, which takes time to import.
+TARGET_NAMES = ("docker", "compose", "kubernetes", "helm")
+# Targets that a page describes with files to copy.
+_PAGES = {
+    "kuberay": "docs/how-to/deploy_on_a_ray_cluster.md",
+    "systemd": "docs/how-to/deploy_with_systemd.md",
+}
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
+
+
+class _TargetChoice(Choice):
+    """The name of a target; a target without files of its own is refused with its page."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if page := _PAGES.get(value):
+            message = (
+                f"got {value!r}; modelflow writes no files for it; expected "
+                f"{', '.join(TARGET_NAMES)}; {page} has complete files to copy"
+            )
+            self.fail(message, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+@click.command()
+@click.argument("target", type=_TargetChoice(TARGET_NAMES), metavar="TARGET")
+@graph_options
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder to write, which is new or empty.",
+)
+@click.option("--force", is_flag=True, help="Replace files that are in the folder already.")
+@click.option("--name", help="What clients call the model; default: as modelflow serve would.")
+@click.option(
+    "--image", help="The image's name and tag; default: NAME, and what the archive holds."
+)
+@click.option(
+    "--http-port",
+    type=click.IntRange(PORTS.start, PORTS.stop - 1),
+    default=8501,
+    show_default=True,
+    help="Its port for HTTP.",
+)
+@click.option(
+    "--grpc-port",
+    default="8500",
+    show_default=True,
+    metavar="PORT|off",
+    help="Its port for gRPC.",
+)
+@click.option(
+    "--drain-timeout",
+    type=click.IntRange(0, 86_400),
+    default=30,
+    show_default=True,
+    help="Seconds within which requests under way are answered at the end: longer than the longest "
+    "takes. How long it may take until it is killed is reckoned from it.",
+)
+@click.option(
+    "--drain-delay",
+    type=click.IntRange(0, 86_400),
+    default=0,
+    show_default=True,
+    help="Seconds for which it goes on answering after SIGTERM while it says that it is not ready: "
+    "where a load balancer of your own asks it. (Pods are taken out of their Service before "
+    "SIGTERM.)",
+)
+@click.option(
+    "--replicas",
+    default="1..4",
+    show_default=True,
+    metavar="N|MIN..MAX",
+    help="How many pods, or how few and how many, for kubernetes and helm.",
+)
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable of the environment that it is started with, such as "
+    "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET='NODE.KEY=VALUE'. May be repeated.",
+)
+@click.option(
+    "--mount",
+    "mounts",
+    multiple=True,
+    metavar="NAME=/FOLDER",
+    help="Files that are not in the image, as certificates and keys: the Secret NAME of Kubernetes "
+    "(for docker and compose the folder NAME beside the other files) as that folder, to be read "
+    "alone. May be repeated.",
+)
+@click.option(
+    "--include",
+    "includes",
+    multiple=True,
+    metavar="GLOB",
+    help="Files more that a unit reads, as in modelflow pack. May be repeated.",
+)
+@click.option(
+    "--lock",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+)
+@click.option(
+    "--wheel",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE",
+    help="The wheel of modelflow to install, by its hash, in place of one made of the modelflow "
+    "that runs. It is put beside the other files.",
+)
+def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: Any) -> int:
+    """Writes what puts GRAPH into service: an archive of it (see modelflow pack), and beside it
+    what TARGET needs.
+
+    \b
+    docker      an image
+    compose     an image, and a container for Docker Compose
+    kubernetes  an image, and objects that scale by what waits in the graph's queues
+    helm        the same as a chart
+
+    \b
+    modelflow deploy docker graph.toml -o image
+    modelflow deploy kubernetes graph.toml -o site --replicas 2..8 --image registry/digits:1
+    """
+    from modelflow.cli.release.deploy_environment import variables_of
+    from modelflow.deploy.targets import TARGETS
+
+    made = TARGETS[target]
+    given["variables"] = variables_of(given["variables"])
+    given["mounts"] = mounts_of(given["mounts"])
+    if not made.is_replicated and _is_given("replicas"):
+        tell("note", f"--replicas does nothing for {target}: it is one server")
+    try:
+        with ended_by_sigterm(), whole_folder(folder, is_forced=force) as draft:
+            application = _write(made, graph, draft, given)
+            written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
+    except FileExistsError as error:
+        message = (
+            f"-o {folder}: {error.args[0]} is there already; expected a new or empty folder; "
+            "nothing was written; --force replaces files of the same names, and leaves others"
+        )
+        raise ConfigError(message) from error
+    except OSError as error:
+        message = f"-o {folder}: cannot be written: {error.strerror or error}"
+        raise ConfigError(message) from error
+    for name in written:
+        click.echo(folder / name)
+    click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)
+    for line in made.next(application).splitlines():
+        click.echo(f"  {line}", err=True)
+    takes = ", ".join(application.inputs) or "nothing"
+    path = f"{application.scheme}://HOST:{application.http_port}/v2/models/{application.model}"
+    click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
+    return ExitCode.OK
+
+
+def _write(
+    target: "Target", graph: GraphChoice, draft: Path, given: dict[str, Any]
+) -> "Application":
+    from modelflow.archive.archive import Archive
+    from modelflow.archive.manifest import LOCK
+    from modelflow.serve.repository.config import choose_name
+
+    model = given["name"] or choose_name(graph.path)
+    if not _NAME.fullmatch(model):
+        message = (
+            f"--name: got {model!r}; expected a letter, then letters, digits, '_', '.' and '-', 63 "
+            "at most; give one: --name NAME"
+        )
+        raise ConfigError(message)
+    archive = draft / f"{model}.mfz"
+    manifest = _packed(graph, archive, given)
+    with Archive(archive) as opened:
+        lock = b"".join(opened.chunks(LOCK))
+    given["wheel"] = _put_wheel(draft, given["wheel"], manifest.modelflow)
+    application = _application(graph, model, manifest, given)
+    (draft / LOCK).write_bytes(lock)
+    for path, text in target.files(application).items():
+        (draft / path).parent.mkdir(parents=True, exist_ok=True)
+        (draft / path).write_text(text, encoding="utf-8")
+    return application
+
+
+def _packed(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
+    """Packs the graph, or takes the archive that it is already: reading the graph verifies it."""
+    from modelflow.archive.archive import is_archive_file
+
+    if is_archive_file(graph.path):
+        return _copied(graph, archive, given)
+    from modelflow.cli.release.pack import pack_graph
+
+    notes: list[str] = []
+    manifest = pack_graph(
+        graph,
+        archive,
+        includes=given["includes"],
+        extras=_extras(given),
+        lock=given["lock"],
+        notes=notes,
+    )
+    for note in notes:
+        tell("note", note)
+    return manifest
+
+
+def _copied(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
+    from modelflow.archive.archive import Archive
+
+    if graph.overrides or graph.args or given["includes"] or given["lock"]:
+        message = (
+            f"{graph.path}: is an archive, which is deployed as it is; give --set, --arg, "
+            "--include and --lock to modelflow pack"
+        )
+        raise ConfigError(message)
+    if graph.environment.overrides or graph.environment.args:
+        name = SET if graph.environment.overrides else ARG
+        message = (
+            f"{name}: is set in the environment, and {graph.path} is an archive, which is deployed "
+            f"as it is; unset it, or give it to what is deployed: --env {name}=VALUE"
+        )
+        raise ConfigError(message)
+    shutil.copyfile(graph.path, archive)
+    with Archive(archive) as opened:
+        manifest = opened.manifest
+    extras = _extras(given)
+    missing = [extra for extra in extras if extra not in manifest.extras]
+    if missing:
+        wanted = " ".join(f"--extra {extra}" for extra in extras)
+        message = (
+            f"{graph.path}: its requirements.lock was made without the extra {missing[0]!r}; pack "
+            f"the graph again: modelflow pack {wanted}"
+        )
+        raise ConfigError(message)
+    return manifest
+
+
+def _extras(given: dict[str, Any]) -> tuple[str, ...]:
+    from modelflow.cli.release.deploy_environment import extras_of
+
+    return tuple(dict.fromkeys(("serve", *extras_of(given["variables"]))))
+
+
+def _application(
+    graph: GraphChoice, model: str, manifest: "Manifest", given: dict[str, Any]
+) -> "Application":
+    import hashlib
+
+    from modelflow.cli.release.deploy_environment import as_deployed, check_placing
+    from modelflow.deploy.application import Application, label_of, needs_of
+
+    variables = given["variables"]
+    checked = as_deployed(graph, variables).read(check_devices=False)
+    check_placing(variables, checked)
+    tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
+    image = given["image"] or f"{label_of(model)}:{tag}"
+    if not _IMAGE.fullmatch(image):
+        message = f"--image: got {image!r}; expected a name and a tag, as in registry/digits:1"
+        raise ConfigError(message)
+    wheel, wheel_hash = wheel_of(given["wheel"], manifest.modelflow)
+    return Application(
+        model=model,
+        modelflow=manifest.modelflow,
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+        extras=manifest.extras,
+        needs=needs_of(checked),
+        inputs=tuple(port["name"] for port in manifest.inputs),
+        image=image,
+        http_port=given["http_port"],
+        grpc_port=grpc_port_of(given["grpc_port"], given["http_port"]),
+        drain=given["drain_timeout"],
+        delay=given["drain_delay"],
+        replicas=replicas_of(given["replicas"]),
+        settings=variables,
+        mounts=given["mounts"],
+        wheel=wheel,
+        wheel_hash=wheel_hash,
+    )
+
+
+def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
+    """Puts modelflow's wheel beside the other files; None: there is none, which is told."""
+    from modelflow import __version__
+    from modelflow.deploy.wheel import pack_wheel
+
+    if given is not None:
+        shutil.copyfile(given, draft / given.name)
+        return draft / given.name
+    found = pack_wheel(draft) if version == __version__ else None
+    if found is None:
+        click.echo(
+            "note: modelflow runs from a clone, or is another version than the archive's: pip will "
+            "take it from your index, by name; --wheel FILE gives it (pip wheel --no-deps CLONE)",
+            err=True,
+        )
+    return found
+
+
+def _is_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not ParameterSource.DEFAULT

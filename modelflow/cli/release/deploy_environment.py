@@ -1,0 +1,171 @@
+"""The variables that ``modelflow deploy --env`` gives to what is deployed, checked before it is."""
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from modelflow.cli.options.environment import options_by_variable
+from modelflow.cli.serve.placement import PROCESSES, check_far
+from modelflow.cli.terminal.messages import tell
+from modelflow.config.override import Environment
+from modelflow.config.variables import is_secret
+from modelflow.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from modelflow.cli.options.graph_choice import GraphChoice
+    from modelflow.graph.graph import Graph
+
+
+# What everything that reads it takes for one line of UTF-8.
+_VARIABLE = re.compile(
+    r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*)", re.ASCII
+)
+_SERVE = "MODELFLOW_SERVE_"
+# What else depends on these: probes, ports, the seconds until a process is killed.
+_OWN_OPTIONS = {
+    "MODELFLOW_SERVE_HTTP": "--http-port",
+    "MODELFLOW_SERVE_GRPC": "--grpc-port",
+    "MODELFLOW_SERVE_DRAIN_TIMEOUT": "--drain-timeout",
+    "MODELFLOW_SERVE_DRAIN_DELAY": "--drain-delay",
+}
+# What a server that is deployed cannot do with.
+_OUT_OF_PLACE = {
+    "MODELFLOW_SERVE_CONFIG": "what is in the file is not in what is deployed; give each of its "
+    "settings as a variable",
+    "MODELFLOW_SERVE_DESCRIBE": "the server would print and end, and be started again for ever",
+}
+# One is nothing without the other.
+_PAIRS = (
+    ("MODELFLOW_SERVE_TLS_CERT", "MODELFLOW_SERVE_TLS_KEY"),
+    ("MODELFLOW_SERVE_TLS_KEY", "MODELFLOW_SERVE_TLS_CERT"),
+)
+
+
+def variables_of(texts: Iterable[str]) -> dict[str, str]:
+    """Returns the variables by their names; tells of secrets, which are written as they are.
+
+    Args:
+        texts: ``NAME=VALUE`` each.
+
+    Raises:
+        ConfigError: one is none; has an option of its own; is of the server, and it has no such
+            option or would not take the value.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        parts = _VARIABLE.fullmatch(text)
+        if parts is None:
+            message = f"--env: got {text!r}; expected NAME=VALUE on one line, in UTF-8"
+            raise ConfigError(message)
+        name, value = parts.groups()
+        if name.startswith(_SERVE):  # those of keys name files
+            _check(name, value)
+        elif value and any(map(is_secret, (name, *_settings(name, value)))):
+            tell(
+                "note",
+                f"--env {name}: may be a secret, and stands in what was written for all to read; "
+                "docs/how-to/deploy.md says where secrets go",
+            )
+        found[name] = value
+    _check_together(found)
+    return found
+
+
+def _settings(variable: str, value: str) -> list[str]:
+    """Returns the names of what a variable sets in the graph."""
+    found = Environment.of({variable: value})
+    return [*found.overrides, *found.args]
+
+
+def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the extras of modelflow that settings of the server need."""
+    on = variables.get("MODELFLOW_SERVE_ON", PROCESSES)
+    otel = variables.get("MODELFLOW_SERVE_OTEL", "")
+    is_traced = otel.lower() not in ("", "0", "false", "off", "no", "n", "f")
+    needed = {
+        "ray": on not in ("", PROCESSES),
+        "otel": is_traced,
+        "http2": variables.get("MODELFLOW_SERVE_GRPC_SERVER") == "native",
+    }
+    return tuple(extra for extra, is_needed in needed.items() if is_needed)
+
+
+def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
+    """Looks whether what is said of far nodes goes with the graph; tells where they run.
+
+    Raises:
+        ConfigError: they are to run elsewhere, and there are none.
+    """
+    placed = [name for name, node in graph.nodes.items() if node.settings.placement]
+    on = variables.get("MODELFLOW_SERVE_ON")
+    if on and not placed:
+        message = (
+            f"--env MODELFLOW_SERVE_ON={on}: the graph places no node; expected one with "
+            "placement=NAME, as declared in [placement.NAME]"
+        )
+        raise ConfigError(message)
+    if placed and not on:
+        tell(
+            "note",
+            f"{', '.join(placed)}: the graph places it elsewhere, and what is deployed runs it in "
+            "the server; for processes beside it give --env MODELFLOW_SERVE_ON=processes, for a "
+            "Ray cluster its address",
+        )
+
+
+def _check_together(found: Mapping[str, str]) -> None:
+    for one, other in _PAIRS:
+        if found.get(one) and not found.get(other):
+            message = f"--env {one}: is nothing without {other}; give both"
+            raise ConfigError(message)
+    workers, replicas = (int(found.get(f"{_SERVE}{name}") or 0) for name in ("WORKERS", "REPLICAS"))
+    if workers and replicas > 1:
+        message = f"--env {_SERVE}WORKERS={workers}, {_SERVE}REPLICAS={replicas}: give one of them"
+        raise ConfigError(message)
+    try:
+        check_far(found.get(f"{_SERVE}ON"), found.get(f"{_SERVE}SHARE"))
+    except click.UsageError as error:
+        message = f"--env {_SERVE}ON, {_SERVE}SHARE: {error.message}"
+        raise ConfigError(message) from error
+
+
+def as_deployed(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
+    """Returns a graph as it is with the variables: what they set wins over the environment here."""
+    deployed = copy.copy(graph)
+    own, here = Environment.of(variables), graph.environment
+    deployed.environment = Environment(
+        {**here.overrides, **own.overrides}, {**here.args, **own.args}
+    )
+    return deployed
+
+
+def _check(name: str, value: str) -> None:
+    """Raises what ``modelflow serve`` would say of a variable when it is started."""
+    from modelflow.cli.serve.command import serve
+
+    if option := _OWN_OPTIONS.get(name):
+        message = f"--env {name}: has an option of its own, on which more depends; give {option}"
+        raise ConfigError(message)
+    if reason := _OUT_OF_PLACE.get(name):
+        message = f"--env {name}: {reason}"
+        raise ConfigError(message)
+    known = options_by_variable(serve, _SERVE.rstrip("_"))
+    if name not in known:
+        near = did_you_mean(name, known)
+        message = (
+            f"--env {name}: modelflow serve has no such option{near}; expected the name of one "
+            "(modelflow serve --help), as in MODELFLOW_SERVE_MAX_REQUESTS"
+        )
+        raise ConfigError(message)
+    given = known[name]
+    parts = given.type.split_envvar_value(value) if given.multiple else value
+    if not parts:  # as if it were not there
+        return
+    try:
+        given.type_cast_value(click.Context(serve), parts)
+    except click.BadParameter as error:
+        message = f"--env {name}: got {value!r}: {error.message}"
+        raise ConfigError(message) from error

@@ -1,0 +1,98 @@
+"""What options of ``modelflow deploy`` say: ports, replicas, mounted files, the wheel."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
+
+from modelflow.errors import ConfigError
+
+PORTS = range(1024, 65_536)
+"""Where it may listen: whoever serves in a container is no root."""
+
+_REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
+_MOUNT = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=((?:/[A-Za-z0-9._-]+)+)")
+
+
+def grpc_port_of(text: str, http: int) -> int | None:
+    """Reads ``--grpc-port``; None: there is none.
+
+    Args:
+        text: What it says.
+        http: The port for HTTP.
+
+    Raises:
+        ConfigError: it is no port of its own.
+    """
+    if text == "off":
+        return None
+    port = int(text) if text.isascii() and text.isdecimal() else 0
+    if not PORTS.start <= port < PORTS.stop or port == http:
+        message = (
+            f"--grpc-port: got {text!r}; expected off, or a port from {PORTS.start} to "
+            f"{PORTS.stop - 1}, other than that for HTTP ({http})"
+        )
+        raise ConfigError(message)
+    return port
+
+
+def mounts_of(texts: Sequence[str]) -> dict[str, str]:
+    """Reads ``--mount NAME=/FOLDER``.
+
+    Raises:
+        ConfigError: one is none.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        parts = _MOUNT.fullmatch(text)
+        if parts is None or parts[2].startswith(("/tmp", "/app", "/opt/venv")):
+            message = (
+                f"--mount: got {text!r}; expected NAME=/FOLDER, the name in small letters, digits "
+                "and '-', the folder none of the image's own (/app, /opt/venv, /tmp), as in "
+                "tls=/etc/tls"
+            )
+            raise ConfigError(message)
+        found[parts[1]] = parts[2]
+    return found
+
+
+def replicas_of(text: str) -> tuple[int, int]:
+    """Reads ``--replicas``.
+
+    Raises:
+        ConfigError: it is no number, and no two.
+    """
+    found = _REPLICAS.fullmatch(text)
+    least, most = (0, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
+    if found is None or least > most:
+        message = f"--replicas: got {text!r}; expected N or MIN..MAX, as in 2..8"
+        raise ConfigError(message)
+    return least, most
+
+
+def wheel_of(path: Path | None, version: str) -> tuple[str, str]:
+    """Reads ``--wheel``: the name of the file and its SHA-256; both empty where there is none.
+
+    Args:
+        path: The file.
+        version: That of modelflow which the archive was packed with.
+
+    Raises:
+        ConfigError: it is no wheel of that modelflow.
+    """
+    if path is None:
+        return "", ""
+    try:
+        found = parse_wheel_filename(path.name)[:2]
+    except InvalidWheelFilename:
+        found = None
+    if found != ("modelflow-graph", Version(version)):
+        message = (
+            f"--wheel: got {path.name!r}; expected the wheel of modelflow-graph {version}, which "
+            "the graph was packed with: pip wheel --no-deps FOLDER_OF_MODELFLOW"
+        )
+        raise ConfigError(message)
+    return path.name, hashlib.sha256(path.read_bytes()).hexdigest()

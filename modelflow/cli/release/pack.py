@@ -1,0 +1,288 @@
+"""``modelflow pack`` and ``modelflow cache``: archives of graphs, and what is kept of them here."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.parameters import FiniteRange, read_size
+from modelflow.cli.terminal.messages import tell
+from modelflow.signals import ExitCode, ended_by_sigterm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modelflow.archive.manifest import Manifest
+    from modelflow.graph.graph_port import GraphPort
+
+
+@click.command()
+@graph_options
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="NAME.mfz",
+    help="The archive; without it GRAPH.mfz in the folder you are in.",
+)
+@click.option(
+    "--include",
+    "includes",
+    multiple=True,
+    metavar="GLOB",
+    help="Files more that a unit reads, as seen from the graph. May be repeated.",
+)
+@click.option(
+    "--extra",
+    "extras",
+    multiple=True,
+    metavar="NAME",
+    help="An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
+)
+@click.option(
+    "--lock",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+)
+@click.option(
+    "--check",
+    "is_checked",
+    is_flag=True,
+    help="GRAPH is an archive: verify it and print what is in it; nothing of it is run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what is in the archive as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
+def pack(  # noqa: PLR0913 - each is an option
+    graph: GraphChoice,
+    target: Path | None,
+    includes: tuple[str, ...],
+    extras: tuple[str, ...],
+    lock: Path | None,
+    is_checked: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Packs a graph with its units, models, files and modules into one archive.
+
+    An archive is run, served, checked and drawn as a graph file is, on any machine that has what
+    its requirements.lock lists. The same files give the same bytes. What --set and --arg say is
+    kept in it. Nothing hidden is packed, no results, and no packages.
+
+    \b
+    modelflow pack graph.toml -o digits.mfz
+    modelflow pack graph.toml -o digits.mfz --include 'words/*.txt' --extra serve
+    modelflow pack --check digits.mfz
+    modelflow run digits.mfz --input photos
+    """
+    if is_checked:
+        from modelflow.archive.archive import Archive
+
+        with Archive(Path(graph.source)) as archive:
+            archive.verify()
+            _print(archive.manifest, archive.path, archive.digest, as_json)
+        return ExitCode.OK
+    path = Path(f"{graph.path.stem}.mfz") if target is None else target
+    notes: list[str] = []
+    with ended_by_sigterm():
+        manifest = pack_graph(graph, path, includes=includes, extras=extras, lock=lock, notes=notes)
+    if not quiet:
+        for text in notes:
+            tell("note", text)
+    _print(manifest, path, None, as_json)
+    return ExitCode.OK
+
+
+def pack_graph(
+    choice: GraphChoice,
+    target: Path,
+    *,
+    includes: "Sequence[str]" = (),
+    extras: "Sequence[str]" = (),
+    lock: Path | None = None,
+    notes: list[str] | None = None,
+) -> "Manifest":
+    """Packs a graph.
+
+    Args:
+        choice: The graph, and what is set in it.
+        target: The archive, ``NAME.mfz``; an archive that is there is replaced when the new one is
+            whole.
+        includes: Patterns of files more, as seen from the graph.
+        extras: Extras of modelflow beside those that its units need.
+        lock: A ``requirements.lock``; None: the versions that are installed here.
+        notes: Is given what the user should know.
+
+    Returns:
+        What the archive says of itself.
+
+    Raises:
+        ConfigError, GraphError, PlanError: the graph is wrong, cannot be packed, or the archive not
+            be written.
+    """
+    import modelflow
+    from modelflow.archive.manifest import LOCK, Manifest
+    from modelflow.archive.requirements import (
+        distributions_of,
+        locked,
+        read_lock,
+        supported_python,
+    )
+    from modelflow.archive.write import check_target, write_archive
+    from modelflow.config.variables import told
+    from modelflow.errors import ConfigError
+    from modelflow.flow import Flow
+    from modelflow.graph.archive_parts import baked, parts_of
+
+    check_target(target)
+    graph = choice.read(check_devices=False)
+    parts = parts_of(graph, tuple(includes), target)
+    if LOCK in parts.files:
+        message = f"{parts.files[LOCK]}: has the name of an archive's own list; give it as --lock"
+        raise ConfigError(message)
+    needs = tuple(sorted({*parts.extras, *extras}))
+    packages, unknown = distributions_of(parts.imports)
+    if notes is not None:
+        notes += parts.notes
+        notes += [
+            f"{name!r} is imported, and is neither a file beside the graph nor installed here: it "
+            "is not in requirements.lock"
+            for name in sorted(unknown)
+        ]
+    environment = choice.environment
+    overrides, args = baked(
+        graph,
+        {**environment.overrides, **choice.overrides},
+        {**environment.args, **choice.args},
+    )
+    if notes is not None:
+        notes += [
+            f"{name}: its value is in the archive, for all who read that; what is secret may be "
+            "given where it is run"
+            for name, value in sorted({**overrides, **args}.items())
+            if told(name, value) != value
+        ]
+    signature = Flow(graph, threads=0).build().signature()
+    manifest = Manifest(
+        modelflow=modelflow.__version__,
+        python=supported_python(),
+        name=graph.name,
+        graph=parts.graph,
+        files={},
+        overrides=overrides,
+        args=args,
+        inputs=tuple(map(_port, signature.inputs)),
+        outputs=tuple(map(_port, signature.outputs)),
+        extras=needs,
+        packages=tuple(sorted(packages)),
+        modules=parts.modules,
+    )
+    text = locked(needs, packages) if lock is None else read_lock(lock)
+    return write_archive(target, manifest, {**parts.files, LOCK: text})
+
+
+def _port(port: "GraphPort") -> dict[str, Any]:
+    from modelflow.wire.tensor import datatype_of
+
+    found: dict[str, Any] = {"name": port.name, "batched": port.is_batched}
+    if port.tensor is not None:
+        found["datatype"] = datatype_of(port.tensor.dtype)
+        if port.tensor.shape is not None:
+            found["shape"] = list(port.tensor.shape)
+    if port.description:
+        found["description"] = port.description
+    if port.labels:
+        found["labels"] = list(port.labels)
+    return found
+
+
+def _print(manifest: "Manifest", path: Path, digest: str | None, as_json: bool) -> None:
+    from modelflow.config.variables import told, told_setting
+
+    if as_json:
+        fields = manifest.fields()
+        for key in ("overrides", "args"):
+            fields[key] = {name: told(name, value) for name, value in fields[key].items()}
+        click.echo(json.dumps(fields, indent=2, sort_keys=True))
+        return
+    for name, file in sorted(manifest.files.items() if digest else ()):
+        click.echo(f"{file.sha256[:12]} {file.size:>12} {name}")
+    for side, ports in (("input", manifest.inputs), ("output", manifest.outputs)):
+        for port in ports:
+            shape = "" if "shape" not in port else f" {port['shape']}"
+            click.echo(f"{side} {port['name']}: {port.get('datatype', 'any type')}{shape}")
+    for option, values in (("--set", manifest.overrides), ("--arg", manifest.args)):
+        for name, value in sorted(values.items()):
+            click.echo(f"{option} {told_setting(name, value)}")
+    needs = [*(f"modelflow[{extra}]" for extra in manifest.extras), *manifest.packages]
+    click.echo(f"needs Python {manifest.python}{''.join(f', {name}' for name in needs)}")
+    said = "" if digest is None else f", all as they were packed (sha256 {digest})"
+    click.echo(
+        f"{path}: {manifest.name}: {len(manifest.files)} files, {manifest.size} bytes, "
+        f"modelflow {manifest.modelflow}{said}"
+    )
+
+
+_DAY = 86400.0
+
+
+@click.group()
+def cache() -> None:
+    """Shows and removes what is kept of archives: those that a cluster was sent, and the folders
+    that archives are unpacked into. They are in $MODELFLOW_CACHE, or ~/.cache/modelflow.
+
+    \b
+    modelflow cache list
+    modelflow cache prune --size 10GiB
+    modelflow cache prune --days 30
+    """
+
+
+@cache.command("list")
+def list_cache() -> int:
+    """Lists what is kept, what was used last first."""
+    from modelflow.archive.kept import list_copies
+    from modelflow.archive.unpacked import cache_folder
+
+    copies = list_copies(cache_folder())
+    for copy in copies:
+        age = (time.time() - copy.used_at) / _DAY
+        used = "in use" if copy.is_used else f"used {age:.1f} days ago"
+        click.echo(f"{_size(copy.size):>9}  {used:20}  {copy.path}")
+    total = sum(copy.size for copy in copies)
+    click.echo(f"{_size(total):>9}  in all, {len(copies)} of them, in {cache_folder()}")
+    return ExitCode.OK
+
+
+@cache.command()
+@click.option(
+    "--size", type=read_size, metavar="SIZE", help="What all that are left may have, as in 10GiB."
+)
+@click.option(
+    "--days", type=FiniteRange(0), help="Only what nobody has begun to use for so many days."
+)
+def prune(size: float | None, days: float | None) -> int:
+    """Removes what was used longest ago, but nothing that a process uses.
+
+    Without an option it removes all of it.
+    """
+    from modelflow.archive.kept import prune as pruned
+    from modelflow.archive.unpacked import cache_folder
+
+    removed = pruned(
+        cache_folder(), most_bytes=int(size or 0), unused_for=(days or 0.0) * _DAY, now=time.time()
+    )
+    for copy in removed:
+        click.echo(f"removed {copy.path} ({_size(copy.size)})")
+    total = sum(copy.size for copy in removed)
+    click.echo(f"{len(removed)} removed, {_size(total)}")
+    return ExitCode.OK
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.1f}MiB"

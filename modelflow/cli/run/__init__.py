@@ -1,0 +1,1 @@
+"""``modelflow run``: a graph over files and lines."""

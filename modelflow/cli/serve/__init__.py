@@ -1,0 +1,1 @@
+"""``modelflow serve`` and the processes that it starts."""

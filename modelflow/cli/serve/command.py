@@ -1,0 +1,246 @@
+"""``modelflow serve``: puts graphs and models on the network."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from modelflow.cli.options.graph_options import tell_environment
+from modelflow.cli.options.settings_file import config_option, configured
+from modelflow.cli.options.shell_completion import complete_graph
+from modelflow.cli.serve.models import add_names, build_config
+from modelflow.cli.serve.placement import (
+    check_far,
+    on_option,
+    place_config,
+    share_option,
+    shared_by_all,
+)
+from modelflow.cli.serve.serving import (
+    Ending,
+    ending,
+    explained,
+    list_isolated,
+    tell,
+)
+from modelflow.cli.serve.settings import ServeCommand, field_options, options_given
+from modelflow.cli.terminal.listening import split_address
+from modelflow.config.override import Environment
+from modelflow.errors import Cancelled, FlowFailed, ModelflowError
+from modelflow.http.options import join_address
+from modelflow.serve.options import CONNECTIONS, GUARDS, OPTIONS, REQUESTS, SERVED, can_serve
+from modelflow.signals import LAST_SECONDS, ExitCode, end_within, undisturbed
+
+if TYPE_CHECKING:
+    from modelflow.serve.processes.service_notifier import Herald
+    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.server import Server
+
+
+@click.command(cls=ServeCommand)
+@click.argument("sources", nargs=-1, metavar="[NAME=]SOURCE...", shell_complete=complete_graph)
+@config_option
+@click.option(
+    "--http",
+    default="127.0.0.1:8501",
+    show_default=True,
+    metavar="[HOST:]PORT",
+    help="Where to answer over HTTP; port 0: any that is free. Other machines reach it only at an "
+    "address of the network, or 0.0.0.0.",
+)
+@click.option(
+    "--grpc",
+    default="127.0.0.1:8500",
+    show_default=True,
+    metavar="[HOST:]PORT|off",
+    help="Where to answer over gRPC; port 0: any that is free.",
+)
+@field_options(OPTIONS)
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="NODE.KEY=VALUE",
+    help="Changes an attribute of a node of every graph; the node of a model is called model. May "
+    "be repeated.",
+)
+@click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="A value for [args.NAME].")
+@click.option(
+    "--versions",
+    default="latest",
+    show_default=True,
+    metavar="latest|all|N,M",
+    help="Which versions of a folder that holds some (1/ 2/ ...) are served.",
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME:LABEL=VERSION",
+    help="A name for a version, for clients that ask for it: digits:stable=2. May be repeated.",
+)
+@click.option(
+    "--model-config-file",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="A models.config of TensorFlow Serving: names, paths, versions and labels.",
+)
+@click.option(
+    "--batching-parameters-file",
+    "batching_file",
+    type=click.Path(path_type=Path),
+    help="A batching_config.txt of TensorFlow Serving, for models that are no graphs.",
+)
+@field_options(SERVED)
+@on_option
+@share_option
+@click.option(
+    "--describe",
+    "is_described",
+    is_flag=True,
+    help="Prints what clients will see of each model, with a call to try, and ends.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many processes answer, each with all models: for models on the CPU that do not batch "
+    "and hold Python's lock. The bounds below are of each.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="How many processes read requests and write answers, before one that has the models, in "
+    "which the requests of all meet: for many clients and models that batch, from about 8 "
+    "processors. 0: this one does all.",
+)
+@click.option(
+    "--isolate",
+    multiple=True,
+    metavar="NAME",
+    help="A model that has a process of its own: one that hangs, leaks or ends its process costs "
+    "the others nothing. May be repeated; as isolate = true in the section [serve] of its graph.",
+)
+@field_options(REQUESTS)
+@field_options(CONNECTIONS)
+@field_options(GUARDS)
+def serve(**given: Any) -> int:
+    """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
+
+    Over HTTP, and over gRPC where that is installed.
+
+    A SOURCE is a graph file, a model, a folder with versions of one (1/ 2/ ...), or a folder of
+    those. A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item
+    of a request a buffer. Ctrl-C ends it at once; SIGTERM lets it answer what it has taken on;
+    SIGHUP has it look for new versions, which take over without a request that fails, read the API
+    keys again, and open the access log anew.
+
+    \b
+    modelflow serve graph.toml
+    modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
+    curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
+    """
+    given["sources"] = add_names(given["sources"] or configured("sources"))
+    tell_environment(Environment.of(os.environ))
+    given["http"] = split_address("--http", given["http"])
+    given["grpc"] = _grpc_address(given["grpc"])
+    if not given["sources"] and given["config_file"] is None:
+        message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
+        raise click.UsageError(message)
+    check_far(given["on"], given["share"])
+    if given["is_described"]:
+        host, port = given["http"]
+        scheme = "http" if given["tls_cert"] is None else "https"
+        with place_config(build_config(given), given["on"], given["share"]) as config:
+            return _describe(config, f"{scheme}://{join_address(host, port)}")
+    if given["workers"] and given["replicas"] > 1:
+        message = (
+            f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
+            "two; workers share one process with the models, replicas have all models each"
+        )
+        raise click.UsageError(message)
+    given["isolate"] = list_isolated(given)
+    if given["workers"] or given["replicas"] > 1 or given["isolate"]:
+        from modelflow.cli.serve.replicas import keep_replicas
+
+        return keep_replicas({**given, "share": shared_by_all(given["on"], given["share"])})
+    from modelflow.serve.server import Server
+
+    options = options_given(given)
+    with place_config(build_config(given), given["on"], given["share"]) as config:
+        return _run(Server(config, options))
+
+
+def _run(server: "Server") -> int:
+    """Serves until somebody ends it."""
+    from modelflow.serve.processes.service_notifier import Herald
+
+    herald = Herald(os.environ)
+    try:
+        with ending(server, herald.stopping) as told:
+            _answer(server, told, herald)
+    except KeyboardInterrupt as interrupt:
+        raise click.exceptions.Abort from interrupt
+    return ExitCode.TERMINATED
+
+
+def _answer(server: "Server", told: Ending, herald: "Herald") -> None:
+    """Answers requests until somebody ends it."""
+    try:
+        try:
+            _start(server)
+        except Cancelled:
+            if not told.asked.is_set():
+                raise
+        else:
+            tell(server.models, server.address, server.grpc_address)
+            herald.ready(server.models, server.address)
+            server.post(herald.beat)
+        told.ended.wait()
+    finally:
+        end_within(LAST_SECONDS)
+        server.stop(drain=False)
+
+
+def _start(server: "Server") -> None:
+    with explained():
+        undisturbed(server.listen)
+    server.wait_until_loaded()
+
+
+def _describe(config: "ServeConfig", address: str) -> int:
+    """Loads one model after another and prints what clients will see of it."""
+    from modelflow.serve.http.schemas import description
+    from modelflow.wire.problem import reason_of
+
+    config.check()
+    code = 0
+    for name, source in config.read().items():
+        try:
+            for edition in source.list_versions():
+                with edition.open() as flow:
+                    signature = flow.signature()
+                click.echo(description(name, edition.number, signature, address))
+        except (ModelflowError, FlowFailed) as error:
+            click.echo(f"{name}: {reason_of(error)}", err=True)
+            code = 1
+    return code
+
+
+def _grpc_address(text: str) -> tuple[str, int | None]:
+    """Reads ``--grpc``; no port: it is off, as it is where nobody asks and it is not installed."""
+    if text == "off":
+        return "", None
+    context = click.get_current_context()
+    is_asked = context.get_parameter_source("grpc") is not ParameterSource.DEFAULT
+    if not is_asked and not can_serve():
+        click.echo("gRPC is off: it needs the package zttp or grpcio (--grpc off)", err=True)
+        return "", None
+    return split_address("--grpc", text)

@@ -1,0 +1,124 @@
+"""What ``modelflow serve`` is asked to serve, as the command line says it."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelflow.config.override import Environment, parse_assignment
+from modelflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.repository.source import VersionPolicy
+
+
+def build_config(given: Mapping[str, Any], environment: Environment | None = None) -> "ServeConfig":
+    """Returns what is to be served.
+
+    Args:
+        given: The values of all options, by parameter.
+        environment: What is set beside ``--set`` and ``--arg``; None: what this process's says.
+
+    Raises:
+        click.UsageError: one of them is not of its form, or two models have the same name.
+        ConfigError: the ``batching_config.txt`` cannot be read, or is wrong; or a variable of the
+            environment fits none of the models.
+    """
+    from modelflow.serve.batching_parameters import read_batching_parameters
+    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.repository.source import ModelSettings, is_repository
+
+    named: dict[str, Path] = {}
+    repositories: list[Path] = []
+    for source in given["sources"]:
+        name, path = _named(source)
+        if not name and is_repository(path):
+            repositories.append(path)
+        else:
+            _add(named, name, path)
+    batching_file = given["batching_file"]
+    settings = ModelSettings(
+        _policy(given["versions"]),
+        {},
+        _pairs("--set", given["overrides"]),
+        _pairs("--arg", given["args"]),
+        {} if batching_file is None else read_batching_parameters(batching_file),
+        Environment.of(os.environ) if environment is None else environment,
+    )
+    labels = _labels(given["labels"])
+    config = ServeConfig(named, repositories, given["config_file"], settings, labels)
+    config.check_environment()
+    return config
+
+
+def add_names(sources: Sequence[str]) -> tuple[str, ...]:
+    """Returns sources with their names, ``NAME=PATH``: all processes of a server have the same.
+
+    A graph that is edited while one of them starts again keeps the name that it had.
+    """
+    from modelflow.serve.repository.config import choose_name
+    from modelflow.serve.repository.source import is_repository
+
+    return tuple(
+        source
+        if "=" in source or is_repository(Path(source))
+        else f"{choose_name(Path(source))}={source}"
+        for source in sources
+    )
+
+
+def _named(source: str) -> tuple[str, Path]:
+    """Reads ``NAME=PATH``, or ``PATH``."""
+    name, mark, path = source.partition("=")
+    if not mark:
+        return "", Path(source)
+    if not name or not path or "/" in name:
+        message = f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
+        raise click.UsageError(message)
+    return name, Path(path)
+
+
+def _add(named: dict[str, Path], name: str, path: Path) -> None:
+    from modelflow.serve.repository.config import choose_name
+
+    name = name or choose_name(path)
+    if name in named:
+        message = (
+            f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
+            "NAME=PATH"
+        )
+        raise click.UsageError(message)
+    named[name] = path
+
+
+def _policy(text: str) -> "VersionPolicy":
+    from modelflow.serve.repository.source import read_policy
+
+    try:
+        return read_policy(text)
+    except ConfigError as error:
+        message = f"--{error}"
+        raise click.UsageError(message) from error
+
+
+def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for text in texts:
+        place, mark, number = text.partition("=")
+        name, colon, label = place.rpartition(":")
+        if not (mark and colon and name and label and number.isdecimal()):
+            message = f"--label: got {text!r}; expected NAME:LABEL=VERSION, as in digits:stable=2"
+            raise click.UsageError(message)
+        found.setdefault(name, {})[label] = int(number)
+    return found
+
+
+def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    try:
+        return dict(map(parse_assignment, texts))
+    except ConfigError as error:
+        message = f"{option}: {error}"
+        raise click.UsageError(message) from error

@@ -1,0 +1,87 @@
+"""``modelflow serve --replicas N`` and ``--workers N``: who keeps the processes."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Mapping
+from functools import partial
+from signal import SIGINT
+from typing import Any
+
+import click
+
+from modelflow.cli.serve.serving import explained, tell
+from modelflow.cli.serve.settings import options_given
+from modelflow.cli.terminal.messages import tell_error
+from modelflow.http.options import Endpoint
+from modelflow.http.server import bound_socket
+from modelflow.serve.grpc.address import grpc_socket, share
+from modelflow.serve.processes.replicas.control_channel import Message
+from modelflow.serve.processes.replicas.role import Role
+from modelflow.serve.processes.replicas.supervisor import StartError, Supervisor
+from modelflow.serve.processes.service_notifier import Herald
+from modelflow.signals import LAST_SECONDS, ExitCode, end_within, release_at_end
+
+_USAGE = 2  # the exit code of what was not asked for rightly
+# Seconds within which the processes that were killed at their own last moment are seen to be gone.
+_SEEN_SECONDS = 1.0
+
+
+def keep_replicas(given: Mapping[str, Any]) -> int:
+    """Keeps processes that serve until a signal ends them; returns the exit code.
+
+    Args:
+        given: The values of all options of ``modelflow serve``, by parameter; ``http`` and
+            ``grpc`` as host and port.
+
+    Raises:
+        click.ClickException: a replica cannot begin, or an address cannot be had.
+        click.Abort: Ctrl-C.
+    """
+    with contextlib.ExitStack() as addresses, explained():
+        http = addresses.enter_context(bound_socket(Endpoint(*given["http"])))
+        host, port = given["grpc"]
+        grpc = None if port is None else addresses.enter_context(grpc_socket(host, port))
+        if grpc is not None:
+            share(grpc)
+        context = click.get_current_context()
+        log_level = logging.getLogger("modelflow").level
+        start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
+        try:
+            crew = _crew(given)
+            drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
+            isolated = given["isolate"]
+            supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
+            herald = Herald(os.environ)
+
+            def leave() -> None:
+                end_within(sum(drain) + LAST_SECONDS + _SEEN_SECONDS)
+                herald.stopping()
+
+            with release_at_end():
+                number = supervisor.run(partial(_said, herald), leave)
+        except StartError as error:
+            return _failed(error)
+    if number == SIGINT:
+        raise click.exceptions.Abort
+    return ExitCode.TERMINATED
+
+
+def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
+    """What those are there for that take connections, and how many there are."""
+    if given["workers"]:
+        return Role.WORKER, given["workers"]
+    return Role.REPLICA, given["replicas"]
+
+
+def _said(herald: Herald, loaded: Message) -> None:
+    tell(loaded["models"], loaded["address"], loaded["grpc"])
+    herald.ready(loaded["models"], loaded["address"])
+    herald.beat()
+
+
+def _failed(error: StartError) -> int:
+    if error.code == _USAGE:
+        raise click.UsageError(str(error)) from error
+    tell_error(str(error))
+    return error.code

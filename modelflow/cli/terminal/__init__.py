@@ -1,0 +1,1 @@
+"""The terminal and the process: messages, progress, signals, addresses to listen at."""

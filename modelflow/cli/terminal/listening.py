@@ -1,0 +1,65 @@
+"""Where an option asks to listen: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``."""
+
+import contextlib
+import threading
+import webbrowser
+from collections.abc import Iterator
+
+import click
+
+from modelflow.errors import ConfigError
+from modelflow.signals import ExitCode, termination
+
+_MOST = 65535
+
+
+def split_address(option: str, address: str) -> tuple[str, int]:
+    """Returns host and port; without a host 127.0.0.1. Port 0: any that is free.
+
+    Args:
+        option: The option's name, for messages.
+        address: Its value.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
+    if not _is_port(port) or (colon and not host) or "/" in host:
+        message = f"{option} {address}: expected PORT, HOST:PORT or [HOST]:PORT"
+        raise click.UsageError(message)
+    return host, int(port)
+
+
+def _is_port(text: str) -> bool:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST))
+    return is_number and int(text) <= _MOST
+
+
+def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:
+    """Says where pages are, opens them in the browser if so asked, and waits for SIGTERM.
+
+    Returns:
+        The exit code of SIGTERM; a Ctrl-C is raised.
+    """
+    click.echo(f"{what}: {url}", err=True)
+    if is_opened:
+        webbrowser.open(url)
+    over = threading.Event()
+    with termination(threading.Event(), over.set):
+        over.wait()
+    return ExitCode.TERMINATED
+
+
+@contextlib.contextmanager
+def explained_address(option: str, address: str) -> Iterator[None]:
+    """Says which option named an address that cannot be had inside the block.
+
+    Raises:
+        ConfigError: there is such a one.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{option} {address}: cannot listen there: {error.strerror or error}"
+        raise ConfigError(message) from error

@@ -1,0 +1,1 @@
+"""`ModelBoxEngine`: a graph that is described while the program runs."""

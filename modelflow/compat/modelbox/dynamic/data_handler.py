@@ -1,0 +1,220 @@
+"""`DataHandler`: what units of a `ModelBoxEngine` read and give."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Union
+
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, header, outgoing
+from modelflow.compat.modelbox.dynamic.part import End, Inlet, Step
+from modelflow.compat.modelbox.status import Status, StatusCode
+from modelflow.errors import ModelflowError, PortError, did_you_mean
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer as NativeBuffer
+    from modelflow.compat.modelbox.dynamic.engine import ModelBoxEngine
+
+
+Source = Union["DataHandler", Buffer]
+
+
+class DataHandler:
+    """An input of the graph, the outputs of a unit, or several of these by name.
+
+    `ModelBoxEngine.create_input` and `ModelBoxEngine.execute` give them; ``DataHandler()`` is empty
+    until `set_datahandler`. Iterating over an output gives its `Buffer` objects, when they are
+    asked for; one that failed says so by ``has_error()``. Each is given once.
+    """
+
+    def __init__(self) -> None:
+        self._engine: ModelBoxEngine | None = None
+        self._ends: dict[str, End] = {}
+        self._several: dict[str, Source] = {}
+
+    @classmethod
+    def of(cls, engine: "ModelBoxEngine", ends: Mapping[str, End]) -> "DataHandler":
+        """Returns the handler of inputs, or of the outputs of a unit, by port; for the engine."""
+        handler = cls()
+        handler._engine, handler._ends = engine, dict(ends)
+        return handler
+
+    # -- ports ----------------------------------------------------------------------------------
+
+    def __getitem__(self, port: str) -> Source:
+        """Returns one port.
+
+        Raises:
+            PortError: there is none of that name; the message names the nearest.
+        """
+        if port in self._several:
+            return self._several[port]
+        if port in self._ends:
+            assert self._engine is not None  # it is what made the ports
+            return DataHandler.of(self._engine, {port: self._ends[port]})
+        known = [*self._ends, *self._several]
+        near = did_you_mean(port, known)
+        message = f"no port {port!r}{near} (ports: {', '.join(known) or 'none'})"
+        raise PortError(message)
+
+    def get_datahandler(self, port: str) -> Source:
+        """Returns one port, as ``handler[port]`` does."""
+        return self[port]
+
+    def set_datahandler(self, sources: Mapping[str, Source]) -> Status:
+        """Says what a unit with several inputs reads: ``{input: handler}``.
+
+        Returns:
+            ``STATUS_INVALID`` where this is an input of the graph, or a unit's output.
+        """
+        if self._ends:
+            message = "this handler has ports of its own; set those of an empty DataHandler()"
+            return Status(StatusCode.STATUS_INVALID, message)
+        self._several.update(sources)
+        return Status()
+
+    def sources(self, engine: "ModelBoxEngine") -> dict[str | None, End]:
+        """Returns what a unit that is given this handler reads, by input; None: its only one.
+
+        Raises:
+            ModelflowError: it belongs to another engine, or is empty.
+            PortError: a unit's output is meant, and it has several.
+        """
+        if self._several:
+            return {port: only_end(source, engine) for port, source in self._several.items()}
+        if not self._ends:
+            message = "got an empty DataHandler; say by set_datahandler what the unit reads"
+            raise ModelflowError(message)
+        if all(isinstance(member, Inlet) for member, _ in self._ends.values()):
+            self._check_engine(engine)
+            if len(self._ends) > 1:
+                return {port: end for port, end in self._ends.items()}  # noqa: C416 - str is no key
+        return {None: self.only(engine)}
+
+    def only(self, engine: "ModelBoxEngine") -> End:
+        """Returns the one port that is meant; raises as `sources`."""
+        if self._several:
+            message = "got several handlers for one input; give one of them"
+            raise PortError(message)
+        self._check_engine(engine)
+        if len(self._ends) != 1:
+            names = ", ".join(self._ends) or "none"
+            message = f"got a handler with the ports {names}; name one of them: handler['...']"
+            raise PortError(message)
+        return next(iter(self._ends.values()))
+
+    def _check_engine(self, engine: "ModelBoxEngine") -> None:
+        if self._engine is not engine:
+            message = "got a handler of another engine; a graph has one engine"
+            raise ModelflowError(message)
+
+    # -- inputs ---------------------------------------------------------------------------------
+
+    def setmeta(self, key: str, value: Any) -> Status:
+        """Sets a value that each buffer of this input has; alone, it is a buffer without data.
+
+        Returns:
+            ``STATUS_INVALID`` where it is no input, or runs already.
+        """
+        inlets = self._inlets()
+        if not inlets:
+            return Status(StatusCode.STATUS_INVALID, "setmeta: only an input takes values")
+        if any(inlet.run is not None for inlet in inlets):
+            return Status(StatusCode.STATUS_INVALID, f"setmeta: {key!r}: its graph runs already")
+        for inlet in inlets:
+            inlet.meta[key] = value
+        return Status()
+
+    def pushdata(self, data: Any, port: str | None = None) -> Status:
+        """Gives an input of the graph its next buffers.
+
+        They wait until the graph runs, and from then on this waits while the graph is full.
+
+        Args:
+            data: A `Buffer`, a `BufferList`, an array, bytes or a text; a handler: all that it
+                gives.
+            port: Which input; None: the only one.
+
+        Returns:
+            ``STATUS_INVALID`` where it is no input or has no such port; ``STATUS_STOP`` behind
+            `close`; ``STATUS_FAULT`` where the graph failed.
+        """
+        if not self._ends and isinstance(data, DataHandler | Buffer) and port is not None:
+            return self.set_datahandler({port: data})
+        inlets = self._inlets()
+        if port is None and len(inlets) == 1:
+            port = next(iter(self._ends))
+        if port not in self._ends or not inlets or self._engine is None:
+            known = ", ".join(self._ends) if inlets else "none, it is no input"
+            message = f"pushdata: got the port {port!r}; expected one of {known}"
+            return Status(StatusCode.STATUS_INVALID, message)
+        inlet = inlets[list(self._ends).index(port)]
+        if inlet.is_closed:
+            return Status(StatusCode.STATUS_STOP, f"pushdata: the input {port!r} is closed")
+        return self._engine.push(inlet, _natives(data))
+
+    def close(self) -> None:
+        """Says that nothing more is pushed; of an output, that nobody wants it.
+
+        A graph that gives nothing, since all of it ends in units without outputs, begins to run.
+        """
+        if self._engine is not None:
+            for member, port in self._ends.values():
+                self._engine.close_end(member, port)
+
+    def _inlets(self) -> list[Inlet]:
+        return [member for member, _ in self._ends.values() if isinstance(member, Inlet)]
+
+    # -- outputs --------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Gives the buffers of a unit's output; its graph runs when the first is asked for.
+
+        Raises:
+            PortError: it is no output, or several.
+            FlowUnitError, FlowFailed, ModelflowError: see `ModelBoxEngine`; while iterating.
+        """
+        engine = self._engine
+        member, port = (None, None) if engine is None else self.only(engine)
+        if engine is None or port is None or not isinstance(member, Step):
+            message = "an input gives nothing back; execute a unit on it, and iterate over that"
+            raise PortError(message)
+        member.wanted.add(port)
+        member.unwanted.discard(port)
+        return _Buffers(partial(engine.take, member, port))
+
+
+class _Buffers(Iterator[Buffer]):
+    """The buffers of one output."""
+
+    def __init__(self, take: Any) -> None:
+        self._take = take
+
+    def __next__(self) -> Buffer:
+        found: Buffer | None = self._take()
+        if found is None:
+            raise StopIteration
+        return found
+
+
+def only_end(source: Any, engine: "ModelBoxEngine") -> End:
+    """Returns what one input reads; a buffer is the end of its own.
+
+    Raises:
+        ModelflowError: it is neither a handler nor a buffer; or as `DataHandler.sources`.
+    """
+    if isinstance(source, DataHandler):
+        return source.only(engine)
+    if isinstance(source, Buffer):
+        given = [header(source)]
+        return Inlet(name="input", waiting=given, is_closed=True, is_constant=True), None
+    message = f"got {source!r:.60}; expected a DataHandler or a Buffer"
+    raise ModelflowError(message)
+
+
+def _natives(data: Any) -> "Iterator[NativeBuffer]":
+    """Gives what goes on into the graph, one by one."""
+    if isinstance(data, BufferList):
+        yield from data.natives()
+    elif isinstance(data, DataHandler):
+        yield from map(outgoing, data)
+    else:
+        yield outgoing(data if isinstance(data, Buffer) else Buffer(None, data))

@@ -1,0 +1,297 @@
+"""`ModelBoxEngine`: a graph that is described while the program runs."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from modelflow.compat.modelbox.configuration import Configuration
+from modelflow.compat.modelbox.dynamic.data_handler import DataHandler, Source, only_end
+from modelflow.compat.modelbox.dynamic.part import End, Inlet, Part, Step
+from modelflow.compat.modelbox.dynamic.part_run import PartRun
+from modelflow.compat.modelbox.dynamic.settings import engine_settings
+from modelflow.compat.modelbox.status import Status, StatusCode, status_of
+from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
+from modelflow.flow import Flow
+from modelflow.graph.read import read_graph
+from modelflow.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from modelflow.buffer import Buffer as NativeBuffer
+    from modelflow.compat.modelbox.buffer import Buffer
+
+
+# What is pushed waits for the graph up to here; then it begins to run (ModelBox's queue size).
+_WAITING = 32
+# A video is read no further ahead of who iterates over its frames.
+_RESULTS = 64
+_ANY_NUMBER = 1 << 40
+# Graphs that buffers were given to, and that wait for the next one.
+_KEPT_FLOWS = 8
+
+
+class ModelBoxEngine:
+    """A graph that is described unit by unit, and runs when a result is asked for.
+
+    ::
+
+        engine = ModelBoxEngine()
+        engine.init({})
+        url = engine.create_input({"input"})
+        url.setmeta("source_url", "in.mp4")
+        url.close()
+        packets = engine.execute("video_demuxer", {}, url)
+        for frame in engine.execute("video_decoder", {"pix_fmt": "bgr"}, packets):
+            small = engine.execute("resize", {"image_width": "64", "image_height": "48"}, frame)
+            ...
+        engine.close()
+
+    What is connected runs together: when the first result is iterated over; when its input is
+    closed, where all of it ends in units without outputs (or more is pushed than a queue holds); at
+    the latest in `close`. From then on no unit can be added to it. A unit that is executed on a
+    `Buffer` is a graph of its own: it may be described, and run, while another one runs.
+
+    Mistakes in a description are errors of `execute`; what fails while a graph runs is an error of
+    that buffer, of the iteration, or of `close`. To be used by one thread.
+    """
+
+    def __init__(self) -> None:
+        self._settings: dict[str, Any] = {}
+        self._registry: Registry | None = None
+        self._is_closed = False
+        # What begins at them has not run yet.
+        self._roots: list[Inlet | Step] = []
+        self._runs: list[PartRun] = []
+        self._flows: dict[str, Flow] = {}
+
+    def init(self, config: Configuration | Mapping[str, Any]) -> Status:
+        """Takes ``dir``, ``skip-default``, ``queue_size`` and ``batch_size``.
+
+        With or without the section that a `Configuration` has before them (``drivers.dir``).
+
+        Returns:
+            ``STATUS_BADCONF`` where a key or a value is wrong, or a unit's file.
+        """
+        try:
+            settings = engine_settings(config)
+            self._registry = Registry(
+                settings.get("set_drivers_dir", ()),
+                skip_default=settings.get("set_skip_default_drivers", False),
+            )
+        except (ModelflowError, ValueError) as error:
+            return status_of(error, StatusCode.STATUS_BADCONF)
+        self._settings = settings
+        return Status()
+
+    def create_input(self, ports: Iterable[str] = ("input",)) -> DataHandler:
+        """Adds an input of the graph.
+
+        Args:
+            ports: Its ports. A unit with several inputs that is given all of it reads each by its
+                name.
+
+        Raises:
+            ModelflowError: `init` was not called, or no port is named.
+            StreamClosed: the engine is closed.
+        """
+        self._checked("create_input")
+        names = [ports] if isinstance(ports, str) else sorted(ports)
+        if not names:
+            message = "create_input: got no port; expected the name of one at least"
+            raise ModelflowError(message)
+        inlets = {name: Inlet(name=name) for name in names}
+        self._roots += inlets.values()
+        return DataHandler.of(self, {name: (inlet, None) for name, inlet in inlets.items()})
+
+    def execute(
+        self,
+        name: str,
+        config: Mapping[str, Any] | None = None,
+        data: Source | Mapping[str, Source] | None = None,
+    ) -> DataHandler:
+        """Adds a unit to the graph, and returns what it gives.
+
+        Args:
+            name: The unit (unless ``config`` has another one as ``flowunit``).
+            config: Its attributes and options, as those of a node.
+            data: What it reads: a handler, a `Buffer`, or one of them an input; None: nothing.
+
+        Raises:
+            ModelflowError: `init` was not called; what it reads runs already, or is of another
+                engine; or a unit without outputs that reads buffers has failed on them.
+            StreamClosed: the engine is closed.
+            GraphError, ConfigError: no such unit, port or option; the message names the nearest.
+        """
+        self._checked("execute")
+        step = Step(unit=name, attributes=dict(config or {}), links=self._links(name, data))
+        for source, _ in step.links.values():
+            source.consumers.append(step)
+        try:
+            self._check(step)
+        except ModelflowError:
+            for source, _ in step.links.values():
+                source.consumers.remove(step)
+            raise
+        part = Part(step)
+        if not step.links:
+            self._roots.append(step)
+        elif not step.outputs and part.is_constant:
+            self._run(part).finish()
+        return DataHandler.of(self, {port: (step, port) for port in step.outputs})
+
+    def close(self) -> Status:
+        """Runs what is described and has not run, to its end; then frees everything.
+
+        A graph that ends in no unit without outputs is left out: nobody can see what it gives.
+
+        Returns:
+            A failure with the first errors of units without outputs, or of graphs as a whole.
+        """
+        return self._end(self._finished, drain=True)
+
+    def shutdown(self) -> Status:
+        """Ends what runs at once; what has not run yet never does.
+
+        Returns:
+            A failure where a graph as a whole has failed.
+        """
+        return self._end(self._aborted, drain=False)
+
+    # -- for handlers ---------------------------------------------------------------------------
+
+    def take(self, step: Step, port: str) -> "Buffer | None":
+        """Returns the next buffer of a result; None where it has ended. Runs its graph."""
+        self._checked("next")
+        run = step.run or self._run(Part(step))
+        found = run.take(step, port)
+        if run.is_over and run in self._runs:
+            self._runs.remove(run)
+        return found
+
+    def push(self, inlet: Inlet, buffers: "Iterator[NativeBuffer]") -> Status:
+        """Sends buffers to an input, or keeps them until its graph runs."""
+        try:
+            self._checked("pushdata")
+            for buffer in buffers:
+                if inlet.run is not None:
+                    inlet.run.send(inlet, buffer)
+                    continue
+                inlet.waiting.append(buffer)
+                if inlet.consumers and len(inlet.waiting) > _WAITING:
+                    self._run(Part(inlet))
+        except (ModelflowError, FlowFailed) as error:
+            return status_of(error)
+        return Status()
+
+    def close_end(self, member: Inlet | Step, port: str | None) -> None:
+        """Ends an input; or lets go of an output."""
+        if isinstance(member, Step):
+            assert port is not None  # a unit's ends are its outputs
+            member.unwanted.add(port)
+            member.wanted.discard(port)
+            if member.run is not None:
+                member.run.drop(member, port)
+            return
+        member.is_closed = True
+        part = Part(member)
+        if member.run is not None:
+            member.run.close_inputs()
+        elif part.steps and not part.results and all(inlet.is_closed for inlet in part.inlets):
+            self._run(part)
+
+    # -- running --------------------------------------------------------------------------------
+
+    def _links(
+        self, name: str, data: Source | Mapping[str, Source] | None
+    ) -> dict[str | None, End]:
+        if data is None:
+            return {}
+        links: dict[str | None, End]
+        if isinstance(data, Mapping):
+            links = {port: only_end(source, self) for port, source in data.items()}
+        else:
+            given = data if isinstance(data, DataHandler) else None
+            links = given.sources(self) if given else {None: only_end(data, self)}
+        for source, _ in links.values():
+            if source.run is not None:
+                what = source.unit if isinstance(source, Step) else source.name
+                message = (
+                    f"execute {name!r}: {what!r} runs already; describe all that reads it before "
+                    "the first result is taken, or execute on the buffers that it gives"
+                )
+                raise ModelflowError(message)
+        return links
+
+    def _check(self, step: Step) -> None:
+        """Finds the newest unit, and checks its graph as far as it goes."""
+        assert self._registry is not None  # else `_checked` has raised
+        spec = self._registry.find(str(step.attributes.get("flowunit", step.unit)))
+        step.outputs = tuple(port.name for port in spec.outputs)
+        part = Part(step)
+        desc, _, _ = part.describe(self._settings, part.results)
+        read_graph(desc, registry=self._registry)
+
+    def _run(self, part: Part) -> PartRun:
+        """Starts what is connected; a graph that buffers are given to is kept for the next ones."""
+        desc, names, outputs = part.describe(self._settings, part.results)
+        inlets = {inlet: names[inlet] for inlet in part.inlets}
+        key = repr(desc.to_config()) if part.is_constant else ""
+        flow = self._flows.get(key)
+        if flow is None:
+            # Who pushes cannot read at the same time: then results wait in any number.
+            is_short = all(inlet.is_closed and len(inlet.waiting) <= 1 for inlet in inlets)
+            bound = _RESULTS if is_short else _ANY_NUMBER
+            graph = read_graph(desc, registry=self._registry)
+            flow = Flow(graph, results_bound=bound).start_run()
+            if key and len(self._flows) < _KEPT_FLOWS:
+                self._flows[key] = flow
+        run = PartRun(flow, inlets, outputs, is_owner=flow not in self._flows.values())
+        for member in part.members:
+            member.run = run
+        self._roots = [root for root in self._roots if root.run is None]
+        if run.is_owner:
+            self._runs.append(run)
+        run.begin()
+        return run
+
+    def _end(self, ended: Callable[[], Iterator[Status]], *, drain: bool) -> Status:
+        if self._is_closed:
+            return Status()
+        self._is_closed = True
+        result = Status()
+        for status in ended():
+            result = status if result else result
+        for flow in self._flows.values():
+            status = _tried(partial(flow.stop, drain))
+            result = status if result else result
+        self._roots, self._runs, self._flows = [], [], {}
+        return result
+
+    def _finished(self) -> Iterator[Status]:
+        for root in self._roots:
+            part = Part(root)
+            if root.run is None and any(not step.outputs for step in part.steps):
+                for step in part.steps:
+                    step.wanted, step.unwanted = set(), set(step.outputs)
+                yield _tried(partial(self._run, part))
+        for run in self._runs:
+            yield _tried(run.finish)
+
+    def _aborted(self) -> Iterator[Status]:
+        for run in self._runs:
+            yield _tried(run.abort)
+
+    def _checked(self, call: str) -> None:
+        if self._is_closed:
+            message = f"{call}: this ModelBoxEngine is closed; make another one"
+            raise StreamClosed(message)
+        if self._registry is None:
+            message = f"{call}: this ModelBoxEngine knows no units yet; call init(config) first"
+            raise ModelflowError(message)
+
+
+def _tried(step: Callable[[], Any]) -> Status:
+    try:
+        step()
+    except (ModelflowError, FlowFailed) as error:
+        return status_of(error)
+    return Status()

@@ -1,0 +1,282 @@
+"""`ExternalDataMap`, `FlowStreamIO` and their relatives: one session of a flow."""
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer as NativeBuffer
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device, outgoing
+from modelflow.compat.modelbox.flowunit import DataMeta, FlowUnitError
+from modelflow.compat.modelbox.gathering import Gathering
+from modelflow.compat.modelbox.status import Status, StatusCode, status_of
+from modelflow.errors import EndOfStream, ModelflowError, StreamError
+from modelflow.stream_io import StreamIO
+
+
+class ExtOutputBufferList:
+    """What `ExternalDataMap.recv` fills: a list for each output that had something."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, BufferList] = {}
+
+    def get_buffer_list(self, port: str) -> BufferList | None:
+        """Returns the buffers of an output; None where there were none."""
+        return self._lists.get(port)
+
+    def fill(self, found: dict[str, list[NativeBuffer]]) -> None:
+        """Replaces the lists."""
+        self._lists = {port: BufferList.of(v, Device()) for port, v in found.items() if v}
+
+
+class ExternalDataMap:
+    """A session of a running flow. Safe from several threads."""
+
+    def __init__(self, stream: StreamIO, inputs: Sequence[str]) -> None:
+        """Made by `Flow.create_external_data_map`."""
+        self._stream = stream
+        self._unsent: dict[str, list[NativeBuffer]] = {port: [] for port in inputs}
+        self._lock = threading.Lock()
+        self._is_closed = self._is_shut = False
+        self._gathering = Gathering(stream)
+        self._failure: str = ""
+        weakref.finalize(self, stream.close_input).atexit = False
+
+    def create_buffer_list(self) -> BufferList:
+        """Returns an empty list."""
+        return BufferList()
+
+    def send(self, port: str, buffers: BufferList) -> Status:
+        """Sends a list to an input; it enters when every input has as many.
+
+        Returns:
+            ``STATUS_INVALID`` where there is no such input, ``STATUS_STOP`` after `close`.
+        """
+        with self._lock:
+            if port not in self._unsent:
+                known = ", ".join(self._unsent)
+                message = f"the graph has no input {port!r} (inputs: {known})"
+                return Status(StatusCode.STATUS_INVALID, message)
+            if self._is_closed:
+                return Status(StatusCode.STATUS_STOP, "the input is closed")
+            self._unsent[port] += buffers.natives()
+            count = min(map(len, self._unsent.values()))
+            try:
+                for name, waiting in self._unsent.items():
+                    for buffer in waiting[:count]:
+                        self._stream.send(name, buffer)
+                    del waiting[:count]
+            except StreamError as error:
+                return status_of(error, StatusCode.STATUS_STOP)
+        return Status()
+
+    def recv(self, outputs: ExtOutputBufferList, timeout: float = 0) -> Status:
+        """Waits for results and takes all that are there.
+
+        Args:
+            outputs: Gets them.
+            timeout: Longest wait in milliseconds; 0: as long as it takes.
+
+        Returns:
+            A success; ``STATUS_TIMEDOUT``; ``STATUS_EOF`` where the session has ended;
+            ``STATUS_INVALID`` where it has ended with an error (see `get_last_error`).
+        """
+        try:
+            found = self._taken(timeout / 1e3 if timeout else None)
+        except TimeoutError as error:
+            return status_of(error, StatusCode.STATUS_TIMEDOUT)
+        except StreamError as error:
+            self._failure = str(error)
+            return status_of(error, StatusCode.STATUS_INVALID)
+        outputs.fill(found)
+        if any(found.values()):
+            return Status()
+        if self._is_shut or self._stream.error_count:
+            errors = self._stream.errors
+            self._failure = str(errors[0]) if errors else "EOF"
+            return Status(StatusCode.STATUS_INVALID, self._failure)
+        return Status(StatusCode.STATUS_EOF)
+
+    def _taken(self, timeout: float | None) -> dict[str, list[NativeBuffer]]:
+        """Returns what each output has, after waiting until one of them has something."""
+        stream, outputs = self._stream, self._stream.outputs
+        found: dict[str, list[NativeBuffer]] = {port: [] for port in outputs}
+        # Outputs that get one buffer for each that is sent give theirs together.
+        together = [port for port in outputs if port in stream.single_outputs]
+        self._gathering.wait(timeout)
+        if together and not self._gathering.ended:
+            for port in together:
+                stream.wait_ready(port, timeout)
+            count = min(stream.ready_count(port) for port in together)
+            for port in together:
+                for _ in range(max(1, count)):  # none: its end
+                    self._gathering.take(port, found[port])
+        for port in outputs:
+            if port not in together or self._gathering.ended:
+                self._gathering.take_ready(port, found[port])
+        return found
+
+    def set_output_meta(self, port: str, meta: DataMeta) -> Status:  # noqa: ARG002 - one stream
+        """Adds values to those of the session's stream; before anything is sent."""
+        for key, value in meta._values.items():
+            self._stream.meta.setdefault(key, value)
+        return Status()
+
+    def close(self) -> Status:
+        """Says that nothing more is sent; what was sent still comes out."""
+        with self._lock:
+            self._is_closed = True
+        self._stream.close_input()
+        return Status()
+
+    def shutdown(self) -> Status:
+        """Closes, and makes the last `recv` say ``STATUS_INVALID``."""
+        self._is_shut = True
+        return self.close()
+
+    def get_last_error(self) -> FlowUnitError:
+        """Returns why the session ended with an error."""
+        return FlowUnitError(self._failure)
+
+    def is_ready(self) -> bool:
+        """Tells whether `recv` would not wait."""
+        return any(self._stream.is_ready(port) for port in self._stream.outputs)
+
+    def on_ready(self, callback: Any) -> None:
+        """Calls ``callback`` when `recv` would not wait, perhaps at once, perhaps again."""
+        for port in self._stream.outputs:
+            if port not in self._gathering.ended:
+                self._stream.on_ready(port, callback)
+
+
+class ExternalDataSimple:
+    """An `ExternalDataMap`, a port at a time."""
+
+    def __init__(self, external: ExternalDataMap) -> None:
+        self._external = external
+        self._waiting: dict[str, list[Any]] = {}
+
+    def push_data(self, port: str, buffers: BufferList) -> Status:
+        """Sends a list to an input."""
+        return self._external.send(port, buffers)
+
+    def get_result(self, port: str, timeout: float = 0) -> BufferList | None:
+        """Returns the next results of an output; None at the end, or after ``timeout`` ms."""
+        while not self._waiting.get(port):
+            found = ExtOutputBufferList()
+            if not self._external.recv(found, timeout):
+                return None
+            for name in self._external._stream.outputs:
+                buffers = found.get_buffer_list(name)
+                if buffers is not None:
+                    self._waiting.setdefault(name, []).append(buffers)
+        first: BufferList = self._waiting[port].pop(0)
+        return first
+
+    def close(self) -> Status:
+        """Closes the input."""
+        return self._external.close()
+
+    def shutdown(self) -> Status:
+        """Ends the session."""
+        return self._external.shutdown()
+
+
+class SelectMap:
+    """Waits for results of several sessions at once."""
+
+    def __init__(self) -> None:
+        self._maps: list[ExternalDataMap] = []
+        self._changed = threading.Event()
+
+    def register(self, external: ExternalDataMap) -> None:
+        """Adds a session."""
+        self._maps.append(external)
+        self._changed.set()
+
+    def remove(self, external: ExternalDataMap) -> None:
+        """Takes a session out."""
+        self._maps.remove(external)
+
+    def select(self, timeout: float = 0) -> list[ExternalDataMap]:
+        """Returns the sessions whose `ExternalDataMap.recv` would not wait.
+
+        Args:
+            timeout: Longest wait in milliseconds for the first one; 0: as long as it takes.
+
+        Returns:
+            The sessions; none where the time has passed.
+
+        Raises:
+            ModelflowError: no session is registered.
+        """
+        if not self._maps:
+            message = "no session is registered; nothing would ever be ready"
+            raise ModelflowError(message)
+        self._changed.clear()
+        for external in self._maps:
+            external.on_ready(self._changed.set)
+        self._changed.wait(timeout / 1e3 if timeout else None)
+        return [external for external in self._maps if external.is_ready()]
+
+
+class FlowStreamIO:
+    """A session of a running flow; its input is closed when the object is dropped."""
+
+    def __init__(self, stream: StreamIO) -> None:
+        """Made by `Flow.create_stream_io`."""
+        self._stream = stream
+        weakref.finalize(self, stream.close_input).atexit = False
+
+    def create_buffer(self, data: Any = None) -> Buffer:
+        """Returns a buffer of an array, bytes or a text; an empty one without data."""
+        return Buffer(None, data)
+
+    def send(self, port: str, data: Any) -> Status:
+        """Sends a buffer, an array or a text to an input of the graph."""
+        buffer = data if isinstance(data, Buffer) else Buffer(None, data)
+        try:
+            self._stream.send(port, outgoing(buffer))
+        except KeyError as error:
+            return status_of(error, StatusCode.STATUS_INVALID)
+        except StreamError as error:
+            return status_of(error, StatusCode.STATUS_STOP)
+        return Status()
+
+    def recv(self, port: str, *given: Any) -> Any:
+        """Receives from an output of the graph.
+
+        ``recv(port)`` waits; ``recv(port, timeout)`` waits so many milliseconds (0: for ever). Both
+        return a `Buffer`, or None where the stream has ended or the time has passed.
+        ``recv(port, buffer, timeout=0)`` fills the buffer, and returns a `Status`.
+
+        Raises:
+            KeyError: the graph has no such output (where no `Status` could tell it).
+        """
+        into = given[0] if given and isinstance(given[0], Buffer) else None
+        rest = given[1:] if into is not None else given
+        milliseconds = rest[0] if rest else 0
+        timeout = milliseconds / 1e3 if milliseconds else None
+        status = Status()
+        found = None
+        try:
+            found = Buffer(self._stream.recv_buffer(port, timeout))
+        except EndOfStream:
+            status = Status(StatusCode.STATUS_EOF)
+        except TimeoutError as error:
+            status = status_of(error, StatusCode.STATUS_TIMEDOUT)
+        except KeyError as error:
+            if into is None:
+                raise
+            status = status_of(error, StatusCode.STATUS_INVALID)
+        except StreamError as error:
+            status = status_of(error, StatusCode.STATUS_INVALID)
+        if into is None:
+            return found
+        if found is not None:
+            into.adopt(found)
+        return status
+
+    def close_input(self) -> None:
+        """Says that nothing more is sent; what was sent still comes out."""
+        self._stream.close_input()

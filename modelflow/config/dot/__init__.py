@@ -1,0 +1,1 @@
+"""DOT, as Graphviz reads it: tokens, statements with their spans, nodes and edges."""

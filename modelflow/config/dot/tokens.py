@@ -1,0 +1,223 @@
+"""The words of a DOT text, and how names and values are written in DOT."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple, NoReturn
+
+from modelflow.errors import ConfigError, Finding, Location
+
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    ID = "a name"
+    QUOTED = "a quoted text"
+    HTML = "an HTML text"
+    SYMBOL = "a symbol"
+    END = "the end of the text"
+
+
+class Token(NamedTuple):
+    """One word.
+
+    Attributes:
+        kind: What it is.
+        text: What it says, without quotes and escapes.
+        line: Its line, counted from 1.
+        start, end: Its span in the text as written, in characters.
+    """
+
+    kind: TokenKind
+    text: str
+    line: int
+    start: int
+    end: int
+
+    @property
+    def is_value(self) -> bool:
+        """Tells whether it can be a name or a value."""
+        return self.kind in (TokenKind.ID, TokenKind.QUOTED, TokenKind.HTML)
+
+
+_SKIP = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)
+# Beyond Graphviz, a name may hold a variable of the environment: ${NAME}.
+_WORD = re.compile(
+    r"-?(?:\.\d+|\d+(?:\.\d*)?)"
+    r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*"
+)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_SYMBOL = re.compile(r"->|--|[{}\[\]=;,:+]")
+
+
+class TokenReader:
+    """Takes the tokens of a text one by one, with one of look-ahead.
+
+    Attributes:
+        file: Where the text stands, for messages.
+        token: The token that comes next.
+        end: Behind the token before it.
+    """
+
+    def __init__(self, tokens: Iterator[Token], file: str) -> None:
+        """Takes the tokens of a text in ``file``."""
+        self.file = file
+        self.token = next(tokens)
+        self.end = 0
+        self._tokens = tokens
+
+    def next(self) -> None:
+        """Goes on by one token."""
+        self.end = self.token.end
+        self.token = next(self._tokens)
+
+    def word(self) -> str:
+        """Returns what comes next in small letters, if it is a name without quotes; else ""."""
+        return self.token.text.lower() if self.token.kind is TokenKind.ID else ""
+
+    def is_symbol(self, symbol: str) -> bool:
+        """Tells whether a symbol comes next."""
+        return self.token.kind is TokenKind.SYMBOL and self.token.text == symbol
+
+    def accept(self, symbol: str) -> bool:
+        """Takes a symbol if it comes next; tells whether it did."""
+        if self.is_symbol(symbol):
+            self.next()
+            return True
+        return False
+
+    def expect(self, symbol: str) -> None:
+        """Takes a symbol.
+
+        Raises:
+            ConfigError: something else comes next.
+        """
+        if not self.accept(symbol):
+            self.fail(f"got {self.described()}; expected {symbol!r}")
+
+    def value(self, expected: str) -> str:
+        """Takes a name or a value, of several quoted texts too that ``+`` joins.
+
+        Raises:
+            ConfigError: something else comes next; the message says what was ``expected``.
+        """
+        token = self.token
+        if not token.is_value:
+            self.fail(f"got {self.described()}; expected {expected}")
+        self.next()
+        text = token.text
+        while token.kind is TokenKind.QUOTED and self.accept("+"):
+            if self.token.kind is not TokenKind.QUOTED:
+                self.fail(f"got {self.described()} behind '+'; expected a quoted text")
+            text += self.token.text
+            self.next()
+        return text
+
+    def described(self) -> str:
+        """Returns what comes next as messages name it."""
+        token = self.token
+        return token.kind.value if token.kind is TokenKind.END else repr(token.text)
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raises the error about what comes next."""
+        at = Location(self.file, self.token.line)
+        raise ConfigError([Finding(at, f"DOT: {problem}", error=ConfigError)])
+
+
+def tokens_of(text: str, file: str, first_line: int = 1) -> Iterator[Token]:
+    """Gives the tokens of ``text``, whose first line is line ``first_line`` of ``file``.
+
+    Raises:
+        ConfigError: a character that begins no token, or a text or comment that does not end.
+    """
+    position, line = 0, first_line
+    while True:
+        skipped = _SKIP.match(text, position)
+        if skipped:
+            line += skipped.group().count("\n")
+            position = skipped.end()
+        if position >= len(text):
+            yield Token(TokenKind.END, "", line, position, position)
+            return
+        token = _token(text, position, file, line)
+        yield token
+        line += text.count("\n", position, token.end)
+        position = token.end
+
+
+def _token(text: str, position: int, file: str, line: int) -> Token:
+    if quoted := _QUOTED.match(text, position):
+        inner = quoted[1]
+        if "\\" in inner:
+            inner = inner.replace("\\\n", "").replace("\\\r\n", "").replace('\\"', '"')
+        return Token(TokenKind.QUOTED, inner, line, position, quoted.end())
+    if symbol := _SYMBOL.match(text, position):
+        return Token(TokenKind.SYMBOL, symbol[0], line, position, symbol.end())
+    if word := _WORD.match(text, position):
+        return Token(TokenKind.ID, word[0], line, position, word.end())
+    if text[position] == "<":
+        return _html(text, position, file, line)
+    if text[position] == '"':
+        problem = "a quoted text that does not end; expected a closing '\"'"
+    elif text.startswith("/*", position):
+        problem = "a comment that does not end; expected '*/'"
+    elif text[position] == ">":
+        problem = "got '>'; an edge is written '->', and a name that holds '>' in quotes"
+    elif text[position] == "-":
+        problem = "got '-'; an edge is written '->', and a name that holds '-' in quotes"
+    else:
+        problem = f"got {text[position]!r}, which begins nothing in DOT; quote names that hold it"
+    raise ConfigError([Finding(Location(file, line), f"DOT: {problem}", error=ConfigError)])
+
+
+def _html(text: str, position: int, file: str, line: int) -> Token:
+    depth = 0
+    for end in range(position, len(text)):
+        depth += {"<": 1, ">": -1}.get(text[end], 0)
+        if depth == 0:
+            inner = text[position + 1 : end]
+            return Token(TokenKind.HTML, inner, line, position, end + 1)
+    problem = "DOT: an HTML text that does not end; expected a closing '>'"
+    raise ConfigError([Finding(Location(file, line), problem, error=ConfigError)])
+
+
+_PLAIN = re.compile(r"(?:[A-Za-z_]\w*|-?(?:\.\d+|\d+(?:\.\d*)?))\Z", re.ASCII)
+_KEYWORDS = ("node", "edge", "graph", "digraph", "subgraph", "strict")
+
+
+def dot_text(value: Any) -> str:
+    """Returns a value as the text that DOT gives for it: lists with commas, booleans in words."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def dot_word(text: str, *, in_quotes: bool = False) -> str:
+    """Returns a text as one word of DOT.
+
+    Args:
+        text: What the word is to say.
+        in_quotes: Quotes it also where it needs none.
+
+    Raises:
+        ConfigError: DOT cannot hold it.
+    """
+    if not in_quotes and _PLAIN.match(text) and text.lower() not in _KEYWORDS:
+        return text
+    # What quotes cannot hold (a backslash at the end, or before a quote) an HTML text may.
+    for written in ('"' + text.replace('"', '\\"') + '"', f"<{text}>"):
+        if _reads_as(written, text):
+            return written
+    message = f"{text!r} cannot be written as DOT; write toml, yaml or json"
+    raise ConfigError(message)
+
+
+def _reads_as(written: str, text: str) -> bool:
+    try:
+        first, second = itertools.islice(tokens_of(written, ""), 2)
+    except (ConfigError, ValueError):
+        return False
+    return first.text == text and second.kind is TokenKind.END

@@ -1,0 +1,84 @@
+"""The forms of graph files that can be edited, and where in each of them the graph stands."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modelflow.config.document import Document, mistake, read_toml
+from modelflow.config.edit.dot import DotEdits
+from modelflow.config.edit.native import NativeEdits
+from modelflow.config.edit.splice import Splice
+from modelflow.config.edit.toml_spans import TomlString, value_span
+from modelflow.config.edit.toml_tables import TomlTables
+from modelflow.errors import did_you_mean
+
+_GRAPHCONF = ("graph", "graphconf")
+
+
+@dataclass(frozen=True)
+class OpenedText:
+    """A text that can be edited.
+
+    Attributes:
+        edits: The edits of the graph in it.
+        tables: The tables around the graph; none in plain DOT.
+        string: The text of TOML in which the graph stands; None where it is the file itself.
+    """
+
+    edits: DotEdits | NativeEdits
+    tables: TomlTables
+    string: TomlString | None = None
+
+    def in_file(self, splices: Iterable[Splice]) -> list[Splice]:
+        """Returns splices of `edits` as those of the file.
+
+        Raises:
+            ConfigError: the quotes around the graph cannot hold what is put in.
+        """
+        if self.string is None:
+            return list(splices)
+        return [self.string.splice(splice) for splice in splices]
+
+
+def opened(text: str, form: str, file: str) -> OpenedText:
+    """Returns what can be done with a text.
+
+    Raises:
+        ConfigError: it does not parse, its graph stands elsewhere, or its form is not edited.
+    """
+    if form == "dot":
+        return OpenedText(DotEdits(text, file), TomlTables(Document({}, {}, file, text)))
+    if form != "toml":
+        raise mistake(file, None, _not_edited(form))
+    document = read_toml(text, file)
+    tables = TomlTables(document)
+    if not _has_dot(document):
+        return OpenedText(NativeEdits(document), tables)
+    string = TomlString(text, *value_span(text, _GRAPHCONF))
+    return OpenedText(DotEdits(string.text, file, string.line), tables, string)
+
+
+def _has_dot(document: Document) -> bool:
+    section = document.values.get("graph")
+    graph = section if isinstance(section, Mapping) else {}
+    if path := graph.get("graphconffilepath"):
+        at = document.at("graph", "graphconffilepath")
+        problem = f"graphconffilepath: the graph stands in {path!r}; edit that file"
+        raise mistake(at.file, at.line, problem)
+    if isinstance(graph.get("graphconf"), list):
+        at = document.at(*_GRAPHCONF)
+        problem = (
+            "graphconf: is a list of lines, which is not edited; write it as one text: "
+            "modelflow convert FILE -o NEW.toml --format graphviz"
+        )
+        raise mistake(at.file, at.line, problem)
+    return bool(graph.get("graphconf"))
+
+
+def _not_edited(form: str) -> str:
+    if form in ("yaml", "json"):
+        reason = "its comments would be lost" if form == "yaml" else "only TOML and DOT are"
+        return (
+            f"{form.upper()} is not edited: {reason}; write the graph as TOML first: modelflow "
+            "convert FILE -o NEW.toml"
+        )
+    return f"form: got {form!r}; expected toml or dot{did_you_mean(form, ('toml', 'dot'))}"

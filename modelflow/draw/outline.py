@@ -1,0 +1,143 @@
+"""What is drawn of a graph: nodes with their ports and words, and the edges between them. Pure.
+
+It holds nothing but texts, so that a picture can be made where the graph itself is not: of a flow
+in another process, whose snapshot brings it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from modelflow.config.flow_config import FlowConfig, Position, read_position
+from modelflow.graph.node import Node, Role
+
+if TYPE_CHECKING:
+    from modelflow.graph.graph import Graph
+
+
+PORT = "port"
+"""The kind of a node that is one of the graph's own inputs or outputs."""
+
+
+@dataclass(frozen=True)
+class OutlineNode:
+    """A node as it is drawn.
+
+    Attributes:
+        name: Its name.
+        kind: What decides its colour: the kind of its device, or `PORT`.
+        lines: What stands in its box, the name first.
+        inputs: Its input ports, in order.
+        outputs: Its output ports, in order.
+        position: Where the file says that its middle is; None: the layout chooses.
+    """
+
+    name: str
+    kind: str
+    lines: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    position: Position | None = None
+
+
+@dataclass(frozen=True)
+class OutlineEdge:
+    """An edge as it is drawn: from an output port to an input port."""
+
+    source: str
+    output: str
+    target: str
+    input: str
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A graph as it is drawn.
+
+    Attributes:
+        name: The graph's.
+        nodes: In topological order.
+        edges: In the order of the file.
+    """
+
+    name: str = ""
+    nodes: tuple[OutlineNode, ...] = ()
+    edges: tuple[OutlineEdge, ...] = ()
+
+    @classmethod
+    def of(cls, graph: "Graph") -> Self:
+        """Takes it of a graph."""
+        edges = (
+            OutlineEdge(edge.source.node, edge.source.port, edge.target.node, edge.target.port)
+            for edge in graph.edges
+        )
+        positions = _positions(graph.config)
+        nodes = (_node(node, positions.get(node.name)) for node in graph.nodes.values())
+        return cls(graph.name, tuple(nodes), tuple(edges))
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as what JSON can hold; `read` is its inverse."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Takes it of what `document` has given.
+
+        Raises:
+            KeyError, TypeError: it is damaged.
+        """
+        nodes = (
+            OutlineNode(
+                str(node["name"]),
+                str(node["kind"]),
+                _texts(node["lines"]),
+                _texts(node["inputs"]),
+                _texts(node["outputs"]),
+                _position(node.get("position")),
+            )
+            for node in document["nodes"]
+        )
+        edges = (OutlineEdge(*(str(edge[key]) for key in _ENDS)) for edge in document["edges"])
+        return cls(str(document["name"]), tuple(nodes), tuple(edges))
+
+
+_ENDS = ("source", "output", "target", "input")
+
+
+def _position(value: Any) -> Position | None:
+    return None if value is None else (float(value[0]), float(value[1]))
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
+def _positions(config: FlowConfig) -> dict[str, Position | None]:
+    return {node.name: read_position(node.attributes.get("pos")) for node in config.nodes}
+
+
+def _node(node: Node, position: Position | None) -> OutlineNode:
+    if node.role is not Role.FLOWUNIT:
+        kind = PORT
+    else:
+        kind = node.devices[0].kind if node.devices else "cpu"
+    return OutlineNode(node.name, kind, _lines(node), node.inputs, node.outputs, position)
+
+
+def _lines(node: Node) -> tuple[str, ...]:
+    if node.role is not Role.FLOWUNIT:
+        return (node.name, f"graph {node.role}")
+    unit = node.spec.name if node.spec is not None else ""
+    settings = node.settings
+    extra = [
+        f"{what} {value}"
+        for what, value in (
+            ("batch", settings.batch_size),
+            ("queue", settings.queue_size),
+            ("threads", settings.threads),
+        )
+        if value is not None
+    ]
+    devices = ", ".join(map(str, node.devices))
+    lines = [node.name, *([unit] if unit != node.name else []), devices, " · ".join(extra)]
+    return tuple(line for line in lines if line)

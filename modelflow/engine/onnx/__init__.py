@@ -1,0 +1,1 @@
+"""The engine ``onnx``: ONNX files, by ONNX Runtime."""

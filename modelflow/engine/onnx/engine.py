@@ -1,0 +1,339 @@
+"""The engine ``onnx``: ONNX files, by ONNX Runtime."""
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.device import Device
+from modelflow.device.torch_memory import load_torch
+from modelflow.engine.engine import (
+    Arrays,
+    Engine,
+    LoadedModel,
+    LoadRequest,
+    one_sentence,
+    unknown_port,
+)
+from modelflow.engine.model_file import looks_like
+from modelflow.engine.options import GpuMemoryOptions
+from modelflow.errors import (
+    DeviceUnavailableError,
+    EngineError,
+    ItemRefusedError,
+    MissingDependencyError,
+)
+from modelflow.wire.tensor import TensorSpec
+
+# Where in the runtime's source an error was raised: a path, a line, a function, perhaps with its
+# type and parameters. An error that another one quotes has a number and a name as well.
+_SOURCE = re.compile(
+    r"(?:\[ONNXRuntimeError\] : \d+ : \w+ : )?\S*?\.(?:cc|h):\d+ "
+    r"(?:(?:\S+ )?[\w:~<>]+\([^)]*\)(?: const)?|\w+) "
+)
+# What the runtime raises for inputs that a kernel does not take: each kernel's author chose one.
+# And what it says where the memory or the device failed instead.
+_OF_INPUTS = ("InvalidArgument", "Fail", "RuntimeException")
+_OWN_FAULT = re.compile(
+    r"fail(ed|ure) to allocate|bad_alloc|out of memory|CUDA\w* (failure|error)|CUDNN|CUBLAS",
+    re.IGNORECASE,
+)
+_OPSET = re.compile(r"Opset (\d+) is under development.*domain (\S+) is till opset (\d+)")
+_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+# Names that converters make up for an axis of unknown length, each axis another one: those of
+# tf2onnx ("unk__12"), and of PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
+_MADE_UP = re.compile(r"^unk__\d+$|_dynamic_axes_\d+$|_dim_\d+$")
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "string": "object",
+    "bfloat16": None,
+}
+
+
+class OnnxEngine(Engine):
+    """Runs ``.onnx`` files; ports are the graph's inputs and outputs."""
+
+    suffixes = (".onnx",)
+    requires: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
+    device_kinds = ("cpu", "cuda")
+    options = GpuMemoryOptions
+
+    def load(self, request: LoadRequest) -> LoadedModel:
+        """Loads a file and checks its ports; see `Engine.load`."""
+        runtime = _load_runtime()
+        path = request.path
+        if path.is_dir():
+            message = f"model {path}: a folder; expected an ONNX file (.onnx)"
+            raise EngineError(message)
+        try:
+            session = runtime.InferenceSession(
+                str(path),
+                _settings(runtime, request),
+                providers=_providers(runtime, request),
+            )
+        except _errors() as error:
+            message = (
+                f"model {path}: {_form(path)}ONNX Runtime {runtime.__version__} does not load it: "
+                f"{_reason(error)}"
+            )
+            raise EngineError(message) from error
+        if request.device.kind == "cpu":
+            return OnnxModel(session, request)
+        return OnnxDeviceModel(session, request)
+
+
+class OnnxModel(LoadedModel):
+    """A session on the CPU: reads NumPy arrays where they lie."""
+
+    text_type = str
+
+    def __init__(self, session: Any, request: LoadRequest) -> None:
+        """Checks the ports.
+
+        Raises:
+            EngineError: no such port, an input that no port feeds, or a type that is no array.
+        """
+        self._path = request.path
+        inputs, outputs = session.get_inputs(), session.get_outputs()
+        batch = {value.shape[0] for value in inputs if value.shape}
+        self.inputs = tuple(
+            _spec(request.path, value, bool(value.shape))
+            for value in _chosen(request.path, "input", request.inputs, inputs)
+        )
+        self.outputs = tuple(
+            _spec(request.path, value, _is_batched(value.shape, batch))
+            for value in _chosen(request.path, "output", request.outputs, outputs)
+        )
+        _require_fed(request.path, self.inputs, inputs)
+        self._fetches = [spec.name for spec in self.outputs]
+        self._session = session
+
+    def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """Runs one batch; see `LoadedModel.run`."""
+        session = self._opened()
+        try:
+            values = session.run(self._fetches, dict(inputs))
+        except _errors() as error:
+            raise self._error(error) from error
+        return dict(zip(self._fetches, values, strict=True))
+
+    def close(self) -> None:
+        """Frees the session and with it the weights."""
+        self._session = None
+
+    def _error(self, error: Exception) -> EngineError:
+        is_of_inputs = type(error).__name__ in _OF_INPUTS and not _OWN_FAULT.search(str(error))
+        if is_of_inputs:
+            return ItemRefusedError(f"model {self._path.name}: {_reason(error)}")
+        return EngineError(f"model {self._path}: {_reason(error)}")
+
+    def _opened(self) -> Any:
+        if self._session is None:
+            message = "the model is closed"
+            raise EngineError(message)
+        return self._session
+
+
+class OnnxDeviceModel(OnnxModel):
+    """A session on a GPU: inputs and outputs stay there, bound by their addresses.
+
+    Each call has a binding of its own; the session itself is re-entrant.
+    """
+
+    def __init__(self, session: Any, request: LoadRequest) -> None:
+        """Checks the ports; see `OnnxModel`."""
+        super().__init__(session, request)
+        self.memory = request.device
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Runs one batch of tensors; the outputs are tensors on the same device."""
+        torch = load_torch()
+        session = self._opened()
+        binding = session.io_binding()
+        where, index = self.memory.kind, self.memory.index
+        for spec in self.inputs:
+            tensor = inputs[spec.name].contiguous()
+            binding.bind_input(
+                spec.name, where, index, spec.dtype, tuple(tensor.shape), tensor.data_ptr()
+            )
+        for name in self._fetches:
+            binding.bind_output(name, where, index)
+        # The runtime works on a stream of its own: the inputs must be there, and it waits itself.
+        torch.cuda.current_stream(index).synchronize()
+        try:
+            session.run_with_iobinding(binding)
+        except _errors() as error:
+            raise self._error(error) from error
+        values = binding.get_outputs()
+        results = {
+            name: torch.as_tensor(_DeviceValue(value), device=f"{where}:{index}").clone()
+            for name, value in zip(self._fetches, values, strict=True)
+        }
+        # The next run may write where these values lie: the runtime knows no reader of them.
+        torch.cuda.current_stream(index).synchronize()
+        return results
+
+
+class _DeviceValue:
+    """A value of ONNX Runtime on a GPU, as PyTorch reads one: without a copy."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value  # keeps the memory
+        dtype = np.dtype(_dtype_name(value.data_type()) or "float32")
+        self.__cuda_array_interface__ = {
+            "shape": tuple(value.shape()),
+            "typestr": dtype.str,
+            "data": (value.data_ptr(), False),
+            "version": 3,
+        }
+
+
+@cache
+def _load_runtime() -> Any:
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        package = "onnxruntime"
+        raise MissingDependencyError(package, "onnx", "engine 'onnx'") from error
+    except ImportError as error:
+        message = f"engine 'onnx': the package is there but cannot be imported: {error}"
+        raise EngineError(message) from error
+    onnxruntime.set_default_logger_severity(3)  # what goes wrong is raised
+    return onnxruntime
+
+
+def _settings(runtime: Any, request: LoadRequest) -> Any:
+    settings = runtime.SessionOptions()
+    settings.intra_op_num_threads = request.options.intra_op_threads
+    settings.inter_op_num_threads = request.options.inter_op_threads
+    if request.options.inter_op_threads > 1:
+        settings.execution_mode = runtime.ExecutionMode.ORT_PARALLEL
+    # Threads that spin while they wait take the processors from the other nodes.
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    return settings
+
+
+def _providers(runtime: Any, request: LoadRequest) -> list[Any]:
+    wanted = _PROVIDERS[request.device.kind]
+    available = runtime.get_available_providers()
+    if wanted not in available:
+        message = (
+            f"device {request.device}: ONNX Runtime {runtime.__version__} has no {wanted}, only "
+            f"{', '.join(available)}; for CUDA install onnxruntime-gpu"
+        )
+        raise DeviceUnavailableError(message)
+    if request.device.kind == "cpu":
+        return [wanted]
+    settings: dict[str, Any] = {"device_id": request.device.index}
+    memory = request.options.gpu_memory
+    if memory != "growth":
+        settings["gpu_mem_limit"] = _limit(float(memory), request.device)
+    return [(wanted, settings), _PROVIDERS["cpu"]]
+
+
+def _limit(memory: float, device: Device) -> int:
+    from modelflow.device.driver import total_memory
+
+    return int(memory * (1 << 20) if memory > 1 else memory * total_memory(device.index))
+
+
+def _spec(path: Path, value: Any, is_batched: bool | None) -> TensorSpec:
+    name = _dtype_name(value.type)
+    if name is None:
+        advice = "name the outputs to use"
+        if value.type.startswith(("seq(map", "map(")):
+            advice = "convert it with zipmap=False (skl2onnx), or name the other outputs"
+        message = (
+            f"model {path}: the port {value.name!r} is of type {value.type}; expected an array; "
+            f"{advice}"
+        )
+        raise EngineError(message)
+    shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
+    return TensorSpec(value.name, np.dtype(name), shape, is_batched)
+
+
+def _is_batched(shape: Sequence[Any], batch: Set[Any]) -> bool | None:
+    """Tells whether axis 0 is the batch by its symbolic name; None: the names do not say it."""
+    if not shape:
+        return False
+    length = shape[0]
+    if not isinstance(length, str) or _MADE_UP.search(length):
+        return None  # a number, or nothing that anybody has named
+    if length in batch:
+        # ("n", "n") is what each item is to the others.
+        return not any(isinstance(axis, str) and axis in batch for axis in shape[1:])
+    names = [name for name in batch if isinstance(name, str) and not _MADE_UP.search(name)]
+    return False if names or all(isinstance(size, int) for size in batch) else None
+
+
+def _dtype_name(text: str) -> str | None:
+    """Gives NumPy's name of ``"tensor(float)"``; None where there is none."""
+    if not text.startswith("tensor("):
+        return None
+    name = text[len("tensor(") : -1]
+    found = _DTYPES.get(name, name)
+    try:
+        np.dtype(found)
+    except TypeError:
+        return None
+    return found
+
+
+def _chosen(path: Path, what: str, names: Sequence[str], known: Sequence[Any]) -> Sequence[Any]:
+    by_name = {value.name: value for value in known}
+    for name in names:
+        if name not in by_name:
+            raise EngineError(unknown_port(path, what, name, list(map(_text, known))))
+    return [by_name[name] for name in names] if names else known
+
+
+def _text(value: Any) -> Any:
+    """Describes a port of any type, for messages."""
+    try:
+        return _spec(Path(), value, None)
+    except EngineError:  # no array
+        return value.name
+
+
+def _require_fed(path: Path, given: Sequence[TensorSpec], values: Sequence[Any]) -> None:
+    names = {spec.name for spec in given}
+    known = [_text(value) for value in values]
+    absent = [str(_text(value)) for value in values if value.name not in names]
+    if absent:
+        message = (
+            f"model {path}: its input {absent[0]} is fed by no port; declare an input for each: "
+            f"{', '.join(map(str, known))}"
+        )
+        raise EngineError(message)
+
+
+@cache
+def _errors() -> tuple[type[Exception], ...]:
+    """Gives the exceptions of the runtime, which share no class of their own."""
+    module = _load_runtime().capi.onnxruntime_pybind11_state
+    own = [found for found in vars(module).values() if isinstance(found, type)]
+    return (*(found for found in own if issubclass(found, Exception)), RuntimeError, ValueError)
+
+
+def _form(path: Path) -> str:
+    """Says what a file looks like that is no model's: of protobuf messages the runtime says it."""
+    found = looks_like(path)
+    return "" if found.endswith(", or cut off") else f"{found}; "
+
+
+def _reason(error: Exception) -> str:
+    # "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : /src/graph.cc:91 Graph::Load(...) the sentence"
+    text = _SOURCE.sub("", str(error).split(" : ", 3)[-1])
+    if found := _OPSET.search(text):
+        number, domain, most = found.groups()
+        return (
+            f"its operators are those of opset {number} of {domain}; this version knows them up to "
+            f"opset {most}: convert the model to that one, or install a newer onnxruntime"
+        )
+    return one_sentence(text)

@@ -1,0 +1,314 @@
+"""What of a graph goes into an archive: files, names, overrides as the archive keeps them."""
+
+import glob
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelflow.config.document import read_text, read_toml
+from modelflow.config.flow_config import NodeConfig
+from modelflow.config.override import CallerText, flattened
+from modelflow.config.read import read_config
+from modelflow.errors import ConfigError
+from modelflow.graph.files import ImportedModules, files_in, is_passed, is_program
+from modelflow.graph.graph import Graph
+from modelflow.graph.node import Node
+from modelflow.unit.option import Option
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a graph is made of.
+
+    Attributes:
+        root: The folder that all of it lies in.
+        graph: The graph file's name in that folder.
+        files: The files by their names in it.
+        modules: The names of folders in which modules of units are found.
+        extras: The extras of modelflow that its units need.
+        imports: Top-level names that its Python files import and that are not among them.
+        notes: What the user should know: links that are left out, and those that are followed.
+    """
+
+    root: Path
+    graph: str
+    files: Mapping[str, Path]
+    modules: tuple[str, ...]
+    extras: tuple[str, ...]
+    imports: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def parts_of(graph: Graph, includes: tuple[str, ...] = (), target: Path | None = None) -> Parts:
+    """Returns what a graph is made of.
+
+    Its text; the folders of its units; its models; what options name, but what sinks write; modules
+    of its units, and the user's own modules that their Python files import.
+
+    Args:
+        graph: The checked graph, of a file.
+        includes: Patterns of files more, seen from the graph's folder.
+        target: What they are packed into, which is none of them.
+
+    Raises:
+        ConfigError: something is named by an absolute path, there is too much or nothing of it, or
+            no folder holds it all.
+    """
+    path = graph.config.path
+    if path is None or graph.config.archive is not None:
+        what = "is an archive already" if graph.config.archive else "has no file"
+        message = f"{graph.name}: {what}; expected a graph file to pack"
+        raise ConfigError(message)
+    found = dict(_written_in(graph, path))
+    for node in graph.nodes.values():
+        found.update(_behind(node, graph, path.parent))
+    for pattern in includes:
+        found.update(_included(pattern, path.parent))
+    there = {
+        file: what
+        for place, what in found.items()
+        for file in (files_in(place) if place.is_dir() else (place,))
+    }
+    own = None if target is None else _absolute(target)
+    files = {file: what for file, what in there.items() if file != own and not file.is_dir()}
+    folders = there.keys() - files.keys()
+    notes = [*_left_out(folders), *_followed(files)]
+    modules, programs = _modules(graph, files)
+    files.update(modules.files)
+    notes += (f"{file}: is run by itself; what it imports is not counted" for file in programs)
+    return _named(path, files, modules, graph, notes)
+
+
+def path_option(node: Node, key: str) -> Option | None:
+    """Returns the option of a node's unit that a key names, if its value is a path."""
+    options = () if node.spec is None else node.spec.option_list
+    named = (option for option in options if key in (option.name, *option.aliases))
+    return next((option for option in named if option.is_path), None)
+
+
+Found = Iterator[tuple[Path, str]]
+
+
+def _written_in(graph: Graph, path: Path) -> Found:
+    config, file = graph.config, str(path)
+    yield _absolute(path), file
+    if text := config.graph.get("graphconffilepath"):
+        yield _relative(str(text), path.parent, f"{file}: [graph] graphconffilepath"), file
+    for place in config.driver.get("dir") or ():
+        _relative(str(place), path.parent, f"{file}: [driver] dir")
+
+
+def _behind(node: Node, graph: Graph, folder: Path) -> Found:
+    spec = node.spec
+    if spec is None:
+        return
+    what = f"{node.location}: node {node.name!r}"
+    for needed in spec.required_files:
+        yield _absolute(needed), f"{what}: unit {spec.name!r}"
+        for data in needed.parent.glob(f"{glob.escape(needed.name)}[._]data*"):
+            yield _absolute(data), f"{what}: unit {spec.name!r}"  # an ONNX model's large tensors
+    if spec.location is not None and (unit := Path(spec.location.file)).suffix == ".toml":
+        _check_unit(unit)
+        yield _absolute(unit.parent), f"{what}: unit {spec.name!r}"
+    config = next(config for config in graph.config.nodes if config.name == node.name)
+    yield from _options(node, config, folder, what)
+
+
+def _check_unit(unit: Path) -> None:
+    """Looks for absolute paths in a unit's file."""
+    sections = read_toml(read_text(unit), str(unit)).values
+    for section in ("base", "config"):
+        values = sections.get(section)
+        for key, value in (values if isinstance(values, dict) else {}).items():
+            if isinstance(value, str) and os.path.isabs(value) and os.path.exists(value):
+                _relative(value, unit.parent, f"{unit}: [{section}] {key}")
+
+
+def _options(node: Node, config: NodeConfig, folder: Path, what: str) -> Found:
+    for key, value in config.attributes.items():
+        option = path_option(node, key)
+        # Where a sink writes is no part of its graph.
+        is_written = option is not None and node.spec is not None and node.spec.is_sink
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(text, str) and 0 < len(text) < 1000 and not is_written:
+                place = f"{what}: {key}"
+                yield from ((path, place) for path in _paths(text, folder, place, option))
+
+
+def _paths(text: str, folder: Path, place: str, option: Option | None) -> list[Path]:
+    """Returns what a value names: a file; of an option that is a path a folder, a pattern, too."""
+    if "\0" in text or "://" in text:
+        return []
+    base = Path() if isinstance(text, CallerText) else folder
+    path = base / text
+    is_there = path.is_file() or (option is not None and path.is_dir())
+    if is_there and os.path.isabs(text) and not isinstance(text, CallerText):
+        _relative(text, folder, place)
+    if is_there:
+        return [_absolute(path)]
+    if option is None or not glob.has_magic(text) or os.path.isabs(text):
+        return []
+    return [_absolute(Path(name)) for name in glob.glob(str(path), recursive=True)]
+
+
+def _included(pattern: str, folder: Path) -> Found:
+    where = f"--include {pattern}"
+    _relative(pattern, folder, where)
+    names = glob.glob(pattern, root_dir=folder, recursive=True)
+    if not names:
+        message = f"{where}: nothing in {_absolute(folder)} fits it; give it as seen from the graph"
+        raise ConfigError(message)
+    own = (name for name in names if "__pycache__" not in Path(name).parts)
+    yield from ((_absolute(folder / name), where) for name in own)
+
+
+def _relative(text: str, folder: Path, where: str) -> Path:
+    """Returns a path as seen from a folder.
+
+    Raises:
+        ConfigError: it is absolute, and so would be another one, or none, elsewhere.
+    """
+    if os.path.isabs(text):
+        near = os.path.relpath(text, folder)
+        message = (
+            f"{where}: got the absolute path {text!r}, which is outside of an archive; expected "
+            f"one relative to its file: {near!r}"
+        )
+        raise ConfigError(message)
+    return _absolute(folder / text)
+
+
+def _modules(graph: Graph, files: Mapping[Path, str]) -> tuple[ImportedModules, list[Path]]:
+    """Returns what the units' files import; and programs beside them, which no unit needs."""
+    modules = ImportedModules()
+    for config in graph.config.nodes:
+        module, colon, _ = str(config.attributes.get("flowunit") or "").partition(":")
+        if colon:
+            modules.add_module(module, f"{config.location}: node {config.name!r}")
+    units = {file for node in graph.nodes.values() for file in _own_files(node)}
+    programs = []
+    for file in sorted(files):
+        if file.suffix == ".py":
+            if file in units or not is_program(file):
+                modules.add_file(file)
+            else:
+                programs.append(file)
+    return modules, [file for file in programs if file not in modules.files]
+
+
+def _own_files(node: Node) -> Iterator[Path]:
+    if node.spec is not None:
+        yield from map(_absolute, node.spec.required_files)
+        if node.spec.location is not None and node.spec.location.file:
+            yield _absolute(Path(node.spec.location.file))
+
+
+def _left_out(folders: Collection[Path]) -> Iterator[str]:
+    """Gives a note for each link in a folder to another one, which is not followed."""
+    links = {
+        path
+        for folder in folders
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if path.is_symlink() and path.is_dir() and not is_passed(path.name)
+    }
+    for path in sorted(links):
+        if path not in folders:
+            yield f"{path}: is a link to a folder, which is not packed; put the folder there itself"
+
+
+def _followed(files: Iterable[Path]) -> Iterator[str]:
+    for file in sorted(files):
+        if file.is_symlink():
+            yield f"{file}: is a link; what is in {file.resolve()} is packed under its name"
+
+
+def _named(
+    path: Path,
+    files: Mapping[Path, str],
+    modules: ImportedModules,
+    graph: Graph,
+    notes: Sequence[str],
+) -> Parts:
+    path = _absolute(path)
+    root = Path(os.path.commonpath([*(file.parent for file in files), *modules.roots]))
+    if root == Path(root.anchor):
+        other = next(file for file in files if file.parts[1:2] != path.parts[1:2])
+        message = (
+            f"{files[other]}: needs {other}, which has no folder in common with {path}; "
+            "keep what a graph is made of in one folder"
+        )
+        raise ConfigError(message)
+    for file, what in files.items():
+        if not file.is_file():
+            message = f"{what}: needs {file}, which is no file that can be packed"
+            raise ConfigError(message)
+    needs = {extra for node in graph.nodes.values() if node.spec for extra in _extras(node)}
+    return Parts(
+        root,
+        path.relative_to(root).as_posix(),
+        {file.relative_to(root).as_posix(): file for file in files},
+        tuple(sorted(folder.relative_to(root).as_posix() for folder in modules.roots)),
+        tuple(sorted(needs)),
+        frozenset(modules.installed),
+        tuple(notes),
+    )
+
+
+def _absolute(path: Path) -> Path:
+    """Returns a path from the root on; links in it stay, for a name is as it is written."""
+    return Path(os.path.abspath(path))
+
+
+def _extras(node: Node) -> Iterator[str]:
+    assert node.spec is not None  # looked at before
+    needed = node.spec.required_modules(node.config)
+    yield from (extra for extra in needed.values() if extra)
+
+
+def baked(
+    graph: Graph, overrides: Mapping[str, Any], args: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns what was set in a graph and given to it, so that it holds wherever it is run.
+
+    A path of a file or folder that is there is packed, and named as seen from the graph; any other
+    value stays as it is.
+
+    Args:
+        graph: The graph with all of that in it, of a file.
+        overrides: ``{"node.key": value}``, each value seen from the working folder.
+        args: Values for ``[args]``, likewise.
+    """
+    path = graph.config.path
+    assert path is not None  # what has no file has been refused
+    changes = flattened(overrides, list(graph.nodes))
+    settings = {
+        f"{node}.{key}": _seen(value, _nodes(node, graph), key, path.parent)
+        for node, key, value in changes
+    }
+    written = read_config(path).nodes
+    given = {}
+    for name, value in args.items():
+        places = [
+            (graph.nodes[config.name], key)
+            for config in written
+            for key, text in config.attributes.items()
+            if text == f"${name}"
+        ]
+        found = (_seen(value, [node], key, path.parent) for node, key in places)
+        given[name] = next((text for text in found if text != str(value)), str(value))
+    return settings, given
+
+
+def _nodes(name: str, graph: Graph) -> Iterator[Node]:
+    yield from graph.nodes.values() if name == "*" else (graph.nodes[name],)
+
+
+def _seen(value: Any, nodes: "Iterator[Node] | list[Node]", key: str, folder: Path) -> str:
+    text = str(value)
+    options = (path_option(node, key) for node in nodes if node.spec and not node.spec.is_sink)
+    if any(options) and "://" not in text and os.path.exists(text):
+        return Path(os.path.relpath(text, folder)).as_posix()
+    return text

@@ -1,0 +1,94 @@
+"""What edges must fulfil: connected, fed once, acyclic, of one origin."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from modelflow.errors import CycleError, Finding, PortError
+from modelflow.graph.check.loops import back_edges, digraph, find_cycle, in_order
+from modelflow.graph.check.scopes import Scopes, find_scopes
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of a graph once its edges are checked."""
+
+    order: dict[str, Node]
+    """The nodes in topological order, those of equal rank in file order."""
+    scopes: Scopes
+    """Which streams pass where."""
+
+
+def prove(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Proof:
+    """Follows every stream of an acyclic graph; what must not be so is in ``scopes.findings``."""
+    back = back_edges(nodes, edges)
+    forward = digraph(nodes, (edge for edge in edges if edge not in back))
+    order = {name: nodes[name] for name in in_order(forward)}
+    return Proof(order, find_scopes(order, edges, back))
+
+
+def check_edges(
+    nodes: Mapping[str, Node], edges: Sequence[Edge], unknown: Collection[str], is_strict: bool
+) -> tuple[list[Finding], Proof | None]:
+    """Returns everything that is wrong with the edges, and what was proved if nothing is.
+
+    Args:
+        nodes: By name.
+        edges: Resolved.
+        unknown: Nodes whose unit is not known: nothing is said of their ports.
+        is_strict: Nodes that nothing connects are an error.
+    """
+    connected = {end.node for edge in edges for end in (edge.source, edge.target)}
+    fed: dict[str, set[str]] = {}
+    for edge in edges:
+        fed.setdefault(edge.target.node, set()).add(edge.target.port)
+    feeding = {edge.source.node for edge in edges}
+    findings = []
+    for node in nodes.values():
+        if node.name in unknown:
+            continue
+        if node.name in connected:
+            ports = fed.get(node.name, set()) if node.inputs else set()
+            findings += _unconnected(node, ports, is_used=node.name in feeding)
+        elif is_strict and (len(nodes) > 1 or node.inputs or node.outputs):
+            message = "nothing connects it; connect or remove it (or [graph] strict=false)"
+            findings.append(Finding(node.location, message, node.name, PortError))
+    back = back_edges(nodes, edges)
+    forward = [edge for edge in edges if edge not in back]
+    if cycle := find_cycle(digraph(nodes, forward)):
+        return [*findings, _cycle_finding(cycle, forward)], None
+    if unknown:
+        return findings, None
+    proof = prove(nodes, edges)
+    return findings + proof.scopes.findings, proof
+
+
+def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
+    """Returns a note for each output, but optional ones, by which buffers leave for nowhere."""
+    used = {edge.source for edge in edges}
+    return [
+        f"node {node.name!r}: what leaves by {port.name!r} goes nowhere: nothing is connected to it"
+        for node in nodes
+        for port in (node.spec.outputs if node.spec is not None else ())
+        if not port.is_optional and Endpoint(node.name, port.name) not in used
+    ]
+
+
+def _unconnected(node: Node, fed: Collection[str], *, is_used: bool) -> list[Finding]:
+    optional = set() if node.spec is None else {p.name for p in node.spec.inputs if p.is_optional}
+    findings = [
+        Finding(node.location, f"input {port!r} is not connected", node.name, PortError, port)
+        for port in node.inputs
+        if port not in fed and port not in optional
+    ]
+    if node.role is Role.INPUT and not is_used:
+        findings.append(Finding(node.location, "feeds nothing", node.name, PortError))
+    return findings
+
+
+def _cycle_finding(cycle: Sequence[tuple[str, str]], edges: Sequence[Edge]) -> Finding:
+    way = " -> ".join([source for source, _ in cycle] + [cycle[0][0]])
+    message = f"is in a cycle that passes no loop unit: {way}"
+    within = [edge for edge in edges if (edge.source.node, edge.target.node) in cycle]
+    last = max(within, key=lambda edge: edge.location.line or 0)  # the one that closed it
+    return Finding(last.location, message, last.source.node, CycleError)

@@ -1,0 +1,302 @@
+"""Which streams pass where, and which of them may meet: the proof that every join can match."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from modelflow.errors import Finding, PortError, StreamMismatchError
+from modelflow.graph.check.loops import looping_ports, loops_of, nodes_before
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.unit.kind import Scope as ScopeOf
+
+
+@dataclass(frozen=True)
+class Level:
+    """A numbering of buffers, and the part of it that conditions have let through.
+
+    Attributes:
+        origin: The node that began it; "" for the graph's own inputs.
+        branches: Condition -> those of its outputs by which the buffers left.
+        is_loop: A loop began it: a buffer gets a new number each time that it goes round.
+    """
+
+    origin: str
+    branches: tuple[tuple[str, frozenset[str]], ...] = ()
+    is_loop: bool = False
+
+    def through(self, node: str, ports: frozenset[str] | None) -> "Level":
+        """Returns the level behind outputs of a condition; None: behind all of them again."""
+        others = tuple(branch for branch in self.branches if branch[0] != node)
+        new = () if ports is None else ((node, ports),)
+        return replace(self, branches=tuple(sorted((*others, *new), key=lambda b: b[0])))
+
+
+# The levels that enclose a buffer, the innermost last: an expand or a loop adds one.
+Scope = tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """An input where branches of a condition meet again.
+
+    Attributes:
+        target: The input.
+        edges: Those that meet there.
+        condition: The outermost of the conditions that parted them: its order is restored.
+        ports: The outputs of the condition behind which the edges lie.
+    """
+
+    target: Endpoint
+    edges: tuple[Edge, ...]
+    condition: str
+    ports: frozenset[str]
+
+
+@dataclass
+class Scopes:
+    """What `find_scopes` found.
+
+    Attributes:
+        inputs: Node -> the scope of the buffers that it works on.
+        outputs: Output port -> the scope of what leaves by it.
+        merges: Where branches meet.
+        back: The edges by which a loop is entered from behind.
+        findings: What must not be so.
+    """
+
+    inputs: dict[str, Scope] = field(default_factory=dict)
+    outputs: dict[Endpoint, Scope] = field(default_factory=dict)
+    merges: list[Merge] = field(default_factory=list)
+    back: frozenset[Edge] = frozenset()
+    findings: list[Finding] = field(default_factory=list)
+
+    def depth(self, node: str) -> int:
+        """Returns how many expands enclose the node's buffers, since the innermost loop."""
+        scope = self.inputs[node]
+        base = max((place for place, level in enumerate(scope) if level.is_loop), default=0)
+        return len(scope) - 1 - base
+
+
+def find_scopes(nodes: Mapping[str, Node], edges: Sequence[Edge], back: frozenset[Edge]) -> Scopes:
+    """Follows every stream from where it begins, and finds all inputs where what meets must not.
+
+    Args:
+        nodes: By name, in topological order.
+        edges: Resolved.
+        back: What `back_edges` returned.
+    """
+    return _Finder(nodes, edges, back).scopes
+
+
+class _Finder:
+    def __init__(
+        self, nodes: Mapping[str, Node], edges: Sequence[Edge], back: frozenset[Edge]
+    ) -> None:
+        self.scopes = Scopes(back=back)
+        self._nodes = nodes
+        self._into: dict[str, list[Edge]] = {name: [] for name in nodes}
+        self._used = {edge.source for edge in edges}
+        for edge in edges:
+            if edge not in back:
+                self._into[edge.target.node].append(edge)
+        for node in nodes.values():
+            scope = self._joined(node)
+            if scope is not None:
+                self.scopes.inputs[node.name] = scope
+                self._leave(node, scope)
+        for loop in loops_of(nodes):
+            self._check_return(nodes[loop])
+
+    # -- what enters ----------------------------------------------------------------------------
+
+    def _joined(self, node: Node) -> Scope | None:
+        """The scope that the node works in: the same at each input. None: another finding's."""
+        if not node.inputs:
+            return (Level("" if node.role is Role.INPUT else node.name),)
+        found: dict[Scope, Edge] = {}
+        for feeding in _by_port(node, self._into[node.name]):
+            scope = self._entering(node, feeding)
+            if scope is not None:
+                found.setdefault(scope, feeding[0])
+        if len(found) > 1:
+            (one, first), (two, second) = list(found.items())[:2]
+            message = (
+                f"joins streams that do not match: {first.target.port!r} comes from {first.source} "
+                f"({self._described(one)}), {second.target.port!r} from {second.source} "
+                f"({self._described(two)})"
+            )
+            self._wrong(node, message)
+        return next(iter(found), None)
+
+    def _entering(self, node: Node, feeding: Sequence[Edge]) -> Scope | None:
+        known = [self.scopes.outputs.get(edge.source) for edge in feeding]
+        scopes = [scope for scope in known if scope is not None]
+        if len(feeding) == 1 or len(scopes) < len(feeding):
+            return scopes[0] if scopes else None
+        merged = self._merged(scopes)
+        if merged is None:
+            ways = " and ".join(
+                f"{edge.source} ({self._described(scope)})"
+                for edge, scope in zip(feeding, scopes, strict=True)
+            )
+            message = (
+                f"input {feeding[0].target.port!r} is fed by {ways}; only branches of one "
+                "condition unit, or the way back of a loop, may meet in one input"
+            )
+            finding = Finding(feeding[1].location, message, node.name, PortError)
+            self.scopes.findings.append(finding)
+            return None
+        scope, condition, ports = merged
+        self.scopes.merges.append(Merge(feeding[0].target, tuple(feeding), condition, ports))
+        return scope
+
+    def _merged(self, scopes: Sequence[Scope]) -> tuple[Scope, str, frozenset[str]] | None:
+        """Brings branches together, two by two; None where two of them are no branches.
+
+        The condition and ports are those of the last two: the outermost.
+        """
+        waiting = list(scopes)
+        last = ("", frozenset[str]())
+        while len(waiting) > 1:
+            for place, one in enumerate(waiting):
+                pairs = ((other, self._union(one, other)) for other in waiting[place + 1 :])
+                other, union = next(((o, u) for o, u in pairs if u is not None), (None, None))
+                if other is not None and union is not None:
+                    waiting.remove(one)
+                    waiting.remove(other)
+                    waiting.append(union[0])
+                    last = union[1:]
+                    break
+            else:
+                return None
+        return waiting[0], *last
+
+    def _union(self, one: Scope, other: Scope) -> tuple[Scope, str, frozenset[str]] | None:
+        """Joins two branches that differ in the outputs of one condition, and in nothing else."""
+        if one[:-1] != other[:-1] or one[-1].origin != other[-1].origin:
+            return None
+        left, right = dict(one[-1].branches), dict(other[-1].branches)
+        differing = [name for name in left | right if left.get(name) != right.get(name)]
+        if len(differing) != 1 or not (differing[0] in left and differing[0] in right):
+            return None
+        name = differing[0]
+        if left[name] & right[name]:
+            return None
+        ports = left[name] | right[name]
+        is_all = ports == set(self._nodes[name].outputs)
+        return (*one[:-1], one[-1].through(name, None if is_all else ports)), name, ports
+
+    # -- what leaves ----------------------------------------------------------------------------
+
+    def _leave(self, node: Node, scope: Scope) -> None:
+        kind = ScopeOf.KEPT if node.spec is None else node.spec.traits.scope
+        looping = (
+            looping_ports(node, self._into, self.scopes.back) if kind is ScopeOf.LOOPED else ()
+        )
+        for port in node.outputs:
+            left: Scope | None = scope
+            if kind is ScopeOf.OPENED:
+                left = (*scope, Level(node.name))
+            elif kind is ScopeOf.CLOSED:
+                left = self._collapsed(node, scope, port)
+            elif kind is ScopeOf.RENUMBERED and not _keeps_numbers(node):
+                left = (*scope[:-1], Level(node.name, is_loop=scope[-1].is_loop))
+            elif kind is ScopeOf.BRANCHED:
+                left = (*scope[:-1], scope[-1].through(node.name, frozenset({port})))
+            elif port in looping:
+                left = (*scope, Level(node.name, is_loop=True))
+            if left is not None:
+                self.scopes.outputs[Endpoint(node.name, port)] = left
+
+    def _collapsed(self, node: Node, scope: Scope, port: str) -> Scope | None:
+        if len(scope) > 1 and not scope[-1].is_loop:
+            return scope[:-1]
+        if port == node.outputs[0]:
+            where = " inside its loop" if scope[-1].is_loop else ""
+            self._wrong(node, f"collapses a stream that nothing before it{where} has expanded")
+        return None
+
+    # -- loops ----------------------------------------------------------------------------------
+
+    def _check_return(self, loop: Node) -> None:
+        """Checks that all that leaves by one output of a loop, and nothing else, comes back."""
+        if (len(loop.inputs), len(loop.outputs)) != (1, 2):
+            message = (
+                f"a loop unit has one input and two outputs; {len(loop.inputs)} and "
+                f"{len(loop.outputs)} are declared"
+            )
+            self._wrong(loop, message)
+            return
+        if not self._into[loop.name]:
+            self._wrong(loop, "is a loop that nothing enters; connect its input")
+            return
+        looping = looping_ports(loop, self._into, self.scopes.back)
+        if len(looping) != 1:
+            what = "neither" if not looping else "each"
+            ports = " and ".join(map(repr, loop.outputs))
+            message = f"is a loop, and {what} of its outputs {ports} leads back to it; one must"
+            self._wrong(loop, message)
+            return
+        if {port for port in loop.outputs if Endpoint(loop.name, port) in self._used} != set(
+            loop.outputs
+        ):
+            (left,) = set(loop.outputs) - looping
+            self._wrong(loop, f"is a loop whose exit {left!r} feeds nothing; connect it")
+        expected = self.scopes.outputs.get(Endpoint(loop.name, next(iter(looping))))
+        returning = [edge for edge in self.scopes.back if edge.target.node == loop.name]
+        returning.sort(key=lambda edge: edge.source)
+        self._check_way_round(loop, returning)
+        scope = self._entering(loop, returning)
+        if scope is not None and expected is not None and scope != expected:
+            sources = " and ".join(str(edge.source) for edge in returning)
+            message = (
+                f"what comes back from {sources} ({self._described(scope)}) is not what has left "
+                f"by {next(iter(looping))!r} ({self._described(expected)})"
+            )
+            self._wrong(loop, message)
+
+    def _check_way_round(self, loop: Node, returning: Sequence[Edge]) -> None:
+        """Refuses stream units on the way: they may keep what nothing else would follow."""
+        for name in sorted(nodes_before(loop.name, self._into, returning)):
+            spec, scope = self._nodes[name].spec, self.scopes.inputs.get(name, ())
+            is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
+            if spec is not None and spec.traits.may_keep and is_here:
+                message = (
+                    f"is a stream unit on the way round of loop {loop.name!r}; it may wait for "
+                    "buffers that come only after it: use a normal unit, or a stream unit inside "
+                    "an expand"
+                )
+                self._wrong(self._nodes[name], message)
+
+    def _wrong(self, node: Node, message: str) -> None:
+        finding = Finding(node.location, message, node.name, StreamMismatchError)
+        self.scopes.findings.append(finding)
+
+    def _described(self, scope: Scope) -> str:
+        parts = []
+        for level in scope:
+            parts.append(self._began(level))
+            for name, ports in level.branches:
+                parts.append(f"by {' or '.join(map(repr, sorted(ports)))} of {name!r}")
+        return ", ".join(parts)
+
+    def _began(self, level: Level) -> str:
+        if not level.origin:
+            return "from the graph's input"
+        node = self._nodes[level.origin]
+        if not node.inputs:
+            return f"from the source {level.origin!r}"
+        kind = None if node.spec is None else node.spec.traits.scope
+        how = {ScopeOf.OPENED: "expanded by", ScopeOf.LOOPED: "inside the loop"}
+        return f"{how.get(kind, 'numbered anew by') if kind else ''} {level.origin!r}"
+
+
+def _keeps_numbers(node: Node) -> bool:
+    spec = node.spec
+    return spec is not None and (spec.is_same_count or spec.is_count_assumed)
+
+
+def _by_port(node: Node, edges: Sequence[Edge]) -> Iterator[list[Edge]]:
+    for port in node.inputs:
+        feeding = [edge for edge in edges if edge.target.port == port]
+        if feeding:
+            yield feeding

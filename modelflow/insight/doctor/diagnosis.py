@@ -1,0 +1,108 @@
+"""From two moments of a flow to what limits it, and what to change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from modelflow.insight.doctor.case import Case, StageCase
+from modelflow.insight.doctor.faults import FAULTS
+from modelflow.insight.doctor.finding import Finding
+from modelflow.insight.doctor.limits import LIMITS, processors, slow_input
+
+_AT_WORK = 0.75
+# Who starves for less than this does not wait for what is sent, whatever larger batches would do.
+_NEVER = 0.05
+_MUCH_WAITING = 0.3
+# Little's law: what is under way = rate x time. Figures that miss it by more are not of one state.
+_NOT_STATIONARY = 0.2
+_LEAST_REQUESTS = 50
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor says of a flow.
+
+    Attributes:
+        findings: What is wrong, what matters most first; empty: nothing is.
+        headroom: How much more the flow could do before its busiest node limits it, as a share of
+            its rate now; None: it is not known, or something limits it already.
+        busiest: That node, ``""`` if there is none.
+        notes: What makes the figures doubtful.
+    """
+
+    findings: tuple[Finding, ...]
+    headroom: float | None
+    busiest: str
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as what JSON can hold."""
+        return {
+            "findings": [finding.document() for finding in self.findings],
+            "headroom": self.headroom,
+            "busiest": self.busiest,
+            "notes": list(self.notes),
+        }
+
+
+def diagnose(case: Case) -> Diagnosis:
+    """Asks all rules: troubles of single nodes first, then what limits the flow."""
+    stage = case.limiting
+    is_idle = stage is None or stage.load < _AT_WORK
+    found = [finding for rule in FAULTS for finding in rule(case)]
+    if stage is None or is_idle:
+        limit = None if found else _of_idle(case)
+    else:
+        limit = next((one for rule in LIMITS if (one := rule(case, stage)) is not None), None)
+    if limit is not None and all(finding.node != limit.node for finding in found):
+        found.append(limit)
+    headroom = None
+    if is_idle and stage is not None and stage.load > 0:
+        headroom = 1.0 / stage.load - 1.0
+    return Diagnosis(
+        tuple(found),
+        headroom,
+        "" if stage is None else stage.heaviest.node,
+        (*(_riddles(stage) if limit is None and not is_idle else ()), *_notes(case)),
+    )
+
+
+def _of_idle(case: Case) -> Finding | None:
+    """What limits a flow of which no stage has its full load."""
+    stages = [stage for stage in case.stages if not stage.is_source]
+    if all(stage.first.starved >= _NEVER for stage in stages):
+        return slow_input(case)
+    return processors(case, min(stages, key=lambda stage: stage.first.starved))
+
+
+def _riddles(stage: StageCase | None) -> Iterator[str]:
+    """What is to be said of a stage that is always at work where no rule knows why."""
+    if stage is not None and stage.first.waiting >= _MUCH_WAITING:
+        yield (
+            f"{stage.heaviest.node} is at work {stage.occupied:.0%} of the time, and waits in its "
+            f"calls for {stage.first.waiting:.0%} of it: for the interpreter, where others compute "
+            "in Python, for memory, or for what it calls"
+        )
+
+
+def _notes(case: Case) -> list[str]:
+    interval, found = case.interval, []
+    if interval.seconds < 1.0:
+        found.append(f"only {interval.seconds:.2g} s were seen, which says little")
+    if not any(node.rows_per_second for node in interval.nodes):
+        found.append("no row has passed meanwhile")
+    ended = sum(interval.requests.values())
+    mean = interval.latency.mean if interval.latency.count else 0.0
+    inside = interval.requests_per_second * mean
+    if ended >= _LEAST_REQUESTS and interval.in_flight >= 5:
+        off = abs(inside - interval.in_flight) / interval.in_flight
+        if off > _NOT_STATIONARY:
+            found.append(
+                f"the load changed meanwhile: {interval.in_flight} requests are under way, and "
+                f"{inside:.0f} would be by their rate and time"
+            )
+    if case.foreign is not None and case.foreign > 0.25 * case.processors:
+        found.append(
+            f"other programs used {case.foreign:.1f} of {case.processors} processors meanwhile"
+        )
+    return found

@@ -1,0 +1,167 @@
+"""Troubles that a node or an output has by itself, whatever limits the flow. Pure rules.
+
+Each takes a `Case` and gives what it finds, the worst first.
+"""
+
+from collections.abc import Iterator
+
+from modelflow.insight.doctor.case import Case
+from modelflow.insight.doctor.finding import Cause, Finding
+
+# Shares from which on something is worth telling.
+_MUCH_FAILED = 0.05
+_MUCH_PADDING = 0.3
+_MUCH_COPYING = 0.2
+_MUCH_ORDER = 0.08
+_LEAST_ROWS = 20
+# A slow call takes so many times the median one.
+_SLOW = 5.0
+_AT_WORK = 0.75
+
+
+def errors(case: Case) -> Iterator[Finding]:
+    """Nodes in which more than 5 % of the rows fail."""
+    found = []
+    for node in case.interval.nodes:
+        rows = node.rows_per_second * case.interval.seconds
+        if rows >= _LEAST_ROWS and node.errors > _MUCH_FAILED * rows:
+            kinds = ", ".join(f"{count} {name}" for name, count in node.failures.items())
+            finding = Finding(
+                node.node,
+                Cause.ERRORS,
+                f"{node.errors / rows:.0%} of its rows fail",
+                (f"{node.errors} of {rows:.0f} rows failed: {kinds or 'of unknown type'}",),
+                advice="the error of each row says what was wrong with it: `Buffer.error`, the log",
+            )
+            found.append((node.errors, finding))
+    yield from (finding for _, finding in sorted(found, key=lambda one: -one[0]))
+
+
+def unread_results(case: Case) -> Iterator[Finding]:
+    """Outputs whose results nobody takes, so that whoever sends waits."""
+    interval = case.interval
+    bound = interval.unread_bound * max(1, interval.in_flight)
+    if not bound or _is_at_work(case):
+        return
+    for output, count in sorted(interval.unread.items(), key=lambda one: -one[1]):
+        if count >= 0.5 * bound:
+            yield Finding(
+                output,
+                Cause.UNREAD_RESULTS,
+                f"nobody takes the results of output {output!r}; what is sent waits for that",
+                (
+                    f"{count} results wait there, of {bound} at which a sender waits",
+                    f"no node is busy more than {_busiest(case):.0%}",
+                ),
+                advice=f"read output {output!r} as well, or send no more than is read",
+            )
+
+
+def batch_timeouts(case: Case) -> Iterator[Finding]:
+    """Nodes whose rows wait for a fuller batch, in vain and for most of the time."""
+    if _is_at_work(case):
+        return
+    for stage in case.stages:
+        node, waits = stage.first, stage.first.batch_timeout
+        closed = sum(node.closed.values())
+        late = node.closed.get("timeout", 0)
+        if not waits or late < 0.5 * closed or closed < 5 or not node.wait.count:
+            continue
+        wait, call = node.wait.percentile(50), node.service.percentile(50)
+        if wait < 0.5 * waits or wait < call:
+            continue
+        yield Finding(
+            node.node,
+            Cause.BATCH_TIMEOUT,
+            f"its rows wait {wait * 1e3:.3g} ms for others that do not come",
+            (
+                f"{late / closed:.0%} of its batches are closed by the time-out of "
+                f"{waits * 1e3:g} ms, with {node.mean_batch_size:.1f} of {node.batch_size} rows",
+                f"a call takes {call * 1e3:.3g} ms",
+            ),
+            change={f"{node.node}.batch_timeout_ms": 0},
+            then=f"latency falls by about {wait * 1e3:.3g} ms",
+        )
+
+
+def padding(case: Case) -> Iterator[Finding]:
+    """Nodes that compute more than 30 % of their rows for nobody."""
+    for node in case.interval.nodes:
+        rows = node.rows_per_second * case.interval.seconds
+        whole = rows + node.padding
+        if rows < _LEAST_ROWS or node.padding <= _MUCH_PADDING * whole:
+            continue
+        sizes = _sizes(node.batch_size)
+        yield Finding(
+            node.node,
+            Cause.PADDING,
+            f"{node.padding / whole:.0%} of what it computes are rows that fill batches up",
+            (
+                f"{node.padding} rows of padding to {rows:.0f} rows",
+                f"{node.mean_batch_size:.1f} rows a call",
+            ),
+            change={f"{node.node}.allowed_batch_sizes": ",".join(map(str, sizes))},
+        )
+
+
+def copies(case: Case) -> Iterator[Finding]:
+    """Nodes that spend more than 20 % of their time on copies between devices."""
+    for stage in case.stages:
+        node = stage.first
+        if node.busy > 0.02 and node.moving > _MUCH_COPYING:
+            before = [other.name for other in case.stages if node.node in other.feeds]
+            behind = [name for name in stage.feeds if name != "-"]
+            neighbours = " or ".join([*before, *behind]) or "its neighbours"
+            yield Finding(
+                node.node,
+                Cause.COPIES,
+                f"{node.moving:.0%} of its time are copies between devices",
+                (f"it runs on {stage.device}",),
+                advice=f"let {neighbours} run on the same device as {node.node}",
+            )
+
+
+def stragglers(case: Case) -> Iterator[Finding]:
+    """Nodes where a few slow calls keep the threads from going on, for the order is kept."""
+    for stage in case.stages:
+        node, call = stage.first, stage.first.service
+        if node.order < _MUCH_ORDER or call.count < _LEAST_ROWS:
+            continue
+        usual, slow = call.percentile(50), call.percentile(98)
+        if usual <= 0 or slow < _SLOW * usual:
+            slow = call.percentile(100)
+        if usual <= 0 or slow < _SLOW * usual:
+            continue
+        size = max(4 * node.capacity, 4 * node.batch_size)
+        yield Finding(
+            node.node,
+            Cause.STRAGGLERS,
+            f"its slowest calls take {slow / usual:.0f}x the median, and others wait for them",
+            (
+                f"its threads wait for the order {node.order:.0%} of the time",
+                f"a call takes {usual * 1e3:.3g} ms, the slowest {slow * 1e3:.3g} ms",
+            ),
+            change={f"{node.node}.queue_size": size},
+            gain=0.5 * node.order,
+        )
+
+
+def _is_at_work(case: Case) -> bool:
+    """Tells whether some node has as much to do as it can."""
+    return any(
+        stage.occupied >= _AT_WORK and not stage.is_source and stage.first.queue
+        for stage in case.stages
+    )
+
+
+def _busiest(case: Case) -> float:
+    return max((stage.busy for stage in case.stages), default=0.0)
+
+
+def _sizes(largest: int) -> list[int]:
+    """Returns the powers of two below a batch size, and that."""
+    return [*(1 << power for power in range((largest - 1).bit_length())), largest]
+
+
+FAULTS = (errors, unread_results, padding, copies, stragglers, batch_timeouts)
+"""Asked in this order."""

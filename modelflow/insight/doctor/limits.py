@@ -1,0 +1,284 @@
+"""What limits the rate of a flow: one cause at one stage. Pure rules, in the order of asking.
+
+Each looks at the stage whose threads rest the least, and gives a `Finding` or None; the first that
+gives one is right, those behind it assume that it is not so.
+"""
+
+import math
+
+from modelflow.insight.doctor.case import Case, StageCase
+from modelflow.insight.doctor.finding import Cause, Finding
+
+# A stage limits the flow when its threads rest less than this leaves.
+_AT_WORK = 0.75
+# Seconds that a thread waits for the interpreter where several compute in it; its switch interval
+# is 5 ms.
+_CONTENDED = 0.002
+# What a quarter of such waits exceed only where the lock is often taken.
+_LATE = 0.0004
+_MUCH_WAITING = 0.3
+_MUCH_RUNNABLE = 0.25
+_MUCH_FOREIGN = 0.25
+_FREE = 0.3
+_MUCH_ENGINE = 0.1
+# Batches are not suggested to grow beyond, nor for less than so much more rate.
+_LARGEST_BATCH = 64
+_WORTH = 0.1
+
+
+def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
+    """Its threads wait, while a thread that only wants the interpreter waits as well.
+
+    Whoever holds the lock is to blame, not who waits for it: the stage that computes the most.
+    """
+    late, workers = case.lock_wait, sum(s.threads for s in case.stages if s.occupied > 0.5)
+    if late is None or late < _CONTENDED or workers < 2 or stage.first.waiting < _MUCH_WAITING:
+        return None
+    worst = max(case.stages, key=lambda one: one.cores)
+    node = worst.first
+    most = min(worst.threads, case.processors) / max(1e-9, worst.cores)
+    return Finding(
+        worst.heaviest.node,
+        Cause.INTERPRETER_LOCK,
+        "it computes in Python, where one thread at a time can",
+        (
+            f"of the time in its calls {node.running:.0%} is spent on a processor, "
+            f"{node.waiting:.0%} waiting",
+            f"a thread that wants the interpreter gets it after {late * 1e3:.2g} ms",
+        ),
+        change={f"{worst.name}.workers": "process"},
+        advice="or have the unit call code that releases the lock (NumPy, OpenCV, an engine)",
+        gain=max(0.0, 0.6 * (most - 1.0)),  # what is sent to processes and back costs as well
+    )
+
+
+def foreign_load(case: Case, stage: StageCase) -> Finding | None:
+    """Other programs have the processors that its threads want."""
+    node, foreign = stage.first, case.foreign
+    if foreign is None or foreign < _MUCH_FOREIGN * case.processors:
+        return None
+    if node.runnable < _MUCH_RUNNABLE:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.FOREIGN_LOAD,
+        "other programs have the processors that it wants",
+        (
+            f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
+            "no processor",
+            f"others use {foreign:.1f} of {case.processors} processors, this flow "
+            f"{case.cores or 0.0:.1f}",
+        ),
+        advice="end them, or give the flow processors of its own; what is measured now says little",
+    )
+
+
+def oversubscription(case: Case, stage: StageCase) -> Finding | None:
+    """It has more threads that compute than there are processors."""
+    node = stage.first
+    own = 1.0 - case.processors / stage.threads  # what the node's threads take from one another
+    if node.runnable < _MUCH_RUNNABLE or stage.threads <= case.processors:
+        return None
+    if node.runnable > own + _MUCH_RUNNABLE:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.OVERSUBSCRIPTION,
+        f"it has {stage.threads} threads that compute, and there are {case.processors} processors",
+        (
+            f"for {node.runnable:.0%} of the time in its calls its threads could have run and had "
+            "no processor",
+        ),
+        change={f"{stage.name}.threads": case.processors},
+        gain=0.0,
+        then=f"the {case.processors} processors",
+    )
+
+
+def queue_bounds_batch(case: Case, stage: StageCase) -> Finding | None:
+    """Its queue is full before a batch is."""
+    node = stage.first
+    if not 0 < node.capacity < node.batch_size or node.mean_batch_size < 0.5 * node.capacity:
+        return None
+    line = stage.service_time
+    gain = None
+    if line is not None:
+        faster = line.rate(node.batch_size) / max(1e-9, line.rate(node.mean_batch_size))
+        gain = max(0.0, min(faster, case.next_limit(stage)[0]) - 1.0)
+    return Finding(
+        stage.heaviest.node,
+        Cause.QUEUE_BOUNDS_BATCH,
+        f"a batch may have {node.batch_size} rows, and its queue holds {node.capacity}",
+        (f"{node.mean_batch_size:.1f} rows a call",),
+        change={f"{stage.name}.queue_size": 2 * node.batch_size},
+        gain=gain,
+        then=case.next_limit(stage)[1],
+    )
+
+
+def small_batch(case: Case, stage: StageCase) -> Finding | None:
+    """Its batches are full, and larger ones would cost less a row."""
+    node, line = stage.first, stage.service_time
+    if line is None or line.error > 0.3 or node.mean_batch_size < 0.8 * node.batch_size:
+        return None
+    if len(stage.nodes) > 1:
+        return None
+    limit, name = case.next_limit(stage)
+    now = line.rate(node.mean_batch_size)
+    size = node.batch_size
+    while size < _LARGEST_BATCH and line.rate(2 * size) > (1 + _WORTH) * line.rate(size):
+        size *= 2
+        if line.rate(size) / now >= limit:
+            break
+    gain = min(line.rate(size) / now, limit) - 1.0
+    if size == node.batch_size or gain < _WORTH:
+        return None
+    sizes = (f"at {n} it gives {line.rate(n):.0f} rows/s" for n in (node.batch_size, size))
+    change = {f"{stage.name}.batch_size": size}
+    if node.capacity < 2 * size:
+        change[f"{stage.name}.queue_size"] = 2 * size
+    return Finding(
+        node.node,
+        Cause.SMALL_BATCH,
+        f"its batches of {node.batch_size} are full, and larger ones would cost less a row",
+        (f"{node.mean_batch_size:.1f} rows a call", f"{line}: {', '.join(sizes)}"),
+        change=change,
+        gain=gain,
+        then=name,
+    )
+
+
+def few_streams(case: Case, stage: StageCase) -> Finding | None:
+    """It has no more streams than threads: others would have nothing to do."""
+    streams = case.interval.in_flight
+    if not stage.is_stream or streams > stage.threads:
+        return None
+    return Finding(
+        stage.heaviest.node,
+        Cause.CAPACITY,
+        "it is always at work, and the rows of a stream go through it one after the other",
+        (*_work(stage), f"streams under way: {streams}, its threads: {stage.threads}"),
+        advice="several streams at once, with a thread for each, or less work a row",
+    )
+
+
+def capacity(case: Case, stage: StageCase) -> Finding | None:
+    """Its threads are always at work, and there are means for more of them.
+
+    Stages that are nearly as much at work get more as well: alone it would gain nothing.
+    """
+    equals = case.equals(stage, _WORTH)
+    limit, name = case.next_limit(stage, equals)
+    free = case.processors - case.used
+    computing = sum(one.is_computing for one in equals)
+    if (computing and free < _FREE) or _is_crowded(case, stage):
+        return None
+    changes, faster = {}, math.inf
+    for one in equals:
+        if one.is_computing:
+            more, reached = max(1, round(free / computing)), free / computing
+        else:
+            more = max(1, math.ceil(one.threads * (min(limit, 4.0) - 1.0)))
+            reached = more
+        changes[f"{one.name}.threads"] = one.threads + more
+        faster = min(faster, (one.threads + reached) / one.threads)
+    gain = min(faster, limit) - 1.0
+    if gain < _WORTH:
+        return None
+    late = case.lock_wait_p75
+    is_doubtful = stage.first.waiting >= _MUCH_WAITING and late is not None and late > _LATE
+    doubt = (f"a thread that wants the interpreter often waits {(late or 0) * 1e3:.2g} ms for it",)
+    return Finding(
+        stage.heaviest.node,
+        Cause.CAPACITY,
+        "its threads are always at work, and the others wait for it",
+        _work(stage) + (doubt if is_doubtful else ()),
+        change=changes,
+        advice="if it is the interpreter that it waits for, more threads do not help: try it"
+        if is_doubtful
+        else "",
+        gain=None if is_doubtful else gain,
+        then=name,
+    )
+
+
+def processors(case: Case, stage: StageCase) -> Finding | None:
+    """Every processor is used: only less work helps."""
+    what = f"all {case.processors} processors are used, most by this node"
+    if case.used < case.processors - 2 * _FREE:
+        if not _is_crowded(case, stage):
+            return None
+        what = f"it could run more often than the {case.processors} processors let it"
+    return Finding(
+        stage.heaviest.node,
+        Cause.PROCESSORS,
+        what,
+        (*_work(stage), f"the flow uses {case.cores or 0.0:.1f} processors"),
+        advice="make the node cheaper, move it to another device, or take a larger machine",
+        gain=0.0,
+    )
+
+
+def _is_crowded(case: Case, stage: StageCase) -> bool:
+    """Tells whether its threads could run and have no processor: more of them would gain nothing.
+
+    A processor may rest now and then all the same: what threads hand one another leaves gaps.
+    """
+    return stage.first.runnable >= _MUCH_RUNNABLE and case.used >= case.processors - 1.0
+
+
+def slow_input(case: Case) -> Finding | None:
+    """No node has enough to do: what brings the rows is too slow."""
+    sources = [stage for stage in case.stages if stage.is_source]
+    slow = max(sources, key=lambda stage: stage.occupied, default=None)
+    evidence = tuple(
+        f"{stage.name} has nothing to do {stage.first.starved:.0%} of the time"
+        for stage in case.stages
+        if not stage.is_source
+    )[:3]
+    rate = 0.0 if slow is None else slow.first.rows_per_second
+    if slow is not None and slow.occupied >= _AT_WORK and rate > 0:
+        return Finding(
+            slow.name,
+            Cause.SLOW_INPUT,
+            f"it brings {rate:.1f} rows a second, and all behind it wait for more",
+            (f"it is busy {slow.busy:.0%} of the time", *evidence),
+            advice="several such sources side by side, or a source that reads ahead",
+        )
+    if slow is None and case.is_driven and case.interval.nodes:
+        return Finding(
+            "input",
+            Cause.SLOW_INPUT,
+            "the nodes wait for what is sent",
+            evidence,
+            advice="send from several threads, or more at once",
+        )
+    return None
+
+
+def _work(stage: StageCase) -> tuple[str, ...]:
+    node = stage.first
+    found = [f"busy {stage.busy:.0%}"]
+    if node.capacity:
+        found.append(f"{node.queue} rows wait, of {node.capacity}")
+    if node.running or node.waiting:
+        found.append(
+            f"of the time in its calls {node.running:.0%} on a processor, {node.waiting:.0%} "
+            f"waiting, {node.runnable:.0%} without a processor"
+        )
+    if stage.engine >= _MUCH_ENGINE:
+        found.append(f"threads of its engine use {stage.engine:.1f} processors meanwhile")
+    return tuple(found)
+
+
+LIMITS = (
+    interpreter_lock,
+    oversubscription,
+    foreign_load,
+    queue_bounds_batch,
+    small_batch,
+    few_streams,
+    capacity,
+    processors,
+)
+"""Asked in this order of a stage that is always at work."""

@@ -1,0 +1,145 @@
+"""A running flow in this process, as what load is put on."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError, ModelflowError
+from modelflow.insight.load.target import Attempt, Outcome
+from modelflow.stream_io import sent
+from modelflow.stream_io.request import Request
+
+if TYPE_CHECKING:
+    from modelflow.flow import Flow
+    from modelflow.stream_io.request import SubmittedRows
+
+
+class FlowTarget:
+    """Sends requests to a running flow: rows in turns, each a request of one value an input.
+
+    It has no thread, and asks nothing of the flow but what any user of it may. Where every row
+    passes the graph by itself, requests that are due together travel together (see
+    `Flow.submit_rows`); in any other graph each is a session (`Flow.submit`).
+
+    A request fails where a buffer that comes out is in error; it is then named after what the unit
+    raised. What fails in front of a sink, and so comes out nowhere, is not seen.
+    """
+
+    def __init__(self, flow: "Flow", rows: Sequence[Mapping[str, Any]]) -> None:
+        """Looks at the rows; sends nothing.
+
+        Args:
+            flow: It runs; it may have other users.
+            rows: What is sent, in turns: for each input of the graph its value, or the `Buffer`.
+
+        Raises:
+            ConfigError: the graph has no inputs, there are no rows, or a row is not for its inputs.
+            StreamClosed: the flow does not run.
+        """
+        self._flow = flow
+        self._check(rows)
+        self._place = 0
+        self._is_row_by_row = flow.is_row_by_row
+        self._rows: list[Buffer] = []
+        self._inputs: list[dict[str, Sequence[Any]]] = []
+        if self._is_row_by_row:
+            self._rows = [sent(value) for row in rows for value in row.values()]
+        else:
+            self._inputs = [{port: (value,) for port, value in row.items()} for row in rows]
+
+    def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        name, inputs = self.name, list(self._flow.graph.inputs)
+        if not inputs:
+            message = f"{name}: the graph has no inputs, so no requests can be sent to it"
+            raise ConfigError(message)
+        if not rows:
+            message = f"{name}: got no rows to send; expected at least one"
+            raise ConfigError(message)
+        for number, row in enumerate(rows):
+            if row.keys() != set(inputs):
+                message = f"{name}: row {number} is for {sorted(row)}; expected {sorted(inputs)}"
+                raise ConfigError(message)
+
+    @property
+    def name(self) -> str:
+        """The graph's."""
+        return self._flow.graph.name
+
+    def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
+        """See `Target`.
+
+        Raises:
+            StreamClosed: the flow has ended.
+        """
+        submit = self._submit_rows if self._is_row_by_row else self._submit_requests
+        return submit(attempts, on_room)
+
+    def cancel(self, attempt: Attempt) -> None:
+        """See `Target`."""
+        if isinstance(attempt.handle, Request):
+            attempt.handle.cancel()
+        elif attempt.handle is not None:
+            submitted, position = attempt.handle
+            submitted.cancel(position)
+
+    def _submit_rows(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
+        count, place = len(self._rows), self._place
+        rows = [self._rows[(place + number) % count].twin() for number in range(len(attempts))]
+        riders = _Riders(attempts)
+        submitted: SubmittedRows = self._flow.submit_rows(rows, riders, on_room)
+        for position in range(submitted.count):
+            attempts[position].handle = submitted, position
+        self._place = (place + submitted.count) % count
+        return submitted.count
+
+    def _submit_requests(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
+        for attempt in attempts:
+            if attempt.handle is None:  # one for which there was no room is submitted again
+                attempt.handle = Request(self._inputs[self._place], _Rider(attempt).ended)
+                self._place = (self._place + 1) % len(self._inputs)
+        requests = [attempt.handle for attempt in attempts]
+        return len(requests) - len(self._flow.submit(requests, on_room))
+
+
+class _Riders:
+    """Requests that travel in a bundle (`modelflow.runtime.session.request_batch.Party`)."""
+
+    def __init__(self, attempts: Sequence[Attempt]) -> None:
+        self._attempts = attempts
+
+    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        for place, position in enumerate(positions):
+            buffers = [column[place] for column in found.values()]
+            self._attempts[position].ended(_outcome_of(buffers))
+
+    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+        for position in positions:
+            self._attempts[position].ended(_name_of(failure))
+
+
+class _Rider:
+    """A request that travels by itself."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def ended(self, request: Request) -> None:
+        """Says what became of it."""
+        try:
+            found = request.answer()
+        except ModelflowError as error:
+            self._attempt.ended(_name_of(error))
+            return
+        self._attempt.ended(_outcome_of([one for column in found.values() for one in column]))
+
+
+def _outcome_of(buffers: Sequence[Buffer]) -> str:
+    for buffer in buffers:
+        if buffer.error is not None:
+            return _name_of(buffer.error)
+    return Outcome.OK
+
+
+def _name_of(error: Exception) -> str:
+    """Returns the name of what was raised, by a unit's author where it was one's code."""
+    return type(error.__cause__ or error).__name__

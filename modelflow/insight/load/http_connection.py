@@ -1,0 +1,134 @@
+"""One connection to a server: has one request under way, or none. Loads httptools."""
+
+import asyncio
+from typing import Protocol, cast
+
+import httptools
+
+from modelflow.insight.load.target import Attempt, Outcome
+
+# Bytes of what comes in front of an answer's body, and of the body.
+_MOST_HEAD = 1 << 16
+_MOST_BODY = 1 << 30
+
+
+class Pool(Protocol):
+    """Who has connections."""
+
+    def freed(self, connection: "HttpConnection") -> None:
+        """Takes back a connection that can be used again."""
+
+    def closed(self, connection: "HttpConnection") -> None:
+        """Notes that one has ended."""
+
+    def again(self, attempt: Attempt) -> None:
+        """Takes back a request that found a connection which the server had just ended."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection, all of it on its loop's thread.
+
+    Attributes:
+        attempt: The request that is under way.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        """Is connected by its loop."""
+        self._pool = pool
+        self.attempt: Attempt | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._is_used = False  # it has had an answer
+        self._has_begun = False  # something of the answer has come
+        self._has_head = False
+        self._has_length = False
+        self._size = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
+
+    def ask(self, attempt: Attempt, request: bytes) -> None:
+        """Sends a request; only where none is under way."""
+        assert self._transport is not None  # it is connected
+        self.attempt = attempt
+        attempt.handle = self
+        self._has_begun = self._has_head = self._has_length = False
+        self._size = 0
+        self._transport.write(request)
+
+    def close(self) -> None:
+        """Ends it; nobody is told of a request that is under way."""
+        self.attempt = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what comes -------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        self._has_begun = True
+        self._size += len(data)
+        if self.attempt is None:  # what nobody has asked for
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            raise  # a mistake of ours
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail("no HTTP/1.1")
+            return
+        if self._size > (_MOST_BODY if self._has_head else _MOST_HEAD):
+            self._fail("too long an answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:  # noqa: ARG002
+        """Notes whether the end of the answer is told (called by the parser)."""
+        if name.lower() in (b"content-length", b"transfer-encoding"):
+            self._has_length = True
+
+    def on_headers_complete(self) -> None:
+        """Notes that the body comes (called by the parser)."""
+        self._has_head = True
+
+    def on_message_complete(self) -> None:
+        """Ends the request with its answer (called by the parser)."""
+        status = self._parser.get_status_code()
+        if status < 200:  # one of what is to come
+            self._has_head = self._has_length = False
+            return
+        attempt, self.attempt = self.attempt, None
+        if attempt is None:
+            return
+        is_kept = self._parser.should_keep_alive()
+        attempt.ended(_outcome_of(status))
+        if is_kept:
+            self._is_used = True
+            self._pool.freed(self)
+        else:
+            self.close()
+
+    def eof_received(self) -> None:
+        """See `asyncio.Protocol`; the connection ends."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        attempt, self.attempt = self.attempt, None
+        if attempt is not None:
+            if self._has_head and not self._has_length and error is None:  # this is its end
+                attempt.ended(_outcome_of(self._parser.get_status_code()))
+            elif self._is_used and not self._has_begun:
+                self._pool.again(attempt)
+            else:
+                attempt.ended("no answer" if error is None else type(error).__name__)
+        self._pool.closed(self)
+
+    def _fail(self, outcome: str) -> None:
+        attempt = self.attempt
+        self.close()
+        if attempt is not None:
+            attempt.ended(outcome)
+
+
+def _outcome_of(status: int) -> str:
+    return Outcome.OK if 200 <= status < 300 else f"HTTP {status}"

@@ -1,0 +1,73 @@
+"""The settings of a graph that are tuned: threads, batch and queue of each stage. Values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from modelflow.plan import ExecutionPlan, StagePlan
+
+
+@dataclass(frozen=True)
+class StageSettings:
+    """How one stage runs.
+
+    Attributes:
+        threads: Its workers.
+        batch_size: The most rows of a call.
+        queue_size: The bound of its queues, in rows.
+        batch_timeout_ms: How long a row may wait for others to fill its batch.
+    """
+
+    threads: int
+    batch_size: int
+    queue_size: int
+    batch_timeout_ms: float = 0.0
+
+    @classmethod
+    def of(cls, stage: StagePlan) -> "StageSettings":
+        """Takes them of a plan."""
+        return cls(
+            stage.threads,
+            stage.batch_size,
+            min(stage.bounds, default=0),
+            stage.unit.settings.batch_timeout_ms,
+        )
+
+    def with_batch(self, batch_size: int, queue_size: int) -> "StageSettings":
+        """Returns the same with other batches, and a queue that holds two of them, or more."""
+        return replace(self, batch_size=batch_size, queue_size=max(queue_size, 2 * batch_size))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How all stages run: by the name of their first node."""
+
+    stages: Mapping[str, StageSettings] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.stages.items()))
+
+    @classmethod
+    def of(cls, plan: ExecutionPlan) -> "Settings":
+        """Takes them of a plan."""
+        return cls({name: StageSettings.of(stage) for name, stage in plan.stages.items()})
+
+    def with_stage(self, name: str, stage: StageSettings) -> "Settings":
+        """Returns the same with another stage."""
+        return Settings({**self.stages, name: stage})
+
+    def changes_to(self, other: "Settings") -> dict[str, Any]:
+        """Returns what makes the other ones of these, as `Flow.reconfigure` takes it."""
+        found: dict[str, Any] = {}
+        for name, stage in other.stages.items():
+            before = self.stages[name]
+            for key in ("threads", "batch_size", "queue_size", "batch_timeout_ms"):
+                if getattr(stage, key) != getattr(before, key):
+                    found[f"{name}.{key}"] = getattr(stage, key)
+        return found
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Returns how much they take, to choose between equals: threads, and rows of batches."""
+        stages = self.stages.values()
+        return sum(stage.threads for stage in stages), sum(stage.batch_size for stage in stages)

@@ -1,0 +1,189 @@
+"""A graph's requests as discrete events: what rate and which latency would settings give?
+
+Each stage has its workers, a queue, and batches that take what waits. A call lasts as long as was
+measured; longer where more calls compute than there are processors, or want the interpreter. Stages
+are passed one after the other in topological order; branches that run side by side are so taken for
+slower than they are, in latency alone. After D. Crankshaw et al., "InferLine", SoCC 2020.
+"""
+
+import heapq
+import math
+import random
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelflow.insight.load.report import Sample
+from modelflow.insight.tune.cost import StageCost
+from modelflow.insight.tune.settings import Settings, StageSettings
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What settings give.
+
+    Attributes:
+        rate: Requests a second.
+        latency: Of each that was answered.
+    """
+
+    rate: float
+    latency: Sample
+
+
+def simulate(  # noqa: PLR0913 - what there is to say of a load
+    costs: Mapping[str, StageCost],
+    settings: Settings,
+    processors: int,
+    *,
+    clients: int | None = None,
+    rate: float | None = None,
+    requests: int = 600,
+    seed: int = 0,
+) -> Outcome:
+    """Lets so many requests pass.
+
+    Args:
+        costs: What the stages cost, in topological order.
+        settings: How they run.
+        processors: How many there are.
+        clients: So many are under way, always; or
+        rate: so many come a second, of a Poisson process.
+        requests: How many are answered; a fifth of them before anything counts.
+        seed: Of the random numbers.
+    """
+    return _World(costs, settings, processors, seed).run(clients, rate, requests)
+
+
+class _Stage:
+    """A stage in the simulation."""
+
+    __slots__ = ("cost", "is_waiting", "queue", "settings", "times", "working")
+
+    def __init__(self, cost: StageCost, settings: StageSettings) -> None:
+        self.cost = cost
+        self.settings = settings
+        self.queue: deque[int] = deque()  # the request of each row
+        self.working = 0
+        self.is_waiting = False  # a batch waits to be filled
+        self.times = [cost.seconds(size) for size in range(settings.batch_size + 1)]
+
+
+class _World:
+    def __init__(
+        self, costs: Mapping[str, StageCost], settings: Settings, processors: int, seed: int
+    ) -> None:
+        self._stages = [_Stage(costs[name], settings.stages[name]) for name in costs]
+        self._processors = processors
+        self._random = random.Random(seed)
+        self._events: list[tuple[float, int, int, tuple[int, ...] | None]] = []
+        self._count = 0
+        self._computing = 0.0  # processors that are wanted now
+        self._locked = 0  # calls that want the interpreter
+        self._now = 0.0
+        self._began: list[float] = []
+        self._rows: list[int] = []  # rows of each request that its stage has not given back
+
+    def run(self, clients: int | None, rate: float | None, requests: int) -> Outcome:
+        """Lets requests pass until so many are answered."""
+        ended: list[tuple[float, float]] = []
+        if clients is not None:
+            for _ in range(clients):
+                self._enter()
+        else:
+            assert rate is not None
+            self._at(0.0, -1, None)
+        while len(ended) < requests and self._events:
+            self._now, _, place, batch = heapq.heappop(self._events)
+            if place < 0:
+                assert rate is not None
+                self._enter()
+                self._at(self._random.expovariate(rate), -1, None)
+            elif batch is None:
+                self._stages[place].is_waiting = False
+                self._begin(place, is_due=True)
+            else:
+                self._end(place, batch, ended, is_closed=clients is not None)
+        skipped = ended[len(ended) // 5 :]
+        if len(skipped) < 2:
+            return Outcome(0.0, Sample())
+        span = skipped[-1][0] - skipped[0][0]
+        return Outcome(
+            (len(skipped) - 1) / span if span > 0 else math.inf, Sample([t for _, t in skipped])
+        )
+
+    def _at(self, delay: float, place: int, batch: tuple[int, ...] | None) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (self._now + delay, self._count, place, batch))
+
+    def _enter(self) -> None:
+        self._began.append(self._now)
+        self._rows.append(0)
+        self._pass(len(self._began) - 1, 0, None, is_closed=False)
+
+    def _pass(
+        self, request: int, place: int, ended: list[tuple[float, float]] | None, *, is_closed: bool
+    ) -> None:
+        """Brings a request to a stage, or to the next one that it visits."""
+        while place < len(self._stages):
+            stage = self._stages[place]
+            whole = int(stage.cost.visits)
+            rows = whole + (self._random.random() < stage.cost.visits - whole)
+            if rows:
+                self._rows[request] = rows
+                stage.queue.extend([request] * rows)
+                self._begin(place)
+                return
+            place += 1
+        if ended is not None:
+            ended.append((self._now, self._now - self._began[request]))
+        if is_closed:
+            self._enter()
+
+    def _begin(self, place: int, *, is_due: bool = False) -> None:
+        stage = self._stages[place]
+        settings = stage.settings
+        while stage.queue and stage.working < settings.threads:
+            size = min(len(stage.queue), settings.batch_size)
+            if settings.threads > 1 and not settings.batch_timeout_ms:  # a burst is shared out
+                size = min(size, -(-len(stage.queue) // settings.threads))
+            if size < settings.batch_size and settings.batch_timeout_ms and not is_due:
+                if not stage.is_waiting:
+                    stage.is_waiting = True
+                    self._at(settings.batch_timeout_ms / 1e3, place, None)
+                return
+            batch = tuple(stage.queue.popleft() for _ in range(size))
+            stage.working += 1
+            self._at(self._lasts(stage, size), place, batch)
+            is_due = False
+
+    def _lasts(self, stage: _Stage, size: int) -> float:
+        """Returns how long a call takes that begins now."""
+        cost = stage.cost
+        self._computing += cost.computing * cost.processors
+        self._locked += cost.is_locked
+        slower = max(1.0, self._computing / self._processors)
+        if cost.is_locked:
+            slower = max(slower, float(self._locked))
+        drawn = self._random.random()
+        spread = cost.spread[0 if drawn < 0.8 else 1 if drawn < 0.98 else 2]
+        part = cost.computing * slower + 1.0 - cost.computing
+        return stage.times[size] * part * spread
+
+    def _end(
+        self,
+        place: int,
+        batch: tuple[int, ...],
+        ended: list[tuple[float, float]],
+        *,
+        is_closed: bool,
+    ) -> None:
+        stage = self._stages[place]
+        stage.working -= 1
+        self._computing -= stage.cost.computing * stage.cost.processors
+        self._locked -= stage.cost.is_locked
+        for request in batch:
+            self._rows[request] -= 1
+            if not self._rows[request]:
+                self._pass(request, place + 1, ended, is_closed=is_closed)
+        self._begin(place)

@@ -1,0 +1,253 @@
+"""What two processes of ours send one another in one go: messages, and the arrays in them.
+
+A parcel is its head, its messages as JSON, and bytes: those of small arrays. Large ones lie in the
+memory that both share, as long as there is room. Nothing is pickled; a value comes out as what it
+was, or as what JSON would have made of it.
+
+An array in a message is ``[type, shape, where, is shared]``, bytes ``["b", where, length, is
+shared]``, an array of bytes ``["B", shape, where, is shared, lengths]``; any other value
+``["v", where, length]``: a text of JSON, in which ``{"$a": ...}`` and the like stand for what JSON
+has no form for.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.files.json_value import json_value
+from modelflow.ipc.shared_memory import Arena, Gallery
+
+try:
+    import orjson
+except ImportError:  # an extra: `json` does the same, slowly
+    orjson = None
+
+Value: TypeAlias = list[Any]
+"""A value as it stands in a message."""
+
+HEAD = struct.Struct("<II")
+"""Before each parcel: how long its messages are, and its bytes."""
+
+_ALIGNMENT = 8  # so that arrays lie as processors want them
+_SHARED = 8 << 10  # bytes from which on an array goes through the shared memory
+_MAX_DEPTH = 64  # as `json_value`
+_PLAIN = (str, bool, int, float)
+
+
+class Packer:
+    """Fills one parcel after the other. For one thread."""
+
+    def __init__(self, arena: Arena) -> None:
+        """Takes where large arrays go."""
+        self.arena = arena
+        """Where large arrays go."""
+        self._messages: list[Any] = []
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, message: Sequence[Any]) -> None:
+        """Adds a message: what JSON knows, and what `value` has returned."""
+        self._messages.append(message)
+
+    def close(self) -> list[bytes]:
+        """Returns the parcel, part by part, and begins another; nothing: nothing was added."""
+        if not self._messages:
+            return []
+        text = _dumped(self._messages)
+        text += b" " * (-len(text) % _ALIGNMENT)
+        found = [HEAD.pack(len(text), self._size) + text, *self._parts]
+        self._messages, self._parts, self._size = [], [], 0
+        return found
+
+    def value(self, value: Any) -> Value:
+        """Puts a value in; returns what stands for it in a message.
+
+        Raises:
+            ValueError: it is nothing that could be answered.
+        """
+        if type(value) is np.ndarray:
+            return self._array(value)
+        if isinstance(value, bytes):
+            return ["b", *self._bytes([value]), len(value)]
+        text = json.dumps(self._tagged(value, 0)).encode()
+        return ["v", self._append(text), len(text)]
+
+    def _array(self, array: npt.NDArray[Any]) -> Value:
+        if array.dtype.hasobject:
+            return self._objects(array)
+        name = name_of(array.dtype)
+        if array.nbytes >= _SHARED:
+            where = self.arena.put(array)
+            if where is not None:
+                return [name, array.shape, where, True]
+        return [name, array.shape, self._append(array.tobytes()), False]
+
+    def _objects(self, array: npt.NDArray[Any]) -> Value:
+        items = array.ravel().tolist()
+        if all(type(item) is bytes for item in items):
+            return ["B", array.shape, *self._bytes(items), list(map(len, items))]
+        tagged = {"$o": [array.shape, [self._tagged(item, 1) for item in items]]}
+        text = json.dumps(tagged).encode()
+        return ["v", self._append(text), len(text)]
+
+    def _bytes(self, parts: list[bytes]) -> tuple[int, bool]:
+        size = sum(map(len, parts))
+        if size >= _SHARED:
+            where = self.arena.put_bytes(parts, size)
+            if where is not None:
+                return where, True
+        return self._append(b"".join(parts)), False
+
+    def _append(self, part: bytes) -> int:
+        where = self._size
+        padding = -len(part) % _ALIGNMENT
+        self._parts.append(part)
+        if padding:
+            self._parts.append(bytes(padding))
+        self._size += len(part) + padding
+        return where
+
+    def _tagged(self, value: Any, depth: int) -> Any:
+        """A value as JSON has it, with marks for what JSON has no form for."""
+        if value is None or isinstance(value, _PLAIN):
+            return value
+        if isinstance(value, np.generic) and not isinstance(value, np.void):
+            return {"$n": self._array(np.asarray(value))}
+        if isinstance(value, np.ndarray):
+            return {"$a": self._array(np.asarray(value))}
+        if isinstance(value, bytes | bytearray | memoryview):
+            return {"$b": self.value(bytes(value))}
+        if depth >= _MAX_DEPTH:
+            return json_value(value, depth)  # which says what is wrong
+        return self._tagged_many(value, depth + 1)
+
+    def _tagged_many(self, value: Any, depth: int) -> Any:
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            value = value._asdict()
+        if isinstance(value, Mapping):
+            pairs = [[str(key), self._tagged(held, depth)] for key, held in value.items()]
+            if any(key.startswith("$") for key, _ in pairs):
+                return {"$d": pairs}
+            return dict(pairs)
+        if isinstance(value, list):
+            return [self._tagged(held, depth) for held in value]
+        if isinstance(value, tuple):
+            return {"$t": [self._tagged(held, depth) for held in value]}
+        return json_value(value, depth)  # which says what is wrong
+
+
+class Unpacker:
+    """Reads a parcel. What it gives may be kept: views keep what they look at."""
+
+    def __init__(self, parcel: bytes, start: int, gallery: Gallery) -> None:
+        """Takes the bytes, where the parcel begins in them, and the shared memory."""
+        length, _ = HEAD.unpack_from(parcel, start)
+        text = start + HEAD.size
+        self.messages: list[Any] = _loaded(parcel[text : text + length])
+        """The messages."""
+        self._parcel = parcel
+        self._bytes = text + length  # where they begin
+        self._gallery = gallery
+
+    def value(self, value: Value) -> Any:
+        """Returns the value that stands in a message."""
+        kind = value[0]
+        if kind == "v":
+            _, where, length = value
+            return self._revived(json.loads(self._read(where, length)))
+        if kind == "b":
+            _, where, is_shared, length = value
+            return self._gallery.read(where, length) if is_shared else self._read(where, length)
+        if kind == "B":
+            return self._texts(*value[1:])
+        name, shape, where, is_shared = value
+        dtype = dtype_of(name)
+        if is_shared:
+            return self._gallery.show(where, dtype, tuple(shape))
+        return np.ndarray(shape, dtype, self._parcel, self._bytes + where)
+
+    def _texts(
+        self, shape: list[int], where: int, is_shared: bool, lengths: list[int]
+    ) -> npt.NDArray[Any]:
+        size, at = sum(lengths), 0
+        joined = self._gallery.read(where, size) if is_shared else self._read(where, size)
+        found = np.empty(len(lengths), object)
+        for place, length in enumerate(lengths):
+            found[place] = joined[at : at + length]
+            at += length
+        return found.reshape(shape)
+
+    def _read(self, where: int, length: int) -> bytes:
+        start = self._bytes + where
+        return self._parcel[start : start + length]
+
+    def _revived(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._revived(held) for held in value]
+        if not isinstance(value, dict):
+            return value
+        mark, held = next(iter(value.items()), ("", None))
+        if mark.startswith("$"):
+            return self._marked(mark, held)
+        return {key: self._revived(one) for key, one in value.items()}
+
+    def _marked(self, mark: str, held: Any) -> Any:
+        match mark:
+            case "$n":
+                return self.value(held)[()]
+            case "$t":
+                return tuple(self._revived(one) for one in held)
+            case "$d":
+                return {key: self._revived(one) for key, one in held}
+            case "$o":
+                shape, items = held
+                found = np.empty(len(items), object)
+                for place, one in enumerate(items):
+                    found[place] = self._revived(one)
+                return found.reshape(shape)
+        return self.value(held)  # of an array, or of bytes
+
+
+def _dumped(messages: list[Any]) -> bytes:
+    if orjson is None:
+        return json.dumps(messages).encode()
+    text: bytes = orjson.dumps(messages)
+    return text
+
+
+def _loaded(text: bytes) -> list[Any]:
+    found: list[Any] = json.loads(text) if orjson is None else orjson.loads(text)
+    return found
+
+
+@lru_cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Returns what stands for an element type.
+
+    Raises:
+        ValueError: nothing does.
+    """
+    for name in (dtype.str, dtype.name):
+        try:
+            if np.dtype(name) == dtype:
+                return name
+        except TypeError:
+            continue
+    message = f"got an array of {dtype}; expected numbers, texts or bytes"
+    raise ValueError(message)
+
+
+@lru_cache
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Returns the element type that a name stands for."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # noqa: F401 - it adds bfloat16 and its like to NumPy
+
+        return np.dtype(name)

@@ -1,0 +1,163 @@
+"""What connects two processes of ours: all that is said in one turn of a loop is one write."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from modelflow.ipc.fd_channel import Ends
+from modelflow.ipc.frame import HEAD, Packer, Unpacker, Value
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.shared_memory import Arena, Gallery
+
+_FREE = "free"
+# How long the other side may take to read what was said last.
+_LAST_SECONDS = 1.0
+
+
+class Listener(Protocol):
+    """Who hears what the other side says. On the loop's thread."""
+
+    def hear(self, message: list[Any], read: Callable[[Value], Any], /) -> None:
+        """Takes a message; ``read`` gives the values in it, each once."""
+
+    def lost(self) -> None:
+        """Takes note that the other side has ended, however it has, or `Link.close` was called."""
+
+
+class Link(asyncio.Protocol):
+    """One side. For the loop's thread."""
+
+    def __init__(self, ends: Ends, mailbox: Mailbox, listener: Listener) -> None:
+        """Takes up a side.
+
+        Args:
+            ends: Its descriptors, which become its own.
+            mailbox: What reaches the loop's thread from others.
+            listener: Who hears.
+        """
+        self._socket = socket.socket(fileno=ends.socket)
+        self._socket.setblocking(False)
+        self._packer = Packer(Arena(ends.outgoing))
+        self._arena = self._packer.arena
+        self._gallery = Gallery(ends.incoming, self._set_free)
+        os.close(ends.incoming)
+        os.close(ends.outgoing)
+        self._mailbox = mailbox
+        self._listener = listener
+        self._transport: asyncio.WriteTransport | None = None
+        self._is_due = self._is_over = self._is_told = False
+        self._unused: deque[int] = deque()
+        self._rest = bytearray()
+        self._wanted = 0
+        self._over = asyncio.Event()
+        self._beginning: asyncio.Task[Any] | None = None
+
+    def begin(self) -> None:
+        """Begins to hear; what is said before is sent then."""
+        loop = asyncio.get_running_loop()
+        making = loop.create_unix_connection(lambda: self, sock=self._socket)
+        self._beginning = loop.create_task(making)
+
+    def value(self, value: Any) -> Value:
+        """Returns what stands for a value in a message that is said behind this.
+
+        Raises:
+            ValueError: it is nothing that could be answered.
+        """
+        return self._packer.value(value)
+
+    def say(self, *message: Any) -> None:
+        """Says something, when this turn of the loop is over; lost where nobody is there."""
+        self._packer.add(message)
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    async def close(self) -> None:
+        """Ends it, when what was said is sent. May be called again."""
+        if self._beginning is not None and not self._is_over:
+            await asyncio.wait([self._beginning])
+            self._send()
+            self.abandon()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)
+            if self._transport is not None:  # the other side reads nothing any more
+                self._transport.abort()
+                await self._over.wait()
+
+    def abandon(self) -> None:
+        """Ends it soon."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _send(self) -> None:
+        self._is_due = False
+        if self._unused and not self._is_over:
+            self._is_told = False  # before it is looked at: what comes later is told later
+            self._packer.add((_FREE, [self._unused.popleft() for _ in range(len(self._unused))]))
+        if self._transport is not None or self._is_over:
+            parts = self._packer.close()
+            if parts and self._transport is not None:
+                self._transport.write(b"".join(parts))
+
+    def _set_free(self, where: int) -> None:
+        """Has the other side told, once for many; from any thread."""
+        self._unused.append(where)
+        if not self._is_told:
+            self._is_told = True
+            self._mailbox.post(self._send)
+
+    # -- what asyncio says ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes what writes."""
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's says not what it is
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        """Reads every parcel that is whole."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return
+            data = bytes(self._rest)
+            self._rest.clear()
+        start, end = 0, len(data)
+        while end - start >= HEAD.size:
+            text, size = HEAD.unpack_from(data, start)
+            self._wanted = HEAD.size + text + size
+            if end - start < self._wanted:
+                break
+            self._read(Unpacker(data, start, self._gallery))
+            start += self._wanted
+        if start < end:
+            self._rest += data[start:]
+            if end - start < HEAD.size:
+                self._wanted = HEAD.size
+
+    def _read(self, unpacker: Unpacker) -> None:
+        for message in unpacker.messages:
+            if message[0] == _FREE:
+                for where in message[1]:
+                    self._arena.free(where)
+            else:
+                self._tell(message, unpacker)
+
+    def _tell(self, message: list[Any], unpacker: Unpacker) -> None:
+        try:
+            self._listener.hear(message, unpacker.value)
+        except Exception as error:  # noqa: BLE001 - one message's; the others are heard all the same
+            context = {"message": f"{message[0]!r} was not heard", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Tells who listens."""
+        self._transport, self._is_over = None, True
+        self._arena.close()
+        self._gallery.close()
+        self._over.set()
+        self._listener.lost()

@@ -1,0 +1,267 @@
+"""``modelflow run --resume``: which inputs are done, so that a job that was cut off goes on.
+
+A line is written behind the results of an input, with how far the results then were: the bytes of a
+file, the files or parts in a folder; or one line for all inputs whose results went into one part::
+
+    {"done": ["photos/17.jpg"], "sizes": {"output": 4211}}
+    {"all": [["photos/17.jpg"], ["photos/18.jpg"]], "sizes": {"output": 3}}
+
+Where more have failed, with how many in all, and how far the file of ``--errors`` then was::
+
+    {"done": ["photos/20.jpg"], "sizes": {...}, "failed": {"errors": 1, "file": "bad", "size": 210}}
+
+Whatever ended the process, the next run cuts the results to the last of these sizes and passes over
+what is done: each input is in the results once. What a process had under way when it died is noted
+as well, by the run that finds it::
+
+    {"died": [["photos/19.jpg"]], "run": 2}
+"""
+
+import contextlib
+import fcntl
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from modelflow.errors import ConfigError
+from modelflow.job.journal import Key, absolute
+
+# What every list begins with.
+_START = b'{"job": '
+_MOST_RUNS = 1 << 32
+
+
+class Failed(NamedTuple):
+    """What has failed of what is done.
+
+    Attributes:
+        errors: How many there were.
+        file: Where they were written; "": nowhere.
+        size: How far that file was.
+    """
+
+    errors: int = 0
+    file: str = ""
+    size: int = 0
+
+
+_NONE = Failed()
+
+
+class Finished:
+    """The inputs of a job that are done, in a file that grows; of one run at a time.
+
+    Attributes:
+        sizes: By output, how far its results are.
+        failed: What has failed of what is done.
+        deaths: How often a process has died with an input under way.
+        is_begun: A run before has begun it.
+        is_changed: The one that has begun it had another version of the graph.
+        run: The last run that is known to have died.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        job: Mapping[str, Any],
+        version: str = "",
+        failed: Failed = _NONE,
+    ) -> None:
+        """Reads the list, or begins it.
+
+        Args:
+            path: The list.
+            job: What must be the same from run to run.
+            version: What may change, and is told then: a hash of the graph.
+            failed: Where errors go, and how far that is.
+
+        Raises:
+            ConfigError: it cannot be read or written, is no such list, is one of another job, or
+                another run has it.
+        """
+        self._path = path
+        self._done: set[Key] = set()
+        self.failed = failed
+        self.sizes: dict[str, int] = {}
+        self.deaths: Counter[Key] = Counter()
+        self.run = 0
+        self.is_begun = self.is_changed = False
+        try:
+            path.touch()
+            if not path.is_file():  # of a device there may be no end
+                message = f"--resume {path}: is no file; expected one, or a name that is free"
+                raise ConfigError(message)
+            self._file = path.open("r+b")
+        except OSError as error:
+            message = f"--resume {path}: cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error
+        try:
+            self._lock()
+            self._begin(job, version)
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        """Takes the list for this run; what ends the process gives it back."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = (
+                f"--resume {self._path}: is in use by another run; wait until that has ended, or "
+                "give this one a list and outputs of its own"
+            )
+            raise ConfigError(message) from error
+        except OSError as error:
+            message = (
+                f"--resume {self._path}: cannot be locked: {error.strerror or error}; give a file "
+                "on a disk with locks, so that no two runs have it"
+            )
+            raise ConfigError(message) from error
+
+    def _begin(self, job: Mapping[str, Any], version: str) -> None:
+        text = self._file.read()
+        whole = text[: text.rfind(b"\n") + 1]  # the last line may have been cut off
+        lines = whole.splitlines()
+        if not lines and text[: len(_START)] != _START[: len(text)]:
+            self._refuse(text, 1)  # of something else, and without a line
+        if lines:
+            self._read(lines, job, version)
+        self._file.seek(len(whole))
+        self._file.truncate()
+        if not lines:
+            self._write({"job": dict(job), "version": version, "failed": self.failed._asdict()})
+
+    def _read(self, lines: Sequence[bytes], job: Mapping[str, Any], version: str) -> None:
+        before = self._parsed(lines[0], 1, _is_first)
+        self.is_begun = True
+        self.failed = before.get("failed", _NONE)
+        self.is_changed = before.get("version", version) != version
+        if before["job"] != job:
+            message = (
+                f"--resume {self._path}: it is of another job: {json.dumps(before['job'])}; "
+                f"expected {json.dumps(job)}; remove it to begin anew"
+            )
+            raise ConfigError(message)
+        for number, text in enumerate(lines[1:], 2):
+            line = self._parsed(text, number, lambda line: _is_of(line, job))
+            if "died" in line:
+                self.deaths.update(map(absolute, line["died"]))
+                self.run = line["run"]
+            else:
+                done = line["all"] if "all" in line else [line["done"]]
+                self._done.update(map(absolute, done))
+                self.sizes = line["sizes"]
+                self.failed = line.get("failed", self.failed)
+
+    def _parsed(
+        self, line: bytes, number: int, is_right: Callable[[Mapping[str, Any]], bool]
+    ) -> dict[str, Any]:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            found = None
+        if not (isinstance(found, dict) and is_right(found)):
+            self._refuse(line, number)
+        if "failed" in found:
+            found["failed"] = Failed(**found["failed"])
+        return found
+
+    def _refuse(self, line: bytes, number: int) -> NoReturn:
+        message = (
+            f"--resume {self._path}:{number}: got {line[:60]!r}; expected a list that --resume has "
+            "written"
+        )
+        raise ConfigError(message)
+
+    def forget(self) -> None:
+        """Removes a list that this run has begun: it found that it cannot go on."""
+        if not self.is_begun:
+            self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Closes the file."""
+        with contextlib.suppress(OSError):  # what `_write` could not write is in it still
+            self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._done)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, tuple) and absolute(key) in self._done
+
+    def deaths_of(self, key: Key) -> int:
+        """Returns how often a process has died with an input under way."""
+        return self.deaths[absolute(key)]
+
+    def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: Failed) -> None:
+        """Notes that inputs are done, all or none of them; their results have been written.
+
+        Args:
+            keys: The inputs.
+            sizes: By output, how far its results are.
+            failed: What has failed of all that is done.
+        """
+        self._done.update(map(absolute, keys))
+        what = {"done": keys[0]} if len(keys) == 1 else {"all": keys}
+        told = {"failed": failed._asdict()} if failed != self.failed else {}
+        self.failed = failed
+        self._write({**what, "sizes": dict(sizes), **told})
+
+    def blame(self, keys: Sequence[Key], run: int) -> None:
+        """Notes that a run has died with some inputs under way."""
+        self.deaths.update(map(absolute, keys))
+        self.run = run
+        self._write({"died": keys, "run": run})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(line).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            message = f"--resume {self._path}: cannot be written: {error.strerror or error}"
+            raise ConfigError(message) from error
+
+
+def _is_first(line: Mapping[str, Any]) -> bool:
+    """Tells whether a line is one that a list begins with; earlier versions wrote the job alone."""
+    match line:
+        case {"job": dict(), "version": str(), **more}:
+            return _has_failed(more)
+        case {"job": dict(), **more}:
+            return not more
+    return False
+
+
+def _has_failed(more: Mapping[str, Any]) -> bool:
+    """Tells whether what else is in a line is what has failed, or nothing."""
+    match more:
+        case {"failed": {"errors": int(errors), "file": str(), "size": int(size), **others}}:
+            return not others and len(more) == 1 and errors >= 0 and size >= 0
+    return not more
+
+
+def _is_of(line: Mapping[str, Any], job: Mapping[str, Any]) -> bool:
+    """Tells whether a line behind the first is one that a run of a job has written."""
+    match line:
+        case {"done": key, "sizes": sizes, **more}:
+            return _has_failed(more) and _is_key(key) and _are_sizes(sizes, job)
+        case {"all": [*keys], "sizes": sizes, **more}:
+            return _has_failed(more) and all(map(_is_key, keys)) and _are_sizes(sizes, job)
+        case {"died": [*keys], "run": int(run), **more}:
+            return not more and all(map(_is_key, keys)) and 0 < run < _MOST_RUNS
+    return False
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _are_sizes(value: Any, job: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == job["outputs"].keys()
+        and all(type(size) is int and size >= 0 for size in value.values())
+    )

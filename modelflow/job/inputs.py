@@ -1,0 +1,216 @@
+"""What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
+
+import glob
+import os
+import re
+import selectors
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ArgumentError, Cancelled, ConfigError, FlowUnitError, did_you_mean
+
+_MAX_BYTES = 1 << 31
+# Bytes that are read of standard input at once.
+_AT_ONCE = 1 << 20
+
+
+class Feed:
+    """What goes into one input of the graph.
+
+    Attributes:
+        port: The graph input.
+        count: How many buffers there are.
+        is_stdin: They come from standard input, which can be read once.
+    """
+
+    def __init__(self, port: str, paths: Sequence[Path] | None) -> None:
+        """Takes the files in order; None: there are none, it is standard input."""
+        self.port = port
+        self._paths = paths
+        self.count = 1 if paths is None else len(paths)
+        self.is_stdin = paths is None
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files, in order; none for standard input."""
+        return self._paths or ()
+
+    def only(self, numbers: Sequence[int]) -> "Feed":
+        """Returns a feed of some of the files, by their places."""
+        paths = self.paths
+        return Feed(self.port, [paths[number] for number in numbers])
+
+    @property
+    def size(self) -> int:
+        """The bytes of the files in all; 0 for standard input."""
+        return sum(path.stat().st_size for path in self._paths or () if path.exists())
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Gives the buffers, each file read when its turn comes.
+
+        A file that cannot be read gives a buffer in error: the others are not disturbed.
+        """
+        for path in self.paths:
+            yield self.read(path)
+
+    def read(self, path: Path) -> Buffer:
+        """Returns the buffer of a file; one in error where it cannot be read."""
+        return _buffer(str(path), lambda: _contents(path))
+
+    def stop(self) -> None:
+        """Has nobody wait for the next buffer any more; from any thread."""
+
+
+class _StandardInput(Feed):
+    """Standard input as one buffer; who waits for it is woken by `stop`."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__(port, None)
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._waker: socket.socket | None = None
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Gives all of it, when it has come.
+
+        Raises:
+            Cancelled: `stop` was called before.
+        """
+        woken, waker = socket.socketpair()
+        with woken, waker:
+            with self._lock:
+                self._waker = waker
+                if self._is_over:
+                    waker.shutdown(socket.SHUT_WR)
+            try:
+                buffer = _buffer("-", lambda: _standard_input(woken))
+            finally:
+                with self._lock:
+                    self._waker = None
+        yield buffer
+
+    def stop(self) -> None:
+        with self._lock:
+            self._is_over = True
+            if self._waker is not None:
+                self._waker.shutdown(socket.SHUT_WR)
+
+
+def _standard_input(woken: socket.socket) -> bytes:
+    # Of the others some take no files, or (macOS) no terminals.
+    waiter = selectors.PollSelector if sys.platform == "linux" else selectors.SelectSelector
+    number, parts, size = sys.stdin.fileno(), list[bytes](), 0
+    with waiter() as selector:
+        selector.register(number, selectors.EVENT_READ)
+        selector.register(woken, selectors.EVENT_READ)
+        while True:
+            if any(key.fileobj is woken for key, _ in selector.select()):
+                message = "the run ends while standard input is read"
+                raise Cancelled(message)
+            part = os.read(number, _AT_ONCE)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+            _check_size("-", size)
+
+
+def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
+    """Reads ``--input PORT=WHAT`` for every input of the graph.
+
+    Raises:
+        ArgumentError: an input is missing, named twice or unknown.
+        ConfigError: nothing is found, or the inputs have different numbers of files.
+    """
+    feeds: dict[str, Feed] = {}
+    for text in texts:
+        port, what = _split(text, inputs)
+        if port in feeds:
+            message = f"--input {text}: input {port!r} is given twice"
+            raise ArgumentError(message)
+        is_stdin = what == "-"
+        feeds[port] = _StandardInput(port) if is_stdin else Feed(port, files_of("--input", what))
+    missing = [port for port in inputs if port not in feeds]
+    if missing:
+        example = " ".join(f"--input '{port}=*.jpg'" for port in missing)
+        message = f"the graph's input {missing[0]!r} gets nothing; give for example {example}"
+        raise ArgumentError(message)
+    counts = {feed.port: feed.count for feed in feeds.values()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{port}: {count}" for port, count in counts.items())
+        message = f"--input: the inputs have different numbers of files ({found})"
+        raise ConfigError(message)
+    return [feeds[port] for port in inputs]
+
+
+def _split(text: str, inputs: Sequence[str]) -> tuple[str, str]:
+    port, equals, what = text.partition("=")
+    if equals and port in inputs:
+        return port, what
+    if len(inputs) == 1 and (not equals or Path(text).exists()):
+        return inputs[0], text
+    near, names = did_you_mean(port, inputs), ", ".join(inputs) or "none"
+    message = f"--input {text}: the graph has no input {port!r}{near} (inputs: {names})"
+    raise ArgumentError(message)
+
+
+def files_of(option: str, what: str) -> list[Path]:
+    """Returns the files that ``FILE|DIR|GLOB`` names, 9.jpg before 10.jpg.
+
+    Args:
+        option: Where it was given, for the message.
+        what: A file, a folder or a pattern.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    path = Path(what)
+    if path.is_dir():
+        found = [entry for entry in path.iterdir() if entry.is_file()]
+    elif path.is_file():
+        found = [path]
+    else:
+        found = [Path(name) for name in glob.glob(what, recursive=True) if Path(name).is_file()]
+    if not found:
+        message = f"{option} {what}: there is no such file, and nothing fits it as a pattern"
+        if path.is_dir():
+            message = f"{option} {what}: is a folder without files; those in its folders: {what}/**"
+        raise ConfigError(message)
+    return sorted(found, key=_natural)
+
+
+def _natural(path: Path) -> list[tuple[int, int | str]]:
+    """Orders 9.jpg before 10.jpg."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(1, int(part)) if part.isdecimal() else (0, part) for part in parts]
+
+
+def _buffer(path: str, read: Callable[[], Any]) -> Buffer:
+    meta = {"path": path}
+    try:
+        return Buffer(read(), meta)
+    except Cancelled:
+        raise
+    except Exception as error:  # noqa: BLE001 - of an empty .npy it is EOFError
+        failure = FlowUnitError.from_exception(error, node="input", unit="input", phase="read")
+        return Buffer.from_error(failure, meta)
+
+
+def _contents(path: Path) -> Any:
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    _check_size(path, path.stat().st_size)
+    return path.read_bytes()
+
+
+def _check_size(path: object, size: int) -> None:
+    if size > _MAX_BYTES:
+        message = f"{path}: larger than {_MAX_BYTES} bytes"
+        raise OSError(message)

@@ -1,0 +1,367 @@
+"""Results as rows of Parquet: columns, one file, or a folder of parts that a job can continue."""
+
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modelflow.errors import ConfigError, MissingDependencyError
+from modelflow.files.json_value import shown
+from modelflow.files.whole_file import remove_drafts, whole_file
+from modelflow.wire.json_text import json_line
+from modelflow.wire.problem import sendable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+# The kinds of arrays that become lists of Arrow without a detour.
+_KINDS = "biuf"
+
+
+class Column:
+    """The column of the results: its type, and how a result becomes a value of it."""
+
+    def __init__(self, type: Any, encoding: bytes) -> None:  # noqa: A002 - the format's word
+        """Takes the type of Arrow, and what its bytes or texts are."""
+        self.type = type
+        self.encoding = encoding
+
+    def value(self, pa: Any, data: Any) -> Any:
+        """Returns a result as a value of the column.
+
+        Raises:
+            TypeError, ValueError: it is none.
+        """
+        if self.encoding == b"json":
+            return json_line(shown(data, is_whole=True))
+        if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
+            expected = _type_of(pa, data)
+            if expected != self.type:
+                message = f"expected {self.type}, got {expected}"
+                raise TypeError(message)
+            return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
+        plain = data.tolist() if isinstance(data, np.ndarray) else _plain(data)
+        if pa.types.is_list(self.type) and not isinstance(plain, list):
+            message = "expected a list"
+            raise TypeError(message)
+        pa.array([plain], self.type)
+        return plain
+
+    def array(self, pa: Any, values: list[Any]) -> Any:
+        """Returns values as a column."""
+        kinds = {isinstance(value, np.ndarray) for value in values if value is not None}
+        if kinds == {True, False}:  # arrays and lists
+            return pa.concat_arrays([self.array(pa, [value]).cast(self.type) for value in values])
+        if True not in kinds:
+            return pa.array(values, self.type)
+        given = [np.ascontiguousarray(value) for value in values if value is not None]
+        found = pa.array(np.concatenate([value.reshape(-1) for value in given]))
+        for axis in range(given[0].ndim - 1, 0, -1):
+            counts = [int(np.prod(value.shape[:axis])) for value in given]
+            lengths = np.repeat([value.shape[axis] for value in given], counts)
+            found = pa.ListArray.from_arrays(_offsets(lengths), found)
+        lengths = np.array([0 if value is None else len(value) for value in values])
+        mask = pa.array([value is None for value in values])
+        return pa.ListArray.from_arrays(_offsets(lengths), found, mask=mask)
+
+
+def _offsets(lengths: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def column_of(pa: Any, data: Any, encoding: bytes) -> Column:
+    """Returns the column whose first value is a result.
+
+    Args:
+        pa: ``pyarrow``.
+        data: The result.
+        encoding: What a result in bytes is; empty: what it was given as.
+
+    Raises:
+        TypeError, ValueError, OverflowError, ArrowException: no column can hold it.
+    """
+    if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
+        return Column(_type_of(pa, data), b"")
+    plain = _plain(data)
+    if isinstance(plain, bytes):
+        return Column(pa.binary(), encoding)
+    if isinstance(plain, str | bool | int | float):
+        return Column(pa.scalar(plain).type, b"")
+    is_list = isinstance(plain, list) and bool(plain)
+    if is_list and all(isinstance(one, str | int | float) for one in plain):
+        with contextlib.suppress(ValueError, TypeError, OverflowError, pa.ArrowException):
+            return Column(pa.array([plain]).type, b"")
+    return Column(pa.string(), b"json")
+
+
+def _type_of(pa: Any, array: "np.ndarray[Any, Any]") -> Any:
+    found = pa.from_numpy_dtype(array.dtype)
+    for _ in range(array.ndim):
+        found = pa.list_(found)
+    return found
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, np.ndarray | np.generic) and not getattr(data, "ndim", 0):
+        return data.item()
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    if isinstance(data, tuple) and not hasattr(data, "_fields"):
+        return list(data)
+    return data
+
+
+def kind_of(data: Any) -> str:
+    """Returns what a result is, for messages."""
+    if isinstance(data, np.ndarray):
+        return f"an array of {data.dtype} with {data.ndim} axes"
+    return type(data).__name__
+
+
+# A part, and a group of rows, has so many at the most, or so many bytes.
+_MOST_ROWS, _MOST_BYTES = 4096, 32 << 20
+# So many rows wait for the first that says what type the results have.
+_MOST_UNTYPED = 1 << 16
+_PART = re.compile(r"part-(\d{5,})\.parquet")
+
+
+class TableWriter:
+    """Writes the results of one output. For one thread.
+
+    Attributes:
+        is_resumed: They go into a folder of parts.
+    """
+
+    def __init__(
+        self, path: Path, option: str, parts: int | None, *, is_begun: bool = False
+    ) -> None:
+        """Opens the file or the folder.
+
+        Args:
+            path: Where it is.
+            option: What named it, for messages.
+            parts: The parts that are whole, to be gone on behind; None: one file, which begins
+                anew.
+            is_begun: A run before has begun with it, so that the parts that are there are its own.
+
+        Raises:
+            ConfigError: it cannot be written, less is there than was written, or parts of something
+                else.
+            MissingDependencyError: ``pyarrow`` is not installed.
+        """
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            package = "pyarrow"
+            raise MissingDependencyError(package, "parquet", option) from error
+        self._pa, self._pq = pa, pq
+        self._path, self._option = path, option
+        self.is_resumed = parts is not None
+        self._parts = parts or 0
+        self._rows: list[dict[str, Any]] = []
+        self._bytes = 0
+        self._column: Column | None = None
+        self._file = contextlib.ExitStack()
+        self._writer: Any = None
+        try:
+            self._open(is_begun)
+        except OSError as error:
+            message = f"{option}: cannot write {path}: {error.strerror or error}"
+            raise ConfigError(message) from error
+
+    def _open(self, is_begun: bool) -> None:
+        if self._path.is_dir() != self.is_resumed and self._path.exists():
+            what = "a file" if self.is_resumed else "a folder of parts"
+            message = (
+                f"{self._option}: {self._path} is {what}; --resume writes a folder of parts, and "
+                "without it there is one file: remove it, or give another name"
+            )
+            raise ConfigError(message)
+        if not self.is_resumed:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        self._path.mkdir(parents=True, exist_ok=True)
+        there = self._found()
+        if there and not is_begun:
+            message = (
+                f"{self._option}: {min(there.values())} is there already, and the list that "
+                "--resume names knows nothing of it; remove it, or give another folder"
+            )
+            raise ConfigError(message)
+        remove_drafts(self._path)
+        if missing := sorted(set(range(self._parts)) - there.keys()):
+            message = (
+                f"{self._option}: {self._path} has no {_part(missing[0])}, which the job had "
+                "written; to begin anew, remove the list that --resume names"
+            )
+            raise ConfigError(message)
+        for number, path in there.items():
+            if number >= self._parts:  # whole, but not noted: its rows are written again
+                path.unlink()
+        for number in range(self._parts):
+            field = self._data_of(there[number])
+            if self._column is None and not self._pa.types.is_null(field.type):
+                self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
+
+    def _found(self) -> dict[int, Path]:
+        """Returns the parts that are there, by their numbers."""
+        paths = ((path, _PART.fullmatch(path.name)) for path in self._path.iterdir())
+        return {int(found[1]): path for path, found in paths if found}
+
+    def _data_of(self, part: Path) -> Any:
+        """Returns the field of the results in a part."""
+        try:
+            return self._pq.read_schema(part).field("data")
+        except (self._pa.ArrowException, KeyError) as error:
+            message = (
+                f"{self._option}: {part} is no whole part of results ({error}); expected one that "
+                "the job had written; put it back, or remove the folder and the list that --resume "
+                "names to begin anew"
+            )
+            raise ConfigError(message) from error
+
+    @property
+    def count(self) -> int:
+        """The rows that wait."""
+        return len(self._rows)
+
+    @property
+    def is_full(self) -> bool:
+        """Tells whether what waits should be written."""
+        if self._column is None:
+            return len(self._rows) >= _MOST_UNTYPED
+        return len(self._rows) >= _MOST_ROWS or self._bytes >= _MOST_BYTES
+
+    def add(
+        self,
+        line: dict[str, Any],
+        data: Any,
+        error: str | None,
+        meta: dict[str, Any],
+        encoding: bytes = b"",
+    ) -> None:
+        """Adds a row, or raises and adds none.
+
+        Args:
+            line: ``index`` and ``path``.
+            data: The result; None where there is an error.
+            error: The error.
+            meta: What else is known of it.
+            encoding: What a result in bytes is; empty: what it was given as.
+
+        Raises:
+            TypeError: the result does not fit the others.
+            Exception: it, or what else is known of it, cannot be written.
+        """
+        said = json_line(shown(meta)) if meta else None
+        if data is not None:
+            data = self._fit(data, encoding)
+        self._bytes += getattr(data, "nbytes", 0) or len(data if isinstance(data, bytes) else b"")
+        self._rows.append(
+            {
+                "index": line["index"],
+                "path": None if (path := line.get("path")) is None else sendable(path),
+                "data": data,
+                "error": None if error is None else sendable(error),
+                "meta": said,
+            }
+        )
+
+    def _fit(self, data: Any, encoding: bytes) -> Any:
+        """Returns a result as a value of the column, which the first one makes."""
+        try:
+            column = self._column or column_of(self._pa, data, encoding)
+            value = column.value(self._pa, data)
+        except (TypeError, ValueError, OverflowError, self._pa.ArrowException) as mismatch:
+            if self._column is None:
+                what = f"no column can hold it ({mismatch})"
+            else:
+                what = f"the column holds {self._column.type}, as the first result was ({mismatch})"
+            message = f"got {kind_of(data)}; {what}"
+            raise TypeError(message) from mismatch
+        self._column = column
+        return value
+
+    def write(self, count: int) -> int:
+        """Writes the first rows that wait.
+
+        Returns:
+            The parts that there are then, each of them on the disk.
+
+        Raises:
+            ConfigError: they cannot be written.
+        """
+        rows, self._rows = self._rows[:count], self._rows[count:]
+        if rows:
+            self._bytes = 0 if not self._rows else self._bytes * len(self._rows) // len(rows)
+            try:
+                self._write(self._table(rows))
+            except OSError as error:
+                message = (
+                    f"{self._option}: cannot write {self._path}: {error.strerror or error}; the "
+                    "inputs behind the last part are not done"
+                )
+                raise ConfigError(message) from error
+        return self._parts
+
+    def close(self) -> None:
+        """Writes what waits into the one file, and ends that; of parts nothing is left over.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        if self.is_resumed:
+            return
+        try:
+            with self._file:
+                if self._rows or self._writer is None:
+                    self._write(self._table(self._rows))
+                self._writer.close()
+        except OSError as error:
+            message = f"{self._option}: cannot write {self._path}: {error.strerror or error}"
+            raise ConfigError(message) from error
+
+    def _table(self, rows: "Sequence[dict[str, Any]]") -> Any:
+        pa = self._pa
+        column = self._column or Column(pa.null(), b"")
+        metadata = {"encoding": column.encoding} if column.encoding else None
+        schema = pa.schema(
+            [
+                pa.field("index", pa.int64()),
+                pa.field("path", pa.string()),
+                pa.field("data", column.type, metadata=metadata),
+                pa.field("error", pa.string()),
+                pa.field("meta", pa.string()),
+            ]
+        )
+        columns = {name: [row[name] for row in rows] for name in schema.names}
+        columns["data"] = column.array(pa, columns["data"])
+        return pa.table(columns, schema=schema)
+
+    def _write(self, table: Any) -> None:
+        if self.is_resumed:
+            path = self._path / _part(self._parts)
+            with whole_file(path) as file:
+                self._pq.write_table(table, file)
+                file.flush()
+                os.fsync(file.fileno())
+            folder = os.open(self._path, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+            self._parts += 1
+            return
+        if self._writer is None:
+            file = self._file.enter_context(whole_file(self._path))
+            self._writer = self._pq.ParquetWriter(file, table.schema)
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+def _part(number: int) -> str:
+    return f"part-{number:05d}.parquet"

@@ -1,0 +1,101 @@
+"""Results as files of a folder, one each under the number of its input: images, arrays, bytes."""
+
+import io
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ConfigError
+from modelflow.files.json_value import shown
+from modelflow.job.error_report import place_of
+from modelflow.wire.json_text import json_line
+
+_SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
+# Bytes of an input's name in the name of its result: file systems take 255 in all.
+_LONGEST_STEM = 220
+_RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
+
+
+def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
+    """Returns the name of a result's file, under the number of its input, and what it holds."""
+    source = place_of(buffer).get("path", "-")
+    stem = f"{index:06d}" if source == "-" else f"{index:06d}_{_cut(Path(source).stem)}"
+    data = as_png(buffer) if is_image(buffer) else buffer.data
+    if isinstance(data, np.ma.MaskedArray):
+        message = "got a masked array, which .npy has no form for; fill it: data.filled(0)"
+        raise TypeError(message)
+    if isinstance(data, np.ndarray):
+        file = io.BytesIO()
+        np.save(file, data, allow_pickle=False)
+        return f"{stem}.npy", file.getvalue()
+    if isinstance(data, bytes | bytearray | memoryview):
+        raw = bytes(data)
+        ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
+        return f"{stem}{ending}", raw
+    text = json_line(shown(data, is_whole=True))
+    return f"{stem}.json", text.encode() + b"\n"
+
+
+def _cut(stem: str) -> str:
+    return os.fsdecode(os.fsencode(stem)[:_LONGEST_STEM])
+
+
+def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun: bool) -> None:
+    """Removes the results that were written and not noted: they are written again.
+
+    Args:
+        folder: Where they are.
+        done: So many inputs were noted.
+        saved: So many of them have a result here; the others are in error.
+        option: What named the folder, for messages.
+        is_begun: A run before has begun with it, so that they are its results.
+
+    Raises:
+        ConfigError: there are results of something else, or less than were noted.
+    """
+    there: list[tuple[int, Path]] = []
+    for path in sorted(folder.iterdir()):
+        found = _RESULT.fullmatch(path.name)
+        if found and path.is_file():
+            there.append((int(found[1]), path))
+    kept = len({number for number, _ in there if number < done})
+    if kept < saved:
+        message = (
+            f"{option}: {folder} has {kept} results, and had {saved} when the job ended; to begin "
+            "anew, remove the list that --resume names"
+        )
+        raise ConfigError(message)
+    for number, path in there:
+        if number < done:
+            continue
+        if not is_begun:
+            message = (
+                f"{option}: {path} is there already, and the list that --resume names knows "
+                "nothing of it; remove it, or give another folder"
+            )
+            raise ConfigError(message)
+        path.unlink(missing_ok=True)
+
+
+def is_image(buffer: Buffer) -> bool:
+    """Tells whether a result is an image: not what was made from one, whose meta it has."""
+    data = buffer.data
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or not buffer.get("pix_fmt"):
+        return False
+    from modelflow.image import read_image
+
+    try:
+        read_image(buffer, allow_nv12=True)
+    except ValueError:
+        return False
+    return True
+
+
+def as_png(buffer: Buffer) -> bytes:
+    """Returns an image as PNG."""
+    from modelflow.image import encode_image, read_image
+
+    return bytes(encode_image(read_image(buffer, allow_nv12=True), "png"))

@@ -1,0 +1,390 @@
+"""What ``modelflow run --output`` writes: JSON lines, or a file a result."""
+
+import base64
+import contextlib
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from modelflow.buffer import Buffer
+from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, did_you_mean
+from modelflow.files.json_value import is_in_short, shown
+from modelflow.files.whole_file import check_standard_output, remove_drafts, write_whole
+from modelflow.job.error_report import ErrorReport, error_fields, place_of
+from modelflow.job.parquet import TableWriter
+from modelflow.job.result_folder import as_png, encode_result, is_image, remove_results
+from modelflow.pixels import FORMAT_KEYS, SIZE_KEYS
+from modelflow.wire.json_text import json_line
+
+# What is said of a picture; said of what was made from it, it is noise.
+_OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
+
+
+class ResultWriter:
+    """Writes results where the command line wants them, and counts them. For one thread.
+
+    Attributes:
+        counts: By output, the results written, those in error too, of the runs before as well.
+        items: How many this run has written in all.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        outputs: Sequence[str],
+        errors: ErrorReport,
+        note: Callable[[str], None],
+        *,
+        is_whole: bool = False,
+    ) -> None:
+        """Reads ``--output PORT=FILE|DIR|-``; outputs that are not named go to standard output.
+
+        Args:
+            texts: What the command line says.
+            outputs: Those of the graph.
+            errors: Is told of results in error.
+            note: Takes what the user should know.
+            is_whole: Large values stand in JSON lines as they are, not in short.
+
+        Raises:
+            ArgumentError: the graph has no such output, or it is named twice.
+        """
+        self.items = 0
+        self.counts = dict.fromkeys(outputs, 0)
+        self._errors = errors
+        self._note = note
+        self._is_whole = is_whole
+        self._is_short_told = self._is_paired = False
+        self._failed: set[int] = set()
+        self._untold: list[tuple[int, Buffer, dict[str, Any]]] = []
+        self._paths: Sequence[str] = ()
+        self._inputs: dict[str, set[str]] = {}
+        self._done = 0
+        self._files: dict[str, BinaryIO] = {}
+        self._texts = targets_of(texts, outputs)
+        self._folders: dict[str, Path] = {}
+        self._saved: dict[str, int] = {}
+        self._tables: dict[str, TableWriter] = {}
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where each output goes; ``-``: standard output."""
+        return {port: self._texts[port][1] if port in self._texts else "-" for port in self.counts}
+
+    def protect(self, inputs: Iterable[Path]) -> None:
+        """Has no result of a folder written over one of some files; before `open`."""
+        folders: dict[Path, set[str]] = {}
+        for path in inputs:
+            folders.setdefault(path.parent, set()).add(path.name)
+        for folder, names in folders.items():
+            self._inputs.setdefault(os.path.realpath(folder), set()).update(names)
+
+    def open(
+        self,
+        is_paired: bool,
+        done: int = 0,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        is_begun: bool = False,
+        paths: Sequence[str] = (),
+    ) -> Self:
+        """Makes the files and folders.
+
+        Args:
+            is_paired: Every output gets one result for each input: where an input fails, its error
+                comes out of all of them, and is told once.
+            done: Inputs whose results are there, to be gone on behind.
+            sizes: By output, how far their results are (bytes, parts); None: files begin anew.
+            is_begun: A run before has begun with these outputs.
+            paths: The file of each input from ``done`` on. Where every input has one result, one
+                that does not say where it is from, as what was collapsed, is told of with it.
+
+        Raises:
+            ConfigError: nothing can be written there, or less is there than was written.
+        """
+        if "-" in self.places.values():
+            check_standard_output("--output -")
+        self.counts = dict.fromkeys(self.counts, done)
+        self._paths, self._done = paths if is_paired else (), done
+        self._is_paired = is_paired
+        for port, (text, where) in self._texts.items():
+            path = Path(where)
+            if path.suffix.lower() == ".parquet":
+                done_parts = None if sizes is None else sizes.get(port, 0)
+                self._tables[port] = TableWriter(
+                    path, f"--output {text}", done_parts, is_begun=is_begun
+                )
+            elif where != "-" and _is_folder(where):
+                self._folders[port] = _made(path, text)
+                saved = self._saved[port] = (sizes or {}).get(port, 0)
+                if sizes is not None:
+                    remove_drafts(path)
+                    remove_results(path, done, saved, f"--output {text}", is_begun=is_begun)
+                elif any(path.iterdir()):
+                    self._note(f"{where} is not empty: what is in it stays beside the new files")
+            elif where != "-":
+                _made(path.parent, text)
+                self._files[port] = _opened(path, text, None if sizes is None else sizes.get(port))
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files.values():
+            with contextlib.suppress(OSError):  # what `write` could not write is in it still
+                file.close()
+        for table in self._tables.values():
+            table.close()
+        for _index, buffer, line in self._untold:  # of a run that was ended before its time
+            self._errors.add(buffer, line)
+
+    def write(self, output: str, buffer: Buffer) -> None:
+        """Writes one result.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        index = self.counts[output]
+        self.counts[output] += 1
+        self.items += 1
+        buffer = self._add_path(index, buffer)
+        if buffer.error is not None:
+            self._write_error(output, index, buffer, is_known=self._is_known(index))
+        elif failed := self._write_value(output, index, buffer):
+            self._write_error(output, index, failed, is_known=False)
+        if self._untold:
+            self._tell_errors()
+        table = self._tables.get(output)
+        if table is not None and table.is_full and not table.is_resumed:  # else they wait for parts
+            table.write(table.count)
+
+    def _add_path(self, index: int, buffer: Buffer) -> Buffer:
+        """Returns a result that says where it is from, if that is known."""
+        place = index - self._done
+        if place < len(self._paths) and not place_of(buffer):
+            buffer = buffer.twin()
+            buffer.set("path", self._paths[place])
+        return buffer
+
+    def _write_value(self, output: str, index: int, buffer: Buffer) -> Buffer | None:
+        """Writes a result.
+
+        Returns:
+            What stands in its place where it has no form there: it is anybody's object, whose code
+            may raise anything. None: it is written.
+        """
+        try:
+            line = {"index": index, "output": output, **place_of(buffer)}
+            if output in self._folders:
+                self._save(output, index, buffer)
+            elif output in self._tables:
+                self._add_row(output, line, buffer)
+            else:
+                self._print(output, self._make_line(line, buffer))
+        except (BrokenPipeError, ConfigError, KeyboardInterrupt):  # of the disk, of who reads, ours
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is the item's, SystemExit, too
+            failure = FlowUnitError.from_exception(error, node=output, unit="output", phase="write")
+            return Buffer.from_error(failure, buffer.meta)
+        return None
+
+    def _write_error(self, output: str, index: int, buffer: Buffer, *, is_known: bool) -> None:
+        line = {"index": index, "output": output, **place_of(buffer)}
+        if not is_known:
+            self._untold.append((index, buffer, line))
+        if output in self._tables:
+            self._tables[output].add(line, None, str(buffer.error), {})
+        else:
+            self._print(output, {**line, "error": error_fields(buffer)})
+
+    def _tell_errors(self) -> None:
+        """Reports errors; of inputs with a result in every output once they have them all.
+
+        What is told then is of inputs that are done: ``--resume`` notes how many errors those had,
+        while one output may be a hundred results ahead of another.
+        """
+        through = min(self.counts.values()) if self._is_paired else math.inf
+        told = [error for error in self._untold if error[0] < through]
+        self._untold = [error for error in self._untold if error[0] >= through]
+        for _, buffer, line in told:
+            self._errors.add(buffer, line)
+
+    def _save(self, output: str, index: int, buffer: Buffer) -> None:
+        folder, (name, data) = self._folders[output], encode_result(index, buffer)
+        if self._inputs and name in self._inputs.get(os.path.realpath(folder), ()):
+            message = f"{folder / name} is one of the inputs; give another folder"
+            raise FileExistsError(message)
+        with self._written(output, folder):
+            write_whole(folder / name, data)
+        self._saved[output] += 1
+
+    def _add_row(self, output: str, line: dict[str, Any], buffer: Buffer) -> None:
+        is_picture = is_image(buffer)
+        meta = {
+            key: value for key, value in buffer.meta.items() if key not in ("path", *_OF_IMAGES)
+        }
+        data = as_png(buffer) if is_picture else buffer.data
+        self._tables[output].add(line, data, None, meta, b"png" if is_picture else b"")
+
+    def _make_line(self, line: dict[str, Any], buffer: Buffer) -> dict[str, Any]:
+        is_picture = is_image(buffer)
+        left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
+        meta = {key: value for key, value in buffer.all_meta().items() if key not in left_out}
+        return {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
+
+    def _is_known(self, index: int) -> bool:
+        """Notes an input that has failed; True if another output has told of it."""
+        if not self._is_paired:
+            return False
+        through = min(self.counts.values())
+        self._failed = {row for row in self._failed if row >= through - 1}
+        is_known = index in self._failed
+        self._failed.add(index)
+        return is_known
+
+    @property
+    def has_parts(self) -> bool:
+        """Tells whether results wait for others to be written with."""
+        return bool(self._tables)
+
+    @property
+    def is_full(self) -> bool:
+        """Tells whether so many wait that they should be written."""
+        return any(table.is_full for table in self._tables.values())
+
+    def write_parts(self, count: int) -> dict[str, int]:
+        """Writes the first results that wait, of each output that has some; returns once durable.
+
+        Returns:
+            By output, the parts that there are then.
+        """
+        return {port: table.write(count) for port, table in self._tables.items()}
+
+    def size(self, output: str) -> int:
+        """Returns the bytes of an output's file, or the results in its folder; else 0."""
+        file = self._files.get(output)
+        return self._saved.get(output, 0) if file is None else file.tell()
+
+    def _data(self, buffer: Buffer, is_picture: bool) -> Any:
+        if not is_picture:
+            if not (self._is_whole or self._is_short_told) and is_in_short(buffer.data):
+                self._tell_short()
+            return shown(buffer.data, is_whole=self._is_whole)
+        if self._is_whole:
+            return {"png": base64.b64encode(as_png(buffer)).decode()}
+        data = buffer.data
+        if not self._is_short_told:
+            self._tell_short()
+        return {
+            "dtype": str(data.dtype),
+            "shape": list(data.shape),
+            "min": data.min().item(),
+            "max": data.max().item(),
+        }
+
+    def _tell_short(self) -> None:
+        self._is_short_told = True
+        self._note(
+            "large values stand in short in JSON lines; --full writes them whole, --output DIR/ a "
+            "file each"
+        )
+
+    def _print(self, output: str, line: Mapping[str, Any]) -> None:
+        data = json_line(line).encode() + b"\n"
+        file = self._files.get(output)
+        with self._written(output, "standard output" if file is None else file.name):
+            if file is None:
+                sys.stdout.flush()  # what units have printed
+                file = sys.stdout.buffer  # JSON is UTF-8, whatever the terminal takes
+            file.write(data)
+            file.flush()
+
+    @contextlib.contextmanager
+    def _written(self, output: str, where: object) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # whoever read it has gone
+        except OSError as error:
+            text, _ = self._texts.get(output, ("-", ""))
+            message = f"--output {text}: cannot write {where}: {error.strerror or error}"
+            raise ConfigError(message) from error
+
+
+def _is_folder(where: str) -> bool:
+    if where.endswith(os.sep) or os.path.isdir(where):
+        return True
+    is_device = os.path.exists(where) and not os.path.isfile(where)  # or a pipe
+    return not Path(where).suffix and not is_device
+
+
+def _made(folder: Path, text: str) -> Path:
+    """Makes a folder, where it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"--output {text}: cannot make the folder {folder}: {error.strerror or error}"
+        raise ConfigError(message) from error
+    return folder
+
+
+def _opened(path: Path, text: str, size: int | None) -> BinaryIO:
+    """Opens a file anew, or behind ``size`` bytes of it, cutting off what follows them."""
+    try:
+        if not size:
+            return path.open("wb")
+        file = path.open("r+b")
+    except FileNotFoundError as error:
+        message = (
+            f"--output {text}: {path} is not there any more, and had {size} bytes when the job "
+            "ended; to begin anew, remove the list that --resume names"
+        )
+        raise ConfigError(message) from error
+    except OSError as error:
+        message = f"--output {text}: cannot write {path}: {error.strerror or error}"
+        raise ConfigError(message) from error
+    found = file.seek(0, os.SEEK_END)
+    if found < size:
+        file.close()
+        message = (
+            f"--output {text}: {path} has {found} bytes, and had {size} when the job ended; "
+            "to begin anew, remove the list that --resume names"
+        )
+        raise ConfigError(message)
+    file.truncate(size)
+    file.seek(size)
+    return file
+
+
+def targets_of(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Reads ``--output PORT=FILE|DIR|-``.
+
+    Returns:
+        By output what was given, and the file or folder in it.
+
+    Raises:
+        ArgumentError: the graph has no such output, or it is named twice.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for text in texts:
+        port, where = _split(text, outputs)
+        if port in found:
+            message = f"--output {text}: output {port!r} is given twice"
+            raise ArgumentError(message)
+        found[port] = (text, where)
+    return found
+
+
+def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:
+    port, equals, where = text.partition("=")
+    if equals and port in outputs:
+        return port, where
+    if len(outputs) == 1 and not equals:
+        return outputs[0], text
+    near, names = did_you_mean(port, outputs), ", ".join(outputs) or "none"
+    message = f"--output {text}: the graph has no output {port!r}{near} (outputs: {names})"
+    raise ArgumentError(message)

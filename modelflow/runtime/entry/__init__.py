@@ -1,0 +1,1 @@
+"""Where rows enter the graph and leave it."""

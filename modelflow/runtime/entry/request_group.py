@@ -1,0 +1,146 @@
+"""A gang: whole requests that enter the graph together, each a session of its own.
+
+Thirty-two requests of one item, for a graph whose input feeds "decode": thirty-two segments, each
+with its end, are appended to that queue under one lock, and one worker is woken.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+
+from modelflow.buffer import Buffer
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.entry.entry_port import EntryPort
+from modelflow.runtime.queues.backpressure import Blocker, in_flight_blocker, inbox_blocker
+from modelflow.runtime.queues.inbox import Inbox
+from modelflow.runtime.session.in_flight import InFlight
+from modelflow.runtime.session.segment import Segment
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.stages.outbox import Receiver
+
+
+@dataclass(slots=True)
+class Entrant:
+    """All of one session, not yet in the graph."""
+
+    session: Session
+    """Nothing was sent to it, and nothing else will be."""
+    columns: Mapping[str, Sequence[Buffer]]
+    """The buffers, by input; an input that is missing gets none."""
+    due: float | None
+    """Until when somebody waits for the results, by the clock; None: for ever."""
+
+
+def count_fitting(
+    columns: Iterable[Mapping[str, Sized]],
+    ports: Mapping[str, EntryPort],
+    in_flight: InFlight | None,
+    clock: Clock,
+) -> tuple[int, Blocker | None]:
+    """Returns how many new sessions there is room for now, and what is in the way of the next one.
+
+    A session enters whole where there is room for one row. Those behind the first that does not fit
+    are not looked at: the cost is that of those that enter, however many wait.
+
+    Args:
+        columns: What each session brings to each input, in order.
+        ports: The graph's inputs, by name.
+        in_flight: The bound on the rows in the whole graph; None: there is none.
+        clock: What every wait goes by.
+    """
+    free = math.inf
+    if in_flight is not None and in_flight.is_open:
+        free = in_flight.bound - in_flight.rows
+    rooms = {
+        (name, receiver, number): receiver.room(number)
+        for name, port in ports.items()
+        for receiver, number in port.route
+        if isinstance(receiver, Inbox)
+    }
+    count = 0
+    for brought in columns:
+        if in_flight is not None and free <= 0:
+            return count, in_flight_blocker(in_flight, clock, lambda: False)
+        for (_, receiver, number), room in rooms.items():
+            if room <= 0:
+                return count, inbox_blocker(receiver, number, None)
+        for place in rooms:
+            rooms[place] -= len(brought.get(place[0], ()))
+        free -= max(map(len, brought.values()), default=0)
+        count += 1
+    return count, None
+
+
+def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> float:
+    """Returns how many rows of new sessions each input has room for now; none: at most 0."""
+    free = math.inf
+    if in_flight is not None and in_flight.is_open:
+        free = in_flight.bound - in_flight.rows
+    for port in ports.values():
+        for receiver, number in port.route:
+            if isinstance(receiver, Inbox):
+                free = min(free, receiver.room(number))
+    return free
+
+
+def count_room(
+    rows: int, port: EntryPort, in_flight: InFlight | None, clock: Clock
+) -> tuple[int, Blocker | None]:
+    """Returns how many of a bundle's rows there is room for now, and what is in the next one's way.
+
+    Args:
+        rows: How many want to go in.
+        port: The graph's only input.
+        in_flight: The bound on the rows in the whole graph; None: there is none.
+        clock: What every wait goes by.
+    """
+    count: float = rows
+    blocker = None
+    if in_flight is not None and in_flight.is_open and in_flight.bound - in_flight.rows < count:
+        count = max(0, in_flight.bound - in_flight.rows)
+        blocker = in_flight_blocker(in_flight, clock, lambda: False)
+    for receiver, number in port.route:
+        if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:
+            count, blocker = max(0, room), inbox_blocker(receiver, number, None)
+    return int(count), blocker
+
+
+def append_gang(entrants: Sequence[Entrant], ports: Mapping[str, EntryPort]) -> list[Receiver]:
+    """Gives every buffer its position and appends all; returns who must `call_due`.
+
+    Those whose session is over already are left out.
+    """
+    queues: dict[str, list[Segment]] = {name: [] for name in ports}
+    for entrant in entrants:
+        columns = entrant.columns
+        if entrant.session.progress.enter_whole(
+            {name: len(columns[name]) if name in columns else 0 for name in queues}
+        ):
+            entrant.session.has_deadlines = entrant.due is not None
+            for name, queue in queues.items():
+                queue.append(_segment(entrant, columns.get(name, ())))
+    return [
+        receiver
+        for name, queue in queues.items()
+        if queue
+        for receiver in ports[name].append(queue)
+    ]
+
+
+def bundle_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
+    """Returns the rows of a bundle as what enters; it has no end, since its rows have no order."""
+    has_errors = False
+    for buffer in rows:
+        has_errors = has_errors or buffer.error is not None
+        session.has_deadlines = session.has_deadlines or buffer._deadline is not None
+    return Segment(session.stream, range(len(rows)), [[*rows]], False, has_errors)
+
+
+def _segment(entrant: Entrant, buffers: Sequence[Buffer]) -> Segment:
+    """Returns all that an entrant brings to a port."""
+    has_errors = False
+    for buffer in buffers:
+        has_errors = has_errors or buffer.error is not None
+        buffer._deadline = entrant.due
+    stream = entrant.session.stream
+    return Segment(stream, range(len(buffers)), [[*buffers]], True, has_errors)

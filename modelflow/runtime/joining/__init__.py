@@ -1,1 +1,0 @@
-"""Where ways meet: `match` pairs the ports of a node, `merge` orders the edges of one port."""

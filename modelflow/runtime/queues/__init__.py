@@ -1,0 +1,1 @@
+"""The bounded queue before each stage: pairing of ports, batches, room, idle workers."""

@@ -1,0 +1,250 @@
+"""What moves between stages: a run of one stream's buffers, and batches cut from such runs.
+
+A session sends seven JPEGs, and its input is closed. They reach the first inbox as two segments::
+
+    Segment(stream, range(0, 4), [[b0, b1, b2, b3]], is_last=False)
+    Segment(stream, range(4, 7), [[b4, b5, b6]], is_last=True)
+
+With ``batch_size=5`` a worker takes one batch, whose rows are one span of that stream, and the rest
+stays in the queue as a segment of its own::
+
+    Batch([Span(stream, range(0, 5), is_last=False, ticket=0)], [[b0, b1, b2, b3, b4]])
+    Segment(stream, range(5, 7), [[b5, b6]], is_last=True)
+
+Rows of another session in the same batch would be a second span behind the first.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from modelflow.buffer import Buffer
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session.session import Session
+
+
+# One list of buffers a port, all of the same length: row i is what belongs together.
+Columns = list[list[Buffer]]
+
+
+class Stream:
+    """The ordered buffers that stem from one origin; the key of all state kept by stream."""
+
+    __slots__ = ("depth", "meta", "origin", "parent", "position", "session")
+
+    session: "Session"
+    """The session that the stream belongs to."""
+    parent: "Stream | None"
+    """The stream whose buffer at ``position`` was expanded into this one; None at the top."""
+    position: int
+    """The place of that buffer in ``parent``."""
+    depth: int
+    """How many expands enclose the stream."""
+    meta: dict[str, Any]
+    """The small values that belong to the stream as a whole."""
+    origin: Sequence[Buffer]
+    """What was expanded into it, without its data; empty at the top, and where nothing inherits."""
+
+    def __init__(
+        self,
+        session: "Session",
+        parent: "Stream | None" = None,
+        position: int = 0,
+        origin: Sequence[Buffer] = (),
+    ) -> None:
+        self.session = session
+        self.parent = parent
+        self.position = position
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.meta = {} if parent is None else parent.meta.copy()
+        self.origin = origin
+
+    def renumbered(self) -> "Stream":
+        """Returns a stream in the place of this one, for buffers with numbers of their own."""
+        stream = Stream(self.session, self.parent, self.position, self.origin)
+        stream.meta = self.meta.copy()
+        return stream
+
+
+class Segment:
+    """Consecutive buffers of one stream, with the end of the stream if the end follows them.
+
+    Never changed once made, but for ``arrived``.
+    """
+
+    __slots__ = ("arrived", "columns", "has_errors", "is_last", "positions", "stream")
+
+    stream: Stream
+    """The stream of the buffers."""
+    positions: Sequence[int]
+    """Their places in the stream, rising; a ``range`` where nothing is missing."""
+    columns: Columns
+    """The buffers: one column on an edge, a column a port behind a match."""
+    is_last: bool
+    """The stream ends behind these buffers."""
+    has_errors: bool
+    """Some buffer may be in error."""
+    arrived: float
+    """When the segment came into the queue that it is in, by the clock."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        positions: Sequence[int],
+        columns: Columns,
+        is_last: bool,
+        has_errors: bool,
+    ) -> None:
+        self.stream = stream
+        self.positions = positions
+        self.columns = columns
+        self.is_last = is_last
+        self.has_errors = has_errors
+        self.arrived = 0.0
+
+    def split(self, count: int) -> "tuple[Segment, Segment]":
+        """Gives the first ``count`` rows, and the others with the end."""
+        first = Segment(
+            self.stream,
+            self.positions[:count],
+            [column[:count] for column in self.columns],
+            False,
+            self.has_errors,
+        )
+        rest = Segment(
+            self.stream,
+            self.positions[count:],
+            [column[count:] for column in self.columns],
+            self.is_last,
+            self.has_errors,
+        )
+        first.arrived = rest.arrived = self.arrived
+        return first, rest
+
+    def twin(self) -> "Segment":
+        """Returns the same rows for another receiver: lists and buffers (not data) of its own."""
+        columns = [[buffer.twin() for buffer in column] for column in self.columns]
+        return Segment(self.stream, self.positions, columns, self.is_last, self.has_errors)
+
+
+class Span:
+    """The rows of a batch that belong to one stream."""
+
+    __slots__ = ("is_last", "positions", "stream", "ticket")
+
+    stream: Stream
+    """The stream of the rows."""
+    positions: Sequence[int]
+    """Their places in the stream, rising."""
+    is_last: bool
+    """The stream ends behind the rows."""
+    ticket: int | None
+    """The span's place among those that its stage hands out of this session; None where nothing can
+    overtake it."""
+
+    def __init__(
+        self, stream: Stream, positions: Sequence[int], is_last: bool, ticket: int | None = None
+    ) -> None:
+        self.stream = stream
+        self.positions = positions
+        self.is_last = is_last
+        self.ticket = ticket
+
+    @property
+    def is_session_end(self) -> bool:
+        """Tells whether nothing of the session follows the span at this place of the graph."""
+        return self.is_last and self.stream.depth == 0
+
+    def join(self, segment: Segment) -> None:
+        """Takes in the rows that follow in the same stream."""
+        ours, theirs = self.positions, segment.positions
+        if not ours:
+            self.positions = theirs
+        elif theirs:
+            if isinstance(ours, range) and isinstance(theirs, range) and ours.stop == theirs.start:
+                self.positions = range(ours.start, theirs.stop)
+            else:
+                self.positions = [*ours, *theirs]
+        self.is_last = segment.is_last
+
+
+class Batch:
+    """The rows of one call, from one stream or many."""
+
+    __slots__ = ("arrived", "columns", "has_errors", "spans")
+
+    spans: list[Span]
+    """Which streams the rows belong to, in the order of the rows."""
+    columns: Columns
+    """The rows, a column a port."""
+    has_errors: bool
+    """Some buffer may be in error."""
+    arrived: float
+    """When its oldest row came into the queue, by the clock; 0: it is in none."""
+
+    def __init__(self, spans: list[Span], columns: Columns, has_errors: bool) -> None:
+        self.arrived = 0.0
+        self.spans = spans
+        self.columns = columns
+        self.has_errors = has_errors
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], width: int) -> "Batch":
+        """Puts segments together, those of one stream that follow each other as one span.
+
+        Args:
+            segments: In the order of the rows.
+            width: How many columns there are, for a batch of nothing.
+        """
+        if len(segments) == 1:
+            (only,) = segments
+            span = Span(only.stream, only.positions, only.is_last)
+            batch = cls([span], only.columns, only.has_errors)
+            batch.arrived = only.arrived
+            return batch
+        spans: list[Span] = []
+        last, has_errors = None, False
+        for segment in segments:
+            has_errors = has_errors or segment.has_errors
+            if last is not None and last.stream is segment.stream:
+                last.join(segment)
+            else:
+                last = Span(segment.stream, segment.positions, segment.is_last)
+                spans.append(last)
+        columns = [
+            [buffer for segment in segments for buffer in segment.columns[place]]
+            for place in range(width)
+        ]
+        batch = cls(spans, columns, has_errors)
+        batch.arrived = min([segment.arrived for segment in segments], default=0.0)
+        return batch
+
+    def segments(self) -> list[Segment]:
+        """Returns its rows as what travels where it cannot go on as a whole: a segment a span."""
+        if len(self.spans) == 1:
+            (span,) = self.spans
+            stream, positions, is_last = span.stream, span.positions, span.is_last
+            only = Segment(stream, positions, self.columns, is_last, self.has_errors)
+            only.arrived = self.arrived
+            return [only]
+        made, start = [], 0
+        for span in self.spans:
+            end = start + len(span.positions)
+            rows = [column[start:end] for column in self.columns]
+            made.append(Segment(span.stream, span.positions, rows, span.is_last, self.has_errors))
+            made[-1].arrived = self.arrived
+            start = end
+        return made
+
+    @property
+    def size(self) -> int:
+        """How many rows there are; 0 where only an end of stream passes."""
+        return len(self.columns[0])
+
+    def stream_of(self, row: int) -> Stream:
+        """Returns the stream that ``row`` belongs to."""
+        for span in self.spans:
+            row -= len(span.positions)
+            if row < 0:
+                return span.stream
+        raise IndexError(row)

@@ -1,0 +1,205 @@
+"""The sessions of a flow that are not over: they are made here, and leave when they have finished.
+
+Session "7" is made for a `StreamIO`, "camera" for the source of that name, "camera/8" for one
+buffer of a source whose buffers begin sessions of their own: its errors go to "camera".
+"""
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+
+from modelflow.errors import StreamClosed
+from modelflow.runtime.flow_state import Life
+from modelflow.runtime.kinds.source import SourceWorker
+from modelflow.runtime.session.results import SharedResults
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.stats import RequestStats
+from modelflow.runtime.wiring import Wiring
+from modelflow.runtime.workers.trace_buffer import Recorder
+from modelflow.runtime.workers.worker import Worker
+
+logger = logging.getLogger("modelflow")
+
+
+class Sessions:
+    """Who is in a flow; guarded by the lock of its `Life`."""
+
+    known: dict[Session, None]
+    """Those that are not over, in the order in which they were made."""
+    of_sources: dict[str, Session]
+    """Those of the sources, by node."""
+    opened_by_sources: int
+    """How many of them sources have opened."""
+    stats: RequestStats
+    """How those ended that are over."""
+    recorder: Recorder | None
+    """Who is asked which of them are watched; None: nobody records."""
+
+    def __init__(self, wiring: Wiring, workers: Iterable[Worker], life: Life) -> None:
+        """Knows those of the sources.
+
+        Args:
+            wiring: What makes a session, and takes in the end of its input.
+            workers: Of the flow; those of sources are given what they need to enter rows.
+            life: Whether there may be new ones, and who is told when one is over.
+        """
+        self.known = {}
+        self.of_sources = {}
+        self.opened_by_sources = 0
+        self.stats = RequestStats()
+        self.recorder: Recorder | None = None
+        self._wiring = wiring
+        self._life = life
+        self._dropped: deque[Session] = deque()
+        self._numbers = itertools.count()
+        for worker in workers:
+            if isinstance(worker, SourceWorker):
+                self._feed(worker)
+
+    # -- made -----------------------------------------------------------------------------------
+
+    def create(self, count: int) -> list[Session]:
+        """Makes sessions of the graph's own inputs; see `Scheduler.create_sessions`."""
+        plan, life = self._wiring.plan, self._life
+        if not plan.entries:
+            names = ", ".join(map(repr, self.of_sources))
+            message = f"flow {plan.name!r} has no input; it is fed by its sources: {names}"
+            raise StreamClosed(message)
+        if self._dropped:
+            self.end_dropped()
+        made = [
+            self._wiring.session(str(next(self._numbers)), "", self._finished) for _ in range(count)
+        ]
+        now = life.clock.now()
+        for session in made:
+            session.began = now
+            if self.recorder is not None:
+                self._sample(self.recorder, session)
+        with life.lock:
+            if not life.is_running:
+                raise life.closed_error()
+            self.known.update(dict.fromkeys(made))
+        return made
+
+    def _sample(self, recorder: Recorder, session: Session) -> None:
+        watcher = recorder.watcher(session.name, session.began or 0.0, session.unwatch)
+        if watcher is not None:
+            session.watch(watcher)
+
+    def _feed(self, worker: SourceWorker) -> None:
+        node = worker.stage.plan.name
+        worker.session = session = self._wiring.session(node, node, self._finished)
+        worker.entrance = self._wiring.entrance
+        worker.open_session = partial(self.open_for, session)
+        self.known[session] = None
+        self.of_sources[node] = session
+
+    def open_for(self, source: Session) -> Session:
+        """Makes a session for one buffer of a source, which is told of its errors."""
+        node, life = source.origin, self._life
+        name = f"{node}/{next(self._numbers)}"
+        session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
+        session.began = life.clock.now()
+        if self.recorder is not None:
+            self._sample(self.recorder, session)
+        with life.lock:
+            self.opened_by_sources += 1
+            self.known[session] = None
+            failure = life.closed_error() if life.is_aborted else source.failure
+            is_late = life.is_aborted or source.is_cancelled
+        if is_late:
+            session.cancel(failure)
+        return session
+
+    # -- over -----------------------------------------------------------------------------------
+
+    def _opened_finished(self, source: Session, session: Session) -> None:
+        source.progress.adopt_errors(session.progress)
+        with self._life.lock:
+            self.opened_by_sources -= 1
+        self._finished(session)
+
+    def _finished(self, session: Session) -> None:
+        life = self._life
+        with life.lock:
+            is_new = self.known.pop(session, self) is None
+            if is_new and session.began is not None and session.progress.sent:
+                seconds = life.clock.now() - session.began
+                if session.spoilt is None and session.bundle is None and not session.is_cancelled:
+                    self.stats.ok += 1
+                    self.stats.latencies.add(seconds)
+                else:
+                    self._count(session, seconds)
+            if life.changed.count:
+                life.changed.wake()
+
+    def _count(self, session: Session, seconds: float) -> None:
+        """Counts what has ended with a session, not as most do."""
+        bundle, spoilt = session.bundle, session.spoilt or {}
+        if bundle is None:
+            ended = "expired" if spoilt.get(0) else "failed"
+            self.stats.count("cancelled" if session.is_cancelled else ended, 1, seconds)
+            return
+        gone = bundle.size if session.is_cancelled else len(bundle.gone)
+        late = sum(spoilt[position] for position in spoilt.keys() - bundle.gone)
+        failed = len(spoilt.keys() - bundle.gone) - late
+        counts = {"cancelled": gone, "expired": late, "failed": failed}
+        if session.is_cancelled:
+            counts = {"cancelled": gone}
+        counts["ok"] = bundle.size - sum(counts.values())
+        for outcome, count in counts.items():
+            if count:
+                self.stats.count(outcome, count, seconds)
+
+    def unread(self) -> dict[str, int]:
+        """Counts the results that nobody has taken yet, by output of the graph."""
+        found = dict.fromkeys(self._wiring.plan.outputs, 0)
+        for session in self.known:
+            for output, results in session.results.items():
+                if not isinstance(results, SharedResults):  # else the whole is a source's
+                    found[output] += len(results)
+        return found
+
+    def drop(self, session: Session) -> None:
+        """Notes that nobody holds a session any more; takes no lock, waits for nothing.
+
+        Python collects garbage wherever it likes, also while the runtime holds a lock; so the
+        session is ended later: when another one is made, or when the watchdog looks.
+        """
+        self._dropped.append(session)
+
+    def end_dropped(self) -> None:
+        """Ends those that nobody holds any more: their input closes, their results go."""
+        while self._dropped:
+            try:
+                session = self._dropped.popleft()
+            except IndexError:  # another thread has just taken the last one
+                return
+            if not session.progress.is_closed:
+                text = "session %r was dropped without close_input(); its input ends now"
+                logger.warning(text, session.name)
+            for results in session.results.values():
+                results.abandon()
+            self._wiring.entrance.close(session)
+            session.progress.wake()
+
+    def close_inputs(self) -> None:
+        """Ends every input of the graph; what was sent is still worked on."""
+        for session in list(self.known):
+            if not session.origin:
+                session.is_stopped = not session.progress.is_closed
+                self._wiring.entrance.close(session)
+
+    def are_over(self) -> bool:
+        """Tells whether the flow has ended, or all that its sources have brought has passed."""
+        if self._life.errors or self._life.state == "stopped":
+            return True
+        is_done = bool(self.of_sources) and all(s.is_finished for s in self.of_sources.values())
+        return is_done and not self.opened_by_sources
+
+    def has_work(self) -> bool:
+        """Tells the watchdog whether there is anything to look at; called by its thread."""
+        self.end_dropped()
+        return bool(self.known)

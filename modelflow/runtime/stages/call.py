@@ -1,0 +1,321 @@
+"""Calls of a flow unit: typed input made writable or not, output wrapped and frozen."""
+
+import re
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from types import CoroutineType
+from typing import Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.errors import BadRequest, EndFlow, FlowUnitError, below_here, is_users
+from modelflow.plan import UnitPlan
+from modelflow.runtime.session.segment import Columns, Stream
+from modelflow.runtime.stages.exclusive import freeze, writable
+from modelflow.unit.port import Port
+from modelflow.unit.unit import Context, FlowUnit
+
+
+class PortTypes:
+    """What the inputs, or the outputs, of a unit declare."""
+
+    @classmethod
+    def of(cls, ports: Sequence[Port], names: Sequence[str]) -> "PortTypes | None":
+        """Returns what ports declare; None: nothing, so that nothing is looked at.
+
+        Args:
+            ports: Those of the unit.
+            names: Those in use, in the order of the columns.
+        """
+        found = {port.name: port.tensor.dtype for port in ports if port.tensor is not None}
+        return cls([(n, found[n]) if n in found else None for n in names]) if found else None
+
+    def __init__(self, types: "list[tuple[str, np.dtype[Any]] | None]") -> None:
+        """Takes, for each port in use, its name and type; None: any."""
+        self._types = types
+
+    def check(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Checks all columns of one call.
+
+        Args:
+            columns: The values of each port in use, in buffers or as they are.
+
+        Raises:
+            ValueError: an array of another type than declared.
+        """
+        for place, values in enumerate(columns):
+            buffers = [value if isinstance(value, Buffer) else Buffer(value) for value in values]
+            for _, error in self.wrong_in(place, buffers):
+                raise error
+
+    def wrong_in(self, place: int, column: Sequence[Buffer]) -> Sequence[tuple[int, ValueError]]:
+        """Returns the rows of a column whose arrays are of another type than declared, and why.
+
+        Args:
+            place: The column's place among the ports in use.
+            column: Its buffers; those without an array are not looked at.
+        """
+        declared = self._types[place]
+        if declared is None:
+            return ()
+        wrong: list[tuple[int, ValueError]] = []
+        name, dtype = declared
+        for row, buffer in enumerate(column):
+            data = buffer.data
+            if type(data) is np.ndarray and data.dtype != dtype:
+                error = ValueError(f"{name}: got a {data.dtype} array; expected {dtype}")
+                wrong.append((row, error))
+        return wrong
+
+
+# As NumPy and OpenCV say it: "assignment destination is read-only", "array marked as readonly".
+_READ_ONLY = re.compile("(array|destination) is read-only|array marked as readonly")
+
+WAIT = "wait"
+"""The phase of an error that a row has because it was never given to the unit."""
+
+# Gives the stream that a row of the batch belongs to; None outside a graph.
+StreamOf = Callable[[int], Stream | None]
+
+
+class Call:
+    """What a worker sees of a call, whatever is called."""
+
+    plan: UnitPlan
+    """The unit that is called; in a chain the one that is being called, or was last."""
+    failed: int
+    """How many rows of the last call failed in the unit."""
+    has_errors: bool
+    """Something that the last call gave is in error, its own or one passed on."""
+
+
+class UnitCall(Call):
+    """What every kind does around a call: contexts, wrapping, errors.
+
+    Its subclasses (`modelflow.runtime.kinds`) know what the kinds of unit are called with, and what
+    they must give.
+    """
+
+    unit: FlowUnit
+    """The instance, opened."""
+    inputs: tuple[str, ...]
+    """The connected input ports, in the order of the columns."""
+
+    def __init__(self, unit: FlowUnit, plan: UnitPlan) -> None:
+        """Takes what does not change between batches: the instance, opened, and its plan."""
+        self.unit = unit
+        self.plan = plan
+        self.failed = 0
+        self.has_errors = False
+        self.inputs = plan.inputs
+        self.spec = spec = plan.spec
+        self._refusals = (BadRequest, spec.refuses_with)
+        self._outputs = tuple(port.name for port in spec.outputs)
+        self._is_one_to_one = len(self.inputs) == len(self._outputs) == 1
+        self._is_single = plan.consumers == (1,)
+        self._is_exception_visible = plan.is_exception_visible
+        self._inherits_meta = spec.inherits_meta
+        self._is_per_stream = spec.is_per_stream
+        self._is_telling = unit.is_telling
+        in_place = {port.name for port in spec.inputs if port.is_in_place}
+        self._in_place = tuple(i for i, name in enumerate(self.inputs) if name in in_place)
+        is_checked = spec.is_type_checked
+        self._input_types = PortTypes.of(spec.inputs if is_checked else (), self.inputs)
+        self._output_types = PortTypes.of(spec.outputs if is_checked else (), self._outputs)
+
+    def _run(self, context: Context) -> None:
+        """Calls ``process``.
+
+        Raises:
+            TypeError: it returned something: what is given is emitted.
+            BaseException: whatever it raised.
+        """
+        # Typed as returning nothing; authors forget.
+        returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
+        if returned is not None:
+            raise returned_error(self.unit, returned)
+
+    def begin(self) -> None:
+        """Forgets the call before."""
+        self.failed = 0
+        self.has_errors = False
+
+    def _count_failed(self, rows: int) -> None:
+        self.failed += rows
+        self.has_errors = True
+
+    def _context(self, columns: Columns, stream: Stream | None) -> Context:
+        """Makes what the unit is given; ``stream``: all rows are of that one."""
+        inputs = dict(zip(self.inputs, columns, strict=True))
+        outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
+        if stream is None:
+            return Context(inputs, outputs)
+        return Context(inputs, outputs, stream.session.context, None, stream.meta)
+
+    def _checked(self, columns: Columns, stream_of: StreamOf) -> tuple[Columns, bool]:
+        """Puts errors in the place of inputs of another type than declared; True: there are any."""
+        types = self._input_types
+        assert types is not None  # else nobody would ask
+        found = columns
+        for place, column in enumerate(columns):
+            wrong = types.wrong_in(place, column)
+            if wrong:
+                found = [*found]
+                found[place] = self._with_errors(column, wrong, stream_of, is_refusal=True)
+        return found, found is not columns
+
+    def _with_errors(
+        self,
+        column: list[Buffer],
+        wrong: Iterable[tuple[int, BaseException]],
+        stream_of: StreamOf,
+        *,
+        is_refusal: bool = False,
+    ) -> list[Buffer]:
+        """Returns a copy of the column with errors in the place of the rows that are wrong."""
+        found = list(column)
+        for row, error in wrong:
+            bad = Buffer.from_error(self._error(error, stream_of(row), is_refusal=is_refusal))
+            bad.inherit_meta(column[row])
+            found[row] = bad
+            self._count_failed(1)
+        return found
+
+    def _writable(self, columns: Columns) -> Columns:
+        """Gives the columns of the ports that the unit writes to arrays that it may write to."""
+        columns = list(columns)
+        for index in self._in_place:
+            columns[index] = [writable(buffer) for buffer in columns[index]]
+        return columns
+
+    def _failures(
+        self, error: BaseException, size: int, columns: Columns, stream_of: StreamOf
+    ) -> list[Buffer]:
+        """Returns a buffer in error for each row, with the meta of what the unit was given."""
+        self._count_failed(size)
+        failures = []
+        for row in range(size):
+            bad = Buffer.from_error(self._error(error, stream_of(row)))
+            for column in columns:
+                if row < len(column):  # the unit may have emptied its list
+                    bad.inherit_meta(column[row])
+            failures.append(bad)
+        return failures
+
+    def _error(
+        self, error: BaseException, stream: Stream | None, *, is_refusal: bool = False
+    ) -> FlowUnitError:
+        claim(error)
+        session = None if stream is None else stream.session.name
+        found = FlowUnitError.from_exception(
+            error,
+            node=self.plan.node,
+            unit=self.spec.name,
+            session=session,
+            is_refusal=is_refusal or isinstance(error, self._refusals),
+        )
+        if _READ_ONLY.search(found.message):
+            found.message += "; inputs are read-only: copy it, or declare the port is_in_place"
+        return found
+
+    def _wrapped(self, value: Any) -> Buffer:
+        if isinstance(value, Buffer):
+            if value.error is not None:
+                self.has_errors = True
+            return value
+        if type(value) is CoroutineType:
+            value = coroutine_error(value)
+        if isinstance(value, Exception):
+            self._count_failed(1)
+            return Buffer.from_error(self._error(value, None))
+        return Buffer(value)
+
+    def _given(self, values: Sequence[Any]) -> list[Buffer]:
+        """Wraps and freezes what a unit gave on one output."""
+        given = []
+        for value in values:
+            buffer = self._wrapped(value)
+            # A unit may keep a buffer of its own, and give it again.
+            given.append(self._frozen(buffer.twin() if buffer is value else buffer))
+        return given
+
+    def _everywhere(self, column: list[Buffer]) -> Columns:
+        """Returns a column for each output (for a sink: one), with the same items."""
+        more = len(self._outputs) - 1
+        return [column] + [[buffer.twin() for buffer in column] for _ in range(more)]
+
+    def _frozen(self, buffer: Buffer) -> Buffer:
+        freeze(buffer, self._is_single)
+        return buffer
+
+
+class BatchCall(Call):
+    """A call for the rows of a batch: of all kinds but streams and sources, or of a chain."""
+
+    def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
+        """Runs the unit over a batch.
+
+        Args:
+            columns: The inputs, a column a port.
+            has_errors: Whether a buffer among them may be in error.
+            stream_of: Gives the stream of a row.
+
+        Returns:
+            A column for each output port, as long as the inputs. A sink gives one column: its first
+            input, with errors at the rows that failed.
+        """
+        raise NotImplementedError
+
+
+def claim(error: BaseException) -> None:
+    """Takes what a call of a unit raised as the error of its buffers, be it a `SystemExit`.
+
+    A kept error must not keep the batch: the local variables of its frames are let go.
+
+    Raises:
+        EndFlow: the unit wants the flow to end.
+        KeyboardInterrupt: it is a Ctrl-C, and none of the unit's own: Python raises it on the main
+            thread alone, where units run if the flow is inline (``threads=0``).
+    """
+    is_on_main = threading.current_thread() is threading.main_thread()
+    if isinstance(error, EndFlow) or (isinstance(error, KeyboardInterrupt) and is_on_main):
+        raise error
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+
+
+def returned_error(unit: FlowUnit, value: object) -> TypeError:
+    """Returns the error about a ``process`` that has returned something."""
+    if type(value) is CoroutineType:
+        return coroutine_error(value)
+    message = (
+        f"process() returned {type(value).__name__}; expected nothing: give values "
+        f"with ctx.emit([...]){place_of(unit)}"
+    )
+    return TypeError(message)
+
+
+def coroutine_error(coroutine: "CoroutineType[Any, Any, Any]") -> TypeError:
+    """Returns the error about a coroutine that a unit has given; closes the coroutine."""
+    code = coroutine.cr_code
+    coroutine.close()  # else Python warns that nothing has awaited it
+    message = (
+        f"got a coroutine of 'async def {code.co_name}' ({below_here(code.co_filename)}:"
+        f"{code.co_firstlineno}); expected a value: nothing awaits what a unit gives; call "
+        "asyncio.run(...) in the unit"
+    )
+    return TypeError(message)
+
+
+def place_of(unit: FlowUnit) -> str:
+    """Returns `` (units/net/net.py:7)``, where ``process`` is; "" where it is no user's code."""
+    code = getattr(type(unit).process, "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return ""
+    return f" ({below_here(code.co_filename)}:{code.co_firstlineno})"

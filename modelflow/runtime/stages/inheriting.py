@@ -1,0 +1,150 @@
+"""What the result of a call takes over from the inputs that it was made of.
+
+The meta of the item (``path``, ``index``) go along: what the result has not, from the first input
+that has it. The format of an image belongs to its array, and goes along only as
+`modelflow.pixels` says.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.pixels import (
+    FORMAT_KEYS,
+    NO_FORMAT,
+    SIZE_KEYS,
+    Format,
+    Size,
+    format_of,
+)
+
+_OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
+# Values that can be compared: others may compare in any way, or not at all.
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+
+def inherit(buffer: Buffer, sources: Sequence[Buffer]) -> None:
+    """Gives a result the meta of what it was made of: a buffer an input."""
+    for source in sources:
+        theirs = source._meta
+        if theirs and ("pix_fmt" in theirs or "layout" in theirs):
+            _merge(buffer, map(_of_item, sources), sources)
+            return
+    for source in sources:
+        if source._meta:
+            buffer.inherit_meta(source)
+
+
+def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
+    """Gives what was made of whole streams, one an input, the meta that all their parts agree on.
+
+    Its format is that of its parts, if it is one.
+    """
+    parts = [part for column in columns for part in column]
+    _merge(buffer, map(_intersect, columns), parts)
+
+
+class StreamInputs:
+    """What a stream unit of any count was given: of which input a result is made, is not known.
+
+    A result that is an input's array has all that the input has. Another array has the format of
+    the stream's images, if all that came so far are of one.
+    """
+
+    def __init__(self) -> None:
+        """Begins a stream."""
+        self._formats: dict[Format, Buffer] = {}
+        self._by_data: dict[int, Buffer] = {}
+
+    def begin(self, sources: Iterable[Buffer]) -> None:
+        """Takes what the unit is given in its next call."""
+        self._by_data = {}
+        for source in sources:
+            if hasattr(source.data, "shape"):
+                self._by_data[id(source.data)] = source
+            if _is_image(source):
+                pix_fmt, layout = source.get_many(*FORMAT_KEYS)
+                if type(pix_fmt) is str and len(self._formats) < 2:
+                    key = (pix_fmt, layout if type(layout) is str else None)
+                    self._formats.setdefault(key, strip_data(source))
+
+    def end(self) -> None:
+        """Forgets the arrays of the call."""
+        self._by_data = {}
+
+    def give(self, buffer: Buffer) -> set[str]:
+        """Gives a result what is certain.
+
+        Returns:
+            Keys of the inputs that a picture without any other meta does not get: ``timestamp``.
+        """
+        source = self._by_data.get(id(buffer.data))
+        if source is not None:
+            inherit(buffer, [source])
+            return set()
+        if not self._formats:
+            return set()
+        _merge(buffer, (), [*self._formats.values()])
+        if not _is_image(buffer) or not _OF_IMAGES.issuperset(buffer.meta):
+            return set()
+        return {key for seen in self._formats.values() for key in seen.meta} - _OF_IMAGES
+
+
+def strip_data(source: Buffer) -> Buffer:
+    """Returns a buffer without data, from which can be inherited as from ``source``."""
+    kept = Buffer()
+    kept.inherit_meta(source)
+    sizes = source.sizes()
+    if sizes:
+        kept.meta.update(sizes)
+    return kept
+
+
+def _merge(buffer: Buffer, metas: Iterable[Mapping[str, Any]], sources: Sequence[Buffer]) -> None:
+    merged: dict[str, Any] = {}
+    for meta in metas:
+        merged = {**meta, **merged}
+    if not _is_image(buffer):
+        merged.update(format_of(buffer.data, _images(sources)))
+    if buffer._meta:
+        merged.update(buffer._meta)
+    buffer._meta, buffer._is_meta_shared = merged or None, False
+
+
+def _is_image(buffer: Buffer) -> bool:
+    meta = buffer._meta
+    return meta is not None and ("pix_fmt" in meta or "layout" in meta)
+
+
+def _of_item(source: Buffer) -> Mapping[str, Any]:
+    """Gives the meta that are not of the array, but of the item."""
+    if not _is_image(source):
+        return source._meta or {}
+    return {key: value for key, value in source.meta.items() if key not in _OF_IMAGES}
+
+
+def _intersect(parts: Sequence[Buffer]) -> Mapping[str, Any]:
+    if not parts:
+        return {}
+    agreed = dict(_of_item(parts[0]))
+    for part in parts[1:]:
+        theirs = part._meta or {}
+        for key in [key for key in agreed if not _is_equal(agreed[key], theirs.get(key, parts))]:
+            del agreed[key]
+    return agreed
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and type(one) in _PLAIN and one == other)
+
+
+def _images(sources: Iterable[Buffer]) -> Iterator[tuple[Any, Format, Size | None]]:
+    for source in sources:
+        if not _is_image(source):
+            yield source.data, NO_FORMAT, None
+            continue
+        # Anybody may have put anything into the meta.
+        pix_fmt, layout = (v if type(v) is str else None for v in source.get_many(*FORMAT_KEYS))
+        width, height, channel = source.get_many("width", "height", "channel")
+        is_known = all(type(extent) is int for extent in (width, height, channel))
+        yield source.data, (pix_fmt, layout), (width, height, channel) if is_known else None

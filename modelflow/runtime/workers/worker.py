@@ -1,0 +1,293 @@
+"""One thread of a stage: take a batch, call the unit, emit, wait for room behind.
+
+A worker of node "resize" with ``batch_size=8`` finds five rows of session A in its inbox: one call
+of the unit with five buffers; the five results go to what follows as one segment.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from modelflow.runtime.clock import Clock
+from modelflow.runtime.session.segment import Batch, Columns
+from modelflow.runtime.stages.call import BatchCall, Call, UnitCall
+from modelflow.runtime.stages.instances import OpeningInterrupted
+from modelflow.runtime.stages.processing import OnDevice, process_by_stream
+from modelflow.runtime.stages.stage import Stage
+from modelflow.runtime.stats import ThreadTime
+from modelflow.runtime.worker_slot import Relay, Seat, is_any_thread
+from modelflow.runtime.workers.deadlines import carry, deadlines_of, expire, give_up_gone
+from modelflow.runtime.workers.owner import WorkerOwner
+from modelflow.runtime.workers.worker_report import WorkerReport
+
+if TYPE_CHECKING:
+    from modelflow.unit.unit import FlowUnit
+
+
+class Worker(WorkerReport):
+    """The life of one thread of a stage, with its unit instance."""
+
+    seat: Seat
+    """Its place at the stage's inbox."""
+    is_given_up: bool = False
+    """Opening it was ended by a Ctrl-C, or by what is no error: nobody wants the others either."""
+    _batch_call: BatchCall
+
+    def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
+        super().__init__(stage, number, owner, clock)
+        self._own_thread = 0
+        self.seat = stage.inbox.seat(self, stage.figures.workers[number])
+        self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
+        self._units: list[FlowUnit] = []
+        self._is_loaded = True
+        self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
+        self._exits = stage.exits
+        self._on_device: OnDevice | None = None
+        transfer = stage.transfer(number)
+        if transfer is not None:
+            self._on_device = OnDevice(transfer, self._at, self._is_per_stream)
+        self._ended: Columns = [[] for _ in stage.plan.routes or ("",)]
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def main(self) -> None:
+        """Opens the unit, works until the flow ends, closes the unit: what the thread runs."""
+        self._own_thread = threading.get_ident()
+        if self.stage.plan.cpu_affinity:
+            # Of this thread alone; those that an engine starts from it inherit it.
+            os.sched_setaffinity(0, self.stage.plan.cpu_affinity)
+        if not self.try_open():
+            return
+        self._stats.thread = ThreadTime()
+        try:
+            if self._owner.wait_until_all_open():
+                self.begin()
+            self._stats.since = self._clock.now()
+            if not self.seat.is_leaving:  # else it was to join a running flow, and is not
+                self.loop()
+            self.finish()
+            self._stats.until = self._clock.now()
+        except BaseException as error:
+            self._report(error, "process")
+            self._own.give_back()
+        self._stats.thread.end()
+        self.try_close()
+
+    def try_load(self) -> None:
+        """Imports the modules of the unit, or of each of a chain; an error goes to the owner."""
+        for instances in self.stage.instances:
+            self._at = instances.plan
+            self._enter("open")
+            try:
+                instances.load(self._device)
+            except KeyboardInterrupt:  # of the calling thread
+                self._leave()
+                raise
+            except BaseException as error:
+                self._is_loaded = False
+                self._report(error, "open")
+                return
+            self._leave()
+
+    def try_open(self) -> bool:
+        """Opens the unit, or each of a chain; an error goes to the owner.
+
+        One whose modules could not be imported has told that, and is not opened.
+        """
+        if not self._is_loaded:
+            return False
+        self.thread_id = threading.get_ident()
+        for instances in self.stage.instances:
+            self._at = instances.plan
+            self._enter("open")
+            try:
+                self._units.append(instances.open(self._device))
+            except BaseException as error:
+                self.is_given_up = not isinstance(error, Exception)
+                if isinstance(error, OpeningInterrupted):
+                    self._leave()  # the flow is being stopped, and knows it
+                else:
+                    self._report(error, "open")
+                self.try_close()
+                return False
+            self._leave()
+        self.call = call = self.call_of(self.stage.calls_of(self._units))
+        self.look_at_seat()
+        if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
+            self._batch_call = call
+        self._owner.opened()
+        return True
+
+    def look_at_seat(self) -> None:
+        """Notes whether others may run its unit."""
+        self.seat.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
+
+    def join(self, owner: WorkerOwner) -> None:
+        """Belongs to somebody else from now on."""
+        self._owner = owner
+
+    def call_of(self, calls: Sequence[UnitCall]) -> Call:
+        """Makes one call of those of the stage's units: there is one."""
+        return calls[0]
+
+    def begin(self) -> None:
+        """Tells the owner that the unit has nothing to begin with; a source has."""
+        self._owner.begun()
+
+    def try_close(self) -> None:
+        """Closes what it has opened; an error goes to the owner."""
+        self.thread_id = threading.get_ident()
+        for instances, unit in zip(self.stage.instances, self._units, strict=False):
+            self._at = instances.plan
+            self._enter("close")
+            try:
+                instances.close(unit, self._device)
+            except BaseException as error:
+                self._report(error, "close")
+            self._leave()
+        self._units = []
+
+    def try_step(self) -> bool:
+        """Does what `step` does, on the calling thread; what goes wrong goes to the owner."""
+        self.thread_id = threading.get_ident()
+        try:
+            return self.step()
+        except KeyboardInterrupt:  # inline: the user's own, who may stop the flow then
+            self._leave()
+            raise
+        except BaseException as error:
+            self._report(error, "process")
+            return False
+
+    def loop(self) -> None:
+        """Works until the inbox is closed."""
+        inbox, outbox = self.stage.inbox, self.stage.outbox
+        own, seat = self._own, self.seat
+        while (batch := inbox.take(seat)) is not None:
+            if batch.spans:
+                self.run(batch, own)
+            del batch  # nobody who waits keeps rows
+            if own.seats:
+                own.go_on()
+            if outbox.is_blocked():
+                self._wait_for_room()
+
+    def stand_in(self, relay: Relay) -> None:
+        """Does one batch of what waits, on the calling thread, and gives the seat back.
+
+        What is behind goes on with ``relay``, too. Nothing is lost if the thread is a caller's and
+        a Ctrl-C comes: whose rows were in the batch is told that they were given up.
+        """
+        batch, is_owing = None, False
+        self.thread_id = threading.get_ident()
+        try:
+            batch = self.stage.inbox.take_nowait(self.seat)
+            if batch is not None:
+                self.run(batch, relay)
+                is_owing = self.stage.outbox.is_blocked()
+        except KeyboardInterrupt:
+            for span in () if batch is None else batch.spans:
+                self._owner.cancel(span.stream.session)
+            raise
+        except BaseException as error:
+            self._report(error, "process")
+        finally:
+            self.rise(relay, is_owing=is_owing)
+
+    def rise(self, relay: Relay, *, is_owing: bool) -> None:
+        """Gives back the seat that ``relay`` was lent; harmless where that was done before.
+
+        Args:
+            relay: Whose it was.
+            is_owing: Our own thread is to wait for room behind the stage before it takes more.
+        """
+        if self.seat.tenant is relay:
+            self._leave()
+            self.thread_id = self._own_thread
+        self.stage.inbox.give_back(self.seat, relay, is_owing)
+
+    @property
+    def is_away(self) -> bool:
+        """Tells whether its thread runs another worker."""
+        return bool(self._own.seats)
+
+    def wake(self) -> None:
+        """Wakes the worker where it waits for anything but its inbox: the flow drains or stops."""
+
+    def finish(self) -> None:
+        """Does what is left to do once the inbox is closed."""
+
+    def step(self) -> bool:
+        """Does one batch of what is ready; False if there was none."""
+        batch = self.stage.inbox.take_nowait()
+        if batch is not None:
+            self.run(batch)
+        return batch is not None
+
+    # -- a batch --------------------------------------------------------------------------------
+
+    def run(self, batch: Batch, relay: Relay | None = None) -> None:
+        """Calls the unit for a batch and sends the results on; does not wait.
+
+        Args:
+            batch: What the unit is given.
+            relay: What the calling thread may go on with itself; None: others must be woken.
+        """
+        size = len(batch.columns[0])  # as `Batch.size`, without a call for every batch
+        has_errors = batch.has_errors
+        results = self._ended
+        if size:
+            deadlines = None
+            for span in batch.spans:
+                if span.stream.session.has_deadlines:
+                    give_up_gone(batch)
+                    deadlines = deadlines_of(batch.columns)
+                    has_errors = self._expire(batch, deadlines) or has_errors
+                    break
+            # Not by `_enter` and `_leave`: every batch of most graphs passes here.
+            stats = self._stats
+            self.phase = "process"
+            stats.busy_since = start = self._clock.now()
+            if self._on_device is not None:
+                results, has_errors = self._on_device.process(self._batch_call, batch, has_errors)
+            elif self._is_per_stream:
+                results = process_by_stream(self._batch_call, batch, has_errors)
+            else:
+                results = self._batch_call.process(batch.columns, has_errors, batch.stream_of)
+            stats.busy_since = None
+            self.phase = "idle"
+            has_errors = has_errors or self.call.has_errors
+            end = self._clock.now()
+            arrived = batch.arrived
+            waited = start - arrived if arrived else -1.0
+            batch.arrived = end  # at whatever is behind, as good as at once
+            stats.count(size, self.call.failed, end - start, waited)
+            if self.call.failed:
+                self._note_failures(results)
+            ring = self.ring
+            is_kept = ring is not None and (end - start >= ring.short or next(ring.turns) > 0)
+            # What nobody is told of is not looked at: that would cost as much as a no-op.
+            if is_kept or self._owner.is_watched or (ring is not None and ring.watched):
+                self._record(batch, results, start, end, arrived, is_kept=is_kept)
+            if deadlines is not None:
+                carry(deadlines, results)
+        self.stage.outbox.emit(batch, results, has_errors, relay)
+        if self._exits:
+            self._count_out(batch)
+
+    def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
+        """Puts an error in the place of every row whose deadline has passed; False: none has."""
+        now, plan = self._clock.now(), self.stage.plan.unit
+        columns = expire(batch.columns, deadlines, now, plan, batch.stream_of, self._stats)
+        batch.columns = columns or batch.columns
+        return columns is not None
+
+    def _count_out(self, batch: Batch) -> None:
+        """Notes the rows that are no longer counted in their sessions behind this node."""
+        for span in batch.spans:
+            session = span.stream.session
+            place = self._exits.get(session.origin)
+            if place is not None and span.positions:
+                session.progress.leave(place, len(span.positions))
+                session.progress.call_due()

@@ -1,0 +1,1 @@
+"""What every request passes first: id, key, route, access log, CORS, TLS."""

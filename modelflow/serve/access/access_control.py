@@ -1,0 +1,98 @@
+"""What stands before the answers, as the options say: TLS, keys, the access log, CORS."""
+
+import ipaddress
+import logging
+from typing import TYPE_CHECKING
+
+from modelflow.errors import ConfigError
+from modelflow.http.server import server_context
+from modelflow.serve.access.access_log import AccessLog
+from modelflow.serve.access.cors import Cors
+from modelflow.serve.access.keys import Keys
+from modelflow.serve.access.middleware import Reception
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.repository.loader import Loader
+
+if TYPE_CHECKING:
+    from modelflow.serve.metrics.tracing.tracer import Tracer
+
+
+logger = logging.getLogger(__name__)
+
+
+class Gate:
+    """Owns what requests pass first, and what is open for it.
+
+    Attributes:
+        tls: What connections over HTTP are taken with; None: no TLS.
+        reception: What requests pass.
+        tracer: Who begins their spans; None: nobody. Closed behind the flows, by `end`.
+    """
+
+    def __init__(self, options: ServeOptions) -> None:
+        """Reads every file that the options name.
+
+        Raises:
+            ConfigError: one is not to be used, or spans are to go where they cannot.
+            MissingDependencyError: spans are wanted, and OpenTelemetry is not installed.
+        """
+        self.tls = None if options.tls is None else server_context(options.tls)
+        self._keys = None if options.key_file is None else Keys(options.key_file)
+        cors = Cors(options.cors_origins) if options.cors_origins else None
+        self.tracer = _tracer(options)
+        try:
+            self._log = None if options.access_log is None else AccessLog(options.access_log)
+        except ConfigError:
+            self.end()
+            raise
+        self.reception = Reception(self._keys, self._log, cors, self.tracer)
+        if self._keys is not None and self.tls is None:
+            _warn_of_open_keys(options)
+
+    def refresh(self, loader: Loader) -> None:
+        """Reads the keys again, on a thread of the loader's, and opens the log anew."""
+        if self._keys is not None:
+            loader.look(self._keys.read, _settled)
+        if self._log is not None:
+            self._log.reopen()
+
+    def close(self) -> None:
+        """Writes what the log has yet to write, and closes it. May be called again."""
+        if self._log is not None:
+            self._log.close()
+
+    def end(self) -> None:
+        """Exports the spans that there are yet; behind the flows. May be called again."""
+        if self.tracer is not None:
+            self.tracer.close()
+
+
+def _tracer(options: ServeOptions) -> "Tracer | None":
+    if options.tracing is False:
+        return None
+    from modelflow.serve.metrics.tracing.tracer import Tracer
+
+    provider = None if options.tracing is True else options.tracing
+    return Tracer(provider)
+
+
+def _warn_of_open_keys(options: ServeOptions) -> None:
+    grpc = [] if options.grpc_port is None else [options.grpc_host]
+    hosts = [host for host in (options.host, *grpc) if not _is_loopback(host)]
+    if hosts:
+        logger.warning(
+            "API keys cross the network in plain text: %s is no loopback address and there is no "
+            "TLS; give --tls-cert and --tls-key, unless a proxy in front has TLS",
+            " and ".join(dict.fromkeys(hosts)),
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _settled(_: object) -> None:
+    """What was wrong is in the log."""

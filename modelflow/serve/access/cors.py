@@ -1,0 +1,83 @@
+"""CORS: pages of other origins may ask, as far as the server was told so."""
+
+import re
+from collections.abc import Iterable
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from modelflow.errors import ConfigError
+from modelflow.http.reply import Reply
+from modelflow.http.request import Exchange
+from modelflow.serve.access.error_reply import refusal
+from modelflow.wire.problem import Code, Problem
+
+_ANY = "*"
+_METHOD, _HEADERS = b"access-control-request-method", b"access-control-request-headers"
+_NAMES = re.compile(r"[\w!#$%&'*+.^`|~, -]*", re.ASCII)
+_SHOWN = "x-request-id, traceparent, retry-after, inference-header-content-length"
+_SECONDS = "600"  # for which a browser may remember the answer
+
+
+class Cors:
+    """The origins whose pages may ask, and what they are told."""
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        """Takes the origins; ``*``: all.
+
+        Raises:
+            ConfigError: one is none.
+        """
+        self._origins = frozenset(map(_origin, origins))
+
+    def headers(self, origin: str) -> dict[str, str]:
+        """Returns what an answer bears that a page of this origin may read; nothing: it may not."""
+        found = self._allowed(origin)
+        return found and {**found, "access-control-expose-headers": _SHOWN}
+
+    def preflight(self, exchange: Exchange, origin: str) -> Reply | None:
+        """Returns the answer to a browser that asks whether a page may ask; None: it does not."""
+        method = exchange.head.named.get(_METHOD)
+        if exchange.head.method != "OPTIONS" or method is None:
+            return None
+        allowed = self._allowed(origin)
+        names = exchange.head.named.get(_HEADERS, b"").decode("latin-1")
+        if not allowed or not _NAMES.fullmatch(names):
+            message = f"pages of the origin {origin!r} may not ask here; serve with --cors-origin"
+            return refusal(Problem(message, Code.PERMISSION_DENIED))
+        headers = {
+            **allowed,
+            "access-control-allow-methods": "GET, POST",
+            "access-control-allow-headers": names,
+            "access-control-max-age": _SECONDS,
+        }
+        return Reply(HTTPStatus.NO_CONTENT, b"", headers)
+
+    def _allowed(self, origin: str) -> dict[str, str]:
+        if _ANY in self._origins:
+            return {"access-control-allow-origin": _ANY}
+        if origin in self._origins:
+            return {"access-control-allow-origin": origin, "vary": "Origin"}
+        return {}
+
+
+def _origin(text: str) -> str:
+    if text in (_ANY, "null"):
+        return text
+    if not _is_origin(text):
+        message = (
+            f"CORS origin: got {text!r}; expected SCHEME://HOST or SCHEME://HOST:PORT without a "
+            "path, as in https://app.example.com, or *"
+        )
+        raise ConfigError(message)
+    return text.lower()
+
+
+def _is_origin(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        is_whole = text == f"{parts.scheme}://{parts.netloc}" and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+    return (
+        is_whole and parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in text
+    )

@@ -1,0 +1,129 @@
+"""Error replies, the same document for both protocols, and compressed bodies."""
+
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any
+
+from modelflow.http.reply import Reply
+from modelflow.http.request import Exchange
+from modelflow.serve.requests.admission import RefusedError, whole_seconds
+from modelflow.serve.requests.status import HTTP_STATUS, inside
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Code, Problem
+
+# How zlib is told of each form: `deflate` is the zlib form, as the protocol says.
+_WINDOWS: Mapping[str, int] = MappingProxyType({"gzip": 31, "deflate": 15})
+_NONE = re.compile(r"q\s*=\s*0(\.0*)?")
+# Shorter answers are not worth it.
+_LEAST = 1024
+
+
+class EncodingError(Problem):
+    """A body is compressed in a way that is not known: HTTP's 415.
+
+    Attributes:
+        known: The ways that are, as ``Accept-Encoding`` lists them.
+    """
+
+    known = ", ".join(_WINDOWS)
+
+
+def whole_body(exchange: Exchange, most: int) -> bytes:
+    """Returns the body of a request, decompressed if it is compressed.
+
+    Args:
+        exchange: The request.
+        most: Most bytes that it may be.
+
+    Raises:
+        EncodingError: it is compressed in a way that is not known.
+        Problem: it is damaged, or too long.
+    """
+    encoding = exchange.head.named.get(b"content-encoding", b"identity").decode("latin-1").lower()
+    if encoding == "identity":
+        return exchange.body
+    window = _WINDOWS.get(encoding)
+    if window is None:
+        message = f"Content-Encoding: {encoding!r}; expected gzip, deflate or identity"
+        raise EncodingError(message)
+    reader = zlib.decompressobj(window)
+    try:
+        body = reader.decompress(exchange.body, most + 1)
+    except zlib.error as error:
+        message = f"the body is no {encoding}: {error}"
+        raise Problem(message) from error
+    if len(body) > most:
+        message = f"the body has more than {most} bytes when it is decompressed"
+        raise Problem(message)
+    if not reader.eof:
+        message = f"the body ends in the middle of its {encoding}"
+        raise Problem(message)
+    return body
+
+
+def compressed(exchange: Exchange, reply: Reply) -> Reply:
+    """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
+    accepted = _list_accepted(exchange.head.named.get(b"accept-encoding", b"").decode("latin-1"))
+    encoding = next((name for name in _WINDOWS if name in accepted), None)
+    if encoding is None or len(reply.body) < _LEAST:
+        return reply
+    writer = zlib.compressobj(level=1, wbits=_WINDOWS[encoding])
+    body = writer.compress(reply.body) + writer.flush()
+    return Reply(reply.status, body, {**reply.headers, "content-encoding": encoding})
+
+
+def _list_accepted(header: str) -> set[str]:
+    """Returns the encodings that ``Accept-Encoding`` names, without those of ``q=0``."""
+    found = set()
+    for part in header.lower().split(","):
+        name, _, weight = part.partition(";")
+        if not _NONE.fullmatch(weight.strip()):
+            found.add(name.strip())
+    return found
+
+
+JSON: Mapping[str, str] = MappingProxyType({"content-type": "application/json"})
+"""The headers of an answer that is a document."""
+
+CHALLENGE = 'Bearer realm="modelflow"'
+"""What somebody without a key is told to bring (``WWW-Authenticate``)."""
+
+_COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
+
+
+def refusal(problem: Problem) -> Reply:
+    """Returns the answer to a request that failed: ``{"error": "..."}``."""
+    headers = dict(JSON)
+    seconds = come_again(problem)
+    if seconds is not None:
+        headers["retry-after"] = str(seconds)
+    if problem.code is Code.UNAUTHENTICATED:
+        headers["www-authenticate"] = CHALLENGE
+    status = HTTP_STATUS[problem.code]
+    if isinstance(problem, EncodingError):  # which no protocol has but HTTP
+        status, headers["accept-encoding"] = HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem.known
+    return Reply(status, json_of({"error": str(problem)}), headers)
+
+
+def refusal_of(error: Exception) -> Reply:
+    """Returns the answer to a request that failed, for whatever reason."""
+    return refusal(error if isinstance(error, Problem) else inside(error))
+
+
+def come_again(problem: Problem) -> int | None:
+    """Returns the seconds after which a request may be sent again; None: that would not help."""
+    if isinstance(problem, RefusedError):
+        return whole_seconds(problem)
+    return 1 if problem.code in _COME_AGAIN else None
+
+
+def settle(exchange: Exchange, make: Callable[..., Reply], *given: Any) -> None:
+    """Answers a request with what ``make`` makes of ``given``, or says why there is no answer."""
+    try:
+        reply = make(*given)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        reply = refusal_of(error)
+    exchange.answer(reply)

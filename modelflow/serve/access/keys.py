@@ -1,0 +1,155 @@
+"""API keys: who may ask for what.
+
+A file of them has a key a line, alone or behind the groups that it opens::
+
+    # everything
+    5f1d0c6b9e
+    # Prometheus
+    metrics 0b7a44c1d2
+    infer,metrics 91e0c2aa37
+"""
+
+import hashlib
+import hmac
+import logging
+import threading
+from enum import StrEnum
+from pathlib import Path
+
+from modelflow.errors import ConfigError, did_you_mean
+from modelflow.wire.problem import Code, Problem
+
+logger = logging.getLogger(__name__)
+
+_BEARER = "bearer "
+
+
+class Group(StrEnum):
+    """What a key opens."""
+
+    INFER = "infer"
+    """Asking models, and what there is to ask."""
+    REPOSITORY = "repository"
+    """The index, loading and unloading, and another ``models.config``."""
+    METRICS = "metrics"
+    """The figures of what was asked."""
+
+
+class Keys:
+    """The keys of a file. `check` is for the server's thread, `read` for any."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file.
+
+        Raises:
+            ConfigError: it cannot be read, or a line of it is none.
+        """
+        self.path = path
+        self._reading = threading.Lock()
+        self._groups: dict[bytes, frozenset[Group]] = _read(path)
+
+    def read(self) -> None:
+        """Reads the file again; where that fails, the keys stay, and the log says why."""
+        with self._reading:
+            try:
+                self._groups = _read(self.path)
+            except ConfigError as error:
+                logger.error("%s; the keys that were read before stay", error)
+            else:
+                logger.info("%s: %d keys", self.path, len(self._groups))
+
+    def check(self, key: str | None, group: Group) -> None:
+        """Checks that a key opens a group; all of them are compared, whichever it is.
+
+        Raises:
+            Problem: it does not.
+        """
+        if key is None:
+            message = "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY"
+            raise Problem(message, Code.UNAUTHENTICATED)
+        given = _digest(key)
+        found: frozenset[Group] | None = None
+        for digest, groups in self._groups.items():
+            if hmac.compare_digest(digest, given):
+                found = groups
+        if found is None:
+            message = "the API key is not known"
+            raise Problem(message, Code.UNAUTHENTICATED)
+        if group not in found:
+            message = f"the API key does not open this: it is for {_names(found)}, not for {group}"
+            raise Problem(message, Code.PERMISSION_DENIED)
+
+
+def key_of(key: str | None, authorization: str | None) -> str | None:
+    """Returns the key of a request; None: it has none.
+
+    Args:
+        key: The header ``x-api-key``.
+        authorization: The header ``Authorization``; what is no ``Bearer`` is no key.
+    """
+    if key is not None:
+        return key.strip()
+    if authorization is not None and authorization[: len(_BEARER)].lower() == _BEARER:
+        return authorization[len(_BEARER) :].strip()
+    return None
+
+
+def _read(path: Path) -> dict[bytes, frozenset[Group]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        message = f"API keys {path}: cannot be read: {reason}"
+        raise ConfigError(message) from error
+    found: dict[bytes, frozenset[Group]] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        where = f"API keys {path}:{number}"
+        key, groups = _of_words(words, where)
+        if found.setdefault(_digest(key), groups) is not groups:
+            message = f"{where}: a key of a line before, again; expected each once"
+            raise ConfigError(message)
+    if not found:
+        message = f"API keys {path}: there is none in it; expected a line: KEY, or GROUPS KEY"
+        raise ConfigError(message)
+    return found
+
+
+def _of_words(words: list[str], where: str) -> tuple[str, frozenset[Group]]:
+    # No message shows a word that may be a key.
+    *groups, key = words
+    if len(groups) > 1:
+        message = (
+            f"{where}: got {len(words)} words; expected KEY, or GROUPS KEY (infer,metrics KEY)"
+        )
+        raise ConfigError(message)
+    if not (key.isascii() and key.isprintable()):
+        message = f"{where}: a key that headers cannot carry; expected letters, digits and signs"
+        raise ConfigError(message)
+    if set(key.split(",")) <= set(Group):
+        message = f"{where}: got a group and no key; expected KEY, or GROUPS KEY"
+        raise ConfigError(message)
+    if not groups:
+        return key, frozenset(Group)
+    return key, frozenset(_group(name, where) for name in groups[0].split(","))
+
+
+def _group(name: str, where: str) -> Group:
+    try:
+        return Group(name)
+    except ValueError as error:
+        near = did_you_mean(name, map(str, Group))
+        what = f"the group {name!r}" if near else "a word that is no group"
+        message = f"{where}: got {what}; expected {', '.join(Group)}{near}"
+        raise ConfigError(message) from error
+
+
+def _names(groups: frozenset[Group]) -> str:
+    return " and ".join(sorted(groups))
+
+
+def _digest(key: str) -> bytes:
+    """What is kept and compared: of one length, so that nothing shows how long a key is."""
+    return hashlib.sha256(key.encode()).digest()

@@ -1,0 +1,272 @@
+"""The server that is grpcio's: its asyncio form, on the loop of an HTTP server."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from typing import Any
+
+import grpc
+
+from modelflow.errors import MissingDependencyError
+from modelflow.http.reply import BodyBudget
+from modelflow.http.server import TlsOptions
+from modelflow.serve.access.middleware import Reception
+from modelflow.serve.grpc.address import address_of, in_use, is_shared
+from modelflow.serve.grpc.interceptor import Passage
+from modelflow.serve.grpc.limits import AHEAD, GrpcLimits
+from modelflow.serve.grpc.service import Method, Rpc, Service
+from modelflow.serve.grpc.standard_services import Health, Reflection
+from modelflow.serve.requests.status import inside
+from modelflow.wire.problem import Code, Problem
+
+_STATUS = {status.value[0]: status for status in grpc.StatusCode}
+
+
+class Calls:
+    """Brings messages to the methods, and their answers back. For the loop's thread."""
+
+    def __init__(self, budget: BodyBudget, reception: Reception) -> None:
+        """Takes where the bytes of messages are taken from, and what every call passes first."""
+        self._budget = budget
+        self._reception = reception
+        self._readers: set[asyncio.Task[None]] = set()
+
+    def handler(self, method: Method) -> Any:
+        """Returns what ``grpc.aio`` calls for a method."""
+        if method.is_stream_in:
+            return grpc.stream_stream_rpc_method_handler(partial(self._stream, method))
+        if method.is_stream_out:
+            return grpc.unary_stream_rpc_method_handler(partial(self._one_in, method))
+        return grpc.unary_unary_rpc_method_handler(partial(self._one, method))
+
+    def close(self) -> None:
+        """Takes no more messages from the streams; each ends when those that came are answered."""
+        for reader in self._readers:
+            reader.cancel()
+
+    def _receive(self, method: Method, context: Any) -> Passage:
+        metadata = context.invocation_metadata() or ()
+        passage = Passage(self._reception, method, metadata, context.peer)
+        if passage.visit is not None:
+            context.set_trailing_metadata(passage.trailers)
+        return passage
+
+    async def _one(self, method: Method, data: bytes, context: Any) -> bytes:
+        passage = self._receive(method, context)
+        rpc = Rpc(context.time_remaining(), passage.visit)
+        passage.bytes_in = len(data)
+        try:
+            passage.admit()
+            self._begin(rpc, method, data)
+            found = passage.send(await _next(rpc))
+            passage.succeed()
+        except Problem as problem:
+            await _abort(context, passage, problem)
+            raise  # `_abort` does not return
+        finally:
+            rpc.leave()
+            passage.end()
+        return found
+
+    async def _one_in(self, method: Method, data: bytes, context: Any) -> None:
+        async def requests() -> AsyncIterator[bytes]:
+            yield data
+
+        await self._stream(method, requests(), context)
+
+    async def _stream(self, method: Method, requests: AsyncIterator[bytes], context: Any) -> None:
+        """Answers the messages of a stream, in their order."""
+        passage = self._receive(method, context)
+        try:
+            passage.admit()
+            await self._answer(method, requests, context, passage)
+            passage.succeed()
+        except Problem as problem:
+            await _abort(context, passage, problem)
+        finally:
+            passage.end()
+
+    async def _answer(
+        self, method: Method, requests: AsyncIterator[bytes], context: Any, passage: Passage
+    ) -> None:
+        coming: asyncio.Queue[Rpc | None] = asyncio.Queue(AHEAD)
+        read = self._read(method, requests, context, coming, passage)
+        reader = asyncio.create_task(read)
+        self._readers.add(reader)
+        try:
+            while (rpc := await coming.get()) is not None:
+                await _write_answers(rpc, context, passage)
+            await _end_of(reader)
+        finally:
+            self._readers.discard(reader)
+            reader.cancel()
+            while not coming.empty():
+                left = coming.get_nowait()
+                if left is not None:
+                    left.leave()
+
+    async def _read(
+        self,
+        method: Method,
+        requests: AsyncIterator[bytes],
+        context: Any,
+        coming: asyncio.Queue[Rpc | None],
+        passage: Passage,
+    ) -> None:
+        try:
+            async for data in requests:
+                passage.bytes_in += len(data)
+                rpc = Rpc(context.time_remaining(), passage.visit)
+                await coming.put(rpc)
+                self._begin(rpc, method, data)
+        finally:
+            await coming.put(None)
+
+    def _begin(self, rpc: Rpc, method: Method, data: bytes) -> None:
+        size = len(data)
+        if not self._budget.take(size):
+            text = "there is no room for the message beside those of other requests"
+            rpc.refuse(Problem(text, Code.RESOURCE_EXHAUSTED))
+            return
+        rpc.on_end = partial(self._budget.give_back, size)
+        try:
+            method.answer(rpc, method.parse(data))
+        except Problem as problem:
+            rpc.refuse(problem)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
+            rpc.refuse(inside(error))
+
+
+async def _abort(context: Any, passage: Passage, problem: Problem) -> None:
+    """Ends a call with a problem; raises what ``grpc.aio`` wants to see then."""
+    ending = passage.fail(problem)
+    await context.abort(_STATUS[ending.status], ending.text, ending.metadata)
+
+
+async def _next(rpc: Rpc) -> Any:
+    """Waits for the next answer to a message; see `Rpc.take`."""
+    if not rpc.has_answer:
+        come = asyncio.Event()
+        rpc.on_answer = come.set
+        await come.wait()
+    return rpc.take()
+
+
+async def _write_answers(rpc: Rpc, context: Any, passage: Passage) -> None:
+    try:
+        while (message := await _next(rpc)) is not None:
+            await context.write(passage.send(message))
+    finally:
+        rpc.leave()
+
+
+async def _end_of(reader: asyncio.Task[None]) -> None:
+    await asyncio.wait([reader])
+    if reader.cancelled():
+        message = "the server is being stopped"
+        raise Problem(message, Code.UNAVAILABLE)
+    reader.result()
+
+
+try:
+    import grpc.aio
+
+except ImportError as error:
+    package = "grpcio"
+    raise MissingDependencyError(package, "serve", "gRPC") from error
+
+_MOST = (1 << 31) - 1  # gRPC counts with 32 bits
+
+
+class GrpcServer:
+    """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
+
+    def __init__(
+        self,
+        bound: socket.socket,
+        services: Iterable[Service],
+        limits: GrpcLimits,
+        health: Health,
+        reception: Reception | None = None,
+        tls: TlsOptions | None = None,
+    ) -> None:
+        """Takes what to answer; `start` begins.
+
+        Args:
+            bound: A socket with the address (see `grpc_socket`), which keeps it until `start`
+                listens there with one of gRPC's own. The caller's to close then. Where it is shared
+                (see `share`) others may listen there, too.
+            services: What there is to call; health and reflection are added.
+            limits: What calls may cost.
+            health: What probes are told.
+            reception: What every call passes first.
+            tls: Certificate and key, which `server_context` takes.
+        """
+        self._is_shared = is_shared(bound)
+        self.address = address_of(bound)
+        """Where it answers: ``127.0.0.1:8500``."""
+        self._limits = limits
+        self._calls = Calls(limits.messages, reception or Reception())
+        self._tls = tls
+        self._health = health
+        known = [*services, *health.services]
+        self._services = (*known, *Reflection(known).services)
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Begins to answer.
+
+        Raises:
+            OSError: somebody else listens there.
+        """
+        server = grpc.aio.server(
+            options=(
+                ("grpc.so_reuseport", int(self._is_shared)),  # else nobody may listen there as well
+                ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
+                ("grpc.max_metadata_size", min(self._limits.connections.header_bytes, _MOST)),
+                (
+                    "grpc.server_handshake_timeout_ms",
+                    int(self._limits.connections.header_time_out * 1e3),
+                ),
+            ),
+            maximum_concurrent_rpcs=min(self._limits.calls, _MOST),
+        )
+        for service in self._services:
+            methods = {one.name: self._calls.handler(one) for one in service.methods()}
+            handler = grpc.method_handlers_generic_handler(service.name, methods)
+            server.add_generic_rpc_handlers((handler,))
+        try:
+            if self._tls is None:
+                server.add_insecure_port(self.address)
+            else:
+                server.add_secure_port(self.address, _credentials(self._tls))
+        except RuntimeError as error:  # all that gRPC says is that it could not
+            raise in_use(errno.EADDRINUSE, self.address, error) from error
+        await server.start()
+        self._server = server
+
+    async def close(self, seconds: float) -> None:
+        """Ends it: no new calls, no further messages in streams; those that came are answered.
+
+        May be called again before it has ended: the shortest time counts.
+
+        Args:
+            seconds: How long it waits for that; then it cancels what is left.
+        """
+        if self._server is not None:
+            self._health.close()
+            self._calls.close()
+            await self._server.stop(seconds)
+
+
+def _credentials(tls: TlsOptions) -> grpc.ServerCredentials:
+    pair = tls.key.read_bytes(), tls.cert.read_bytes()
+    if tls.client_ca is None:
+        return grpc.ssl_server_credentials([pair])
+    return grpc.ssl_server_credentials(
+        [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True
+    )

@@ -1,0 +1,151 @@
+"""What all connections of a server share: the methods, the limits, and how many calls there are."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from modelflow.http.connections import Connections
+from modelflow.http.listener import Patience
+from modelflow.serve.access.middleware import Reception
+from modelflow.serve.grpc.http2.call import GrpcCall, Line
+from modelflow.serve.grpc.http2.call_headers import (
+    LONGEST,
+    LONGEST_TIME,
+    CallHead,
+    KnownCalls,
+    head_of,
+    seconds_of,
+    texts_of,
+)
+from modelflow.serve.grpc.http2.message_reader import MessageReader
+from modelflow.serve.grpc.interceptor import Passage
+from modelflow.serve.grpc.limits import GrpcLimits
+from modelflow.serve.grpc.service import Method, Service
+from modelflow.wire.problem import Code, Problem, shown
+
+if TYPE_CHECKING:
+    from zttp import Request, Stream
+
+    from modelflow.serve.grpc.http2.whole_call import WholeCall
+
+
+class Switchboard:
+    """Brings calls to their methods. For the loop's thread.
+
+    Attributes:
+        reception: What every call passes first.
+        limits: What calls may cost.
+        connections: All of the server's.
+        reading: The calls whose message has begun, and is not there.
+        writing: The calls whose answer has begun, and is not taken.
+        heads: The heads of the usual calls.
+        calls: All that are under way.
+    """
+
+    def __init__(
+        self,
+        services: Iterable[Service],
+        reception: Reception,
+        limits: GrpcLimits,
+        connections: Connections,
+    ) -> None:
+        """Takes what there is to call, and what it may cost."""
+        self.reception = reception
+        self.limits = limits
+        self.connections = connections
+        self.reading = Patience(limits.message_time_out, _late)
+        self.writing = Patience(limits.connections.keepalive, _unread)
+        self.heads = KnownCalls()
+        self.calls: dict[GrpcCall | WholeCall, None] = {}
+        self._methods: dict[bytes, Method] = {
+            method.path.encode(): method for service in services for method in service.methods()
+        }
+
+    def method(self, head: CallHead, target: bytes) -> Method:
+        """Returns what is called.
+
+        Raises:
+            Problem: there is none, its metadata are too long, or there are too many calls.
+        """
+        most = self.limits.connections.header_bytes
+        if head.size > most:
+            text = f"the metadata have {head.size} bytes; at most {most} are taken"
+            raise Problem(text, Code.RESOURCE_EXHAUSTED)
+        method = self._methods.get(target)
+        if method is None:
+            text = f"there is no method {shown(target.decode('latin-1'))}"
+            raise Problem(text, Code.UNIMPLEMENTED)
+        if len(self.calls) >= self.limits.calls:
+            text = f"there are {len(self.calls)} calls; no further one is taken now"
+            raise Problem(text, Code.RESOURCE_EXHAUSTED)
+        return method
+
+    def usual(self, head: CallHead, target: bytes, time_out: bytes | None) -> Method | None:
+        """Returns what a head calls, if its calls are to be tried as whole ones; see `KnownCalls`.
+
+        Args:
+            head: That of a call which has begun.
+            target: What it calls.
+            time_out: The deadline that the next one may have another of; None: it has none.
+        """
+        method = self._methods[target]
+        is_seen = head.is_marked or self.reception.sees_all or head.time_out != time_out
+        most = min(LONGEST, self.limits.connections.header_bytes - LONGEST_TIME)
+        if is_seen or head.size > most or method.is_stream_in or method.is_stream_out:
+            return None
+        return method
+
+    def head(self, request: "Request") -> CallHead:
+        """Returns what the headers of a request say."""
+        return head_of(request.headers, self.reception.marks)
+
+    def begin(
+        self, line: Line, stream: "Stream", request: "Request", head: CallHead, peer: str
+    ) -> GrpcCall:
+        """Begins a call; `admit` is next.
+
+        Args:
+            line: The connection that it comes over.
+            stream: Where its answers go.
+            request: What has come.
+            head: What its headers say.
+            peer: The client's address, as gRPC says it.
+
+        Raises:
+            Problem: as `method`.
+        """
+        method = self.method(head, request.target)
+        metadata = texts_of(request.headers) if head.is_marked or self.reception.sees_all else ()
+        passage = Passage(self.reception, method, metadata, lambda: peer)
+        budget = self.limits.messages
+        reader = MessageReader(self.limits.message, budget, head.encoding)
+        call = GrpcCall(line, stream, method, passage, reader, budget)
+        self.calls[call] = None
+        return call
+
+    def admit(self, call: GrpcCall, head: CallHead) -> None:
+        """Lets a call go on, or ends it: its key, and how long its client waits."""
+        try:
+            call.passage.admit()
+            call.wait(seconds_of(head.time_out))
+        except Problem as problem:
+            call.fail(problem)
+
+    def watch(self, call: GrpcCall) -> None:
+        """Has a message come in its time, or the call ends."""
+        if call.is_awaited != call.is_timed:
+            call.is_timed = not call.is_timed
+            (self.reading.add if call.is_timed else self.reading.forget)(call)
+
+    def forget(self, call: GrpcCall) -> None:
+        """Notes that a call is over, and that its answer is taken, or never will be."""
+        self.calls.pop(call, None)
+        self.reading.forget(call)
+        self.writing.forget(call)
+
+
+def _late(call: GrpcCall) -> None:
+    call.fail(Problem("the message was not there in time", Code.DEADLINE_EXCEEDED))
+
+
+def _unread(call: GrpcCall) -> None:
+    call.drop()

@@ -1,0 +1,1 @@
+"""The handler of HTTP requests, and the pages beside the protocols."""

@@ -1,0 +1,133 @@
+"""Who answers a request that comes over HTTP."""
+
+from functools import partial
+from http import HTTPStatus
+
+from modelflow.http.reply import BodyLimits, RefusedError, Reply
+from modelflow.http.request import Exchange, RequestHead
+from modelflow.serve.access.error_reply import JSON, refusal
+from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.router import Route, Router
+from modelflow.serve.fleet import Fleet
+from modelflow.serve.http.dashboard import Dashboard
+from modelflow.serve.http.metrics import Metrics
+from modelflow.serve.http.pages import Pages
+from modelflow.serve.http.stats import Snapshots
+from modelflow.serve.options import ReadLimits
+from modelflow.serve.rest.generate import Generate
+from modelflow.serve.rest.open_inference import OpenInferenceRest
+from modelflow.serve.rest.repository import RepositoryRest
+from modelflow.serve.rest.tf_serving import TensorflowRest
+from modelflow.serve.stock import Stock
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Code, Problem, sendable
+
+# Bytes of a body that may go with others.
+_SMALL = 16 << 10
+_DIGITS = 10
+# Headers of requests that go alone: their bodies are to be decompressed, or somebody waits for
+# their answer no longer than he says.
+_ALONE = frozenset({b"content-encoding", b"inference-timeout-ms"})
+
+
+class Front:
+    """Answers every request that comes over HTTP. On the server's thread."""
+
+    def __init__(
+        self,
+        stock: Stock,
+        fleet: Fleet,
+        limits: BodyLimits,
+        reads: ReadLimits | None = None,
+        reception: Reception | None = None,
+    ) -> None:
+        """Takes what there is to answer with.
+
+        Args:
+            stock: What is served.
+            fleet: What changes it.
+            limits: What bodies may be.
+            reads: What they may hold.
+            reception: What every request passes first.
+        """
+        self._reception = reception or Reception()
+        self._limits = limits
+        reads = reads or ReadLimits()
+        models = stock.models
+        self._dashboard = Dashboard(fleet, models)
+        endpoints = (
+            *TensorflowRest(models, reads).endpoints,
+            *OpenInferenceRest(models, fleet, reads).endpoints,
+            *Generate(models, reads).endpoints,
+            *RepositoryRest(stock, fleet, reads).endpoints,
+            *Metrics(fleet, models).endpoints,
+            *Snapshots(fleet).endpoints,
+            *self._dashboard.endpoints,
+            *Pages(stock, has_keys=self._reception.keys is not None).endpoints,
+        )
+        self._router = Router(endpoints)
+
+    def end(self) -> None:
+        """Ends what would go on for ever: the server is being stopped."""
+        self._dashboard.end()
+
+    def begin(self, exchange: Exchange) -> BodyLimits:
+        """Finds out who answers a request.
+
+        Raises:
+            RefusedError: nobody does.
+        """
+        route = exchange.head.route
+        if route is None:
+            route = exchange.head.route = self._route(exchange.head)
+        is_seen, found = route
+        if is_seen:
+            self._receive(exchange)
+        if isinstance(found, Reply):
+            raise RefusedError(found)
+        return self._limits
+
+    def _route(self, head: RequestHead) -> tuple[bool, Route | Reply]:
+        """Returns whether a request with this head is to be received, and who answers it."""
+        is_seen = self._reception.sees_all or not self._reception.marks.isdisjoint(head.named)
+        found = self._router.find(head.method, head.target)
+        if isinstance(found, Reply):
+            return is_seen, _told(head, found)
+        if not is_seen and self._is_small(head):
+            head.gathering = found.gathering
+        return is_seen, found
+
+    def _is_small(self, head: RequestHead) -> bool:
+        """Tells whether requests with this head may go with others: small, and nothing special."""
+        length = head.named.get(b"content-length", b"")
+        most = min(_SMALL, self._limits.most)
+        is_small = len(length) < _DIGITS and length.isdigit() and int(length) <= most
+        return is_small and _ALONE.isdisjoint(head.named)
+
+    def _receive(self, exchange: Exchange) -> None:
+        form = self._router.form_of(exchange.path)
+        self._reception.receive(exchange, form)
+        if self._reception.keys is not None:
+            self._reception.admit(exchange, form.group)
+
+    def handle(self, exchange: Exchange) -> None:
+        """Answers a whole request, now or later."""
+        exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
+        if exchange.head.gathering is not None:
+            exchange.head.gathering.add(exchange)
+            return
+        _, route = exchange.head.route
+        try:
+            route.answer(exchange, route.names)
+        except Problem as problem:
+            exchange.answer(refusal(problem))
+
+
+def _told(head: RequestHead, nobody: Reply) -> Reply:
+    """Returns the answer where nobody answers, with what a client can do about it."""
+    message = f"Malformed request: {head.method} {head.target.partition('?')[0]}"
+    if nobody.status == HTTPStatus.NOT_FOUND:
+        return refusal(Problem(f"{message}; /docs lists what can be asked", Code.NOT_FOUND))
+    message = f"{message}; expected {nobody.headers['allow']}"
+    headers = {**JSON, **nobody.headers}
+    return Reply(nobody.status, json_of({"error": sendable(message)}), headers)

@@ -1,0 +1,152 @@
+"""OpenAPI 3.1: what there is to ask, each model with its own types."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import modelflow
+from modelflow.serve.http.schemas import (
+    JSON_TYPE,
+    BodySchema,
+    Schema,
+    examples_body,
+    generate_body,
+    infer_body,
+    object_of,
+    predict_body,
+)
+from modelflow.serve.repository.models import Models
+from modelflow.serve.requests.model import Model
+from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, REGRESS_METHOD
+
+Operation = Mapping[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_DOCUMENT: Schema = {"type": "object"}
+_ERROR: Schema = {"$ref": "#/components/responses/Error"}
+_KEYS: Mapping[str, Schema] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
+_DESCRIPTION = (
+    "Models, for the clients of TensorFlow Serving (/v1) and of the Open Inference Protocol (/v2). "
+    "Over gRPC the same is asked of tensorflow.serving.PredictionService, "
+    "tensorflow.serving.ModelService and inference.GRPCInferenceService, where it is on."
+)
+
+
+def openapi_document(models: Models, *, has_keys: bool, is_repository_open: bool) -> dict[str, Any]:
+    """Returns the description of a server.
+
+    Args:
+        models: What is served at this moment.
+        has_keys: API keys are asked for.
+        is_repository_open: Clients may load and unload models.
+    """
+    paths = dict(_of_server(is_repository_open=is_repository_open))
+    for name in sorted({model.name for model in models}):
+        newest, *older = models.versions(name)
+        for model, place in ((newest, ""), *((one, f"/versions/{one.version}") for one in older)):
+            for path, operations in _of_model(model, place):
+                paths.setdefault(path, operations)  # of a model "stats" one path is the server's
+    error = {"description": "what is wrong", "content": _json(object_of({"error": _TEXT}))}
+    components: dict[str, Any] = {"responses": {"Error": error}}
+    security: dict[str, Any] = {}
+    if has_keys:
+        components["securitySchemes"] = dict(_KEYS)
+        security = {"security": [{name: []} for name in _KEYS]}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "modelflow",
+            "version": modelflow.__version__,
+            "description": _DESCRIPTION,
+        },
+        "servers": [{"url": "/"}],
+        **security,
+        "paths": paths,
+        "components": components,
+    }
+
+
+def _of_server(*, is_repository_open: bool) -> Iterator[tuple[str, Operation]]:
+    free: Mapping[str, Any] = {"security": []}
+    for path, summary in (
+        ("/livez", "Whether the server runs"),
+        ("/readyz", "Whether everything that was asked for is loaded"),
+        ("/v2/health/live", "Whether the server runs"),
+        ("/v2/health/ready", "Whether everything that was asked for is loaded"),
+    ):
+        yield path, {"get": {**_operation(summary, "server", path, None), **free}}
+    yield "/v2", {"get": _operation("What the server is", "server", "/v2", _DOCUMENT)}
+    metrics = {"200": {"description": "for Prometheus", "content": {"text/plain": {}}}}
+    about = _operation("Figures", "server", "/metrics", None)
+    yield "/metrics", {"get": {**about, "responses": {**about["responses"], **metrics}}}
+    rows = {"type": "array", "items": {"type": "object"}}
+    stats = "/v2/models/stats"
+    yield stats, {"get": _operation("Figures of all models", "server", stats, _DOCUMENT)}
+    index = "/v2/repository/index"
+    yield index, {"post": _operation("What is served, and how it fares", "repository", index, rows)}
+    if is_repository_open:
+        for action in ("load", "unload"):
+            path = f"/v2/repository/models/{{name}}/{action}"
+            name = {"name": "name", "in": "path", "required": True, "schema": _TEXT}
+            about = _operation(f"{action.title()}s a model", "repository", path, None)
+            yield path, {"post": {**about, "parameters": [name]}}
+
+
+def _of_model(model: Model, place: str) -> Iterator[tuple[str, Operation]]:
+    rest = f"/v1/models/{quote(model.name, safe='')}{place}"
+    oip = f"/v2/models/{quote(model.name, safe='')}{place}"
+    tag = model.name
+    for path, summary, answer in (
+        (rest, "How the model fares (TensorFlow Serving)", _DOCUMENT),
+        (f"{rest}/metadata", "Inputs and outputs (TensorFlow Serving)", _DOCUMENT),
+        (oip, "Inputs and outputs (Open Inference)", _DOCUMENT),
+        (f"{oip}/ready", "Whether the model answers", None),
+        (f"{oip}/config", "How the model is batched (Open Inference)", _DOCUMENT),
+        (f"{oip}/stats", "Figures (Open Inference)", _DOCUMENT),
+        (f"/stats/{quote(model.name, safe='')}{place}", "Figures of every node", _DOCUMENT),
+    ):
+        yield path, {"get": _operation(summary, tag, path, answer)}
+    for path, summary, body in (
+        (f"{rest}:predict", "Predict (TensorFlow Serving)", predict_body(model)),
+        *_of_examples(model, rest),
+        (f"{oip}/infer", "Infer (Open Inference)", infer_body(model)),
+        (f"{oip}/generate", "One item", generate_body(model, is_stream=False)),
+        (f"{oip}/generate_stream", "One item, as it comes", generate_body(model, is_stream=True)),
+    ):
+        content = {
+            **_json(body.asked),
+            **{kind: {"schema": one} for kind, one in body.forms.items()},
+        }
+        if body.example is not None:
+            content[JSON_TYPE]["example"] = body.example
+        operation = _operation(summary, tag, path, body.answer, body.answer_type)
+        yield path, {"post": {**operation, "requestBody": {"required": True, "content": content}}}
+
+
+def _of_examples(model: Model, rest: str) -> Iterator[tuple[str, str, BodySchema]]:
+    methods = {one.method for one in model.all_signatures()}
+    for method, verb in ((CLASSIFY_METHOD, "classify"), (REGRESS_METHOD, "regress")):
+        if method in methods:
+            summary = f"{verb.title()} (TensorFlow Serving)"
+            yield f"{rest}:{verb}", summary, examples_body(model, method)
+
+
+def _operation(
+    summary: str, tag: str, path: str, answer: Schema | None, kind: str = JSON_TYPE
+) -> dict[str, Any]:
+    good: dict[str, Any] = {"description": "all is well"}
+    if answer is not None:
+        good["content"] = {kind: {"schema": answer}}
+    return {
+        "summary": summary,
+        "tags": [tag],
+        "operationId": path,
+        "responses": {"200": good, "default": _ERROR},
+    }
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {JSON_TYPE: {"schema": schema}}

@@ -1,0 +1,71 @@
+"""``/stats``: a model's graph at this moment, which ``modelflow top`` and ``doctor`` read."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from modelflow.errors import did_you_mean
+from modelflow.http.reply import Reply
+from modelflow.http.request import Exchange
+from modelflow.serve.access.error_reply import JSON, settle
+from modelflow.serve.access.keys import Group
+from modelflow.serve.access.router import Endpoint, endpoint
+from modelflow.serve.fleet import Census, Fleet
+from modelflow.serve.metrics.snapshot import Picture
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Code, Problem, shown
+
+_LONG = 200  # characters: no name that somebody meant
+
+
+class Snapshots:
+    """Answers with the figures of every node; what several processes have counted is added up."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        """Takes who has counted."""
+        self._fleet = fleet
+        self.endpoints: tuple[Endpoint, ...] = (
+            endpoint("/stats", GET=self._ask).of(Group.METRICS),
+            endpoint("/stats/(?P<name>[^/]+)", GET=self._ask).of(Group.METRICS),
+            endpoint("/stats/(?P<name>[^/]+)/versions/(?P<version>[^/]+)", GET=self._ask).of(
+                Group.METRICS
+            ),
+        )
+
+    def _ask(self, exchange: Exchange, names: Mapping[str, str]) -> None:
+        def told(census: Census) -> None:
+            settle(exchange, partial(_answer, census.pictures, names))
+
+        self._fleet.census(told)
+
+
+def _answer(pictures: Sequence[Picture], names: Mapping[str, str]) -> Reply:
+    picture = _found(pictures, names.get("name"), names.get("version"))
+    return Reply(200, json_of(picture.snapshot.document()), JSON)
+
+
+def _found(pictures: Sequence[Picture], name: str | None, version: str | None) -> Picture:
+    """Returns the one that is asked for: of the newest version where none is named.
+
+    Raises:
+        Problem: there is none, or there are several models and none is named.
+    """
+    served = sorted({picture.name for picture in pictures})
+    if name is None:
+        if len(served) != 1:
+            known = ", ".join(served) or "no model"
+            message = f"/stats: expected /stats/NAME; served: {known}"
+            raise Problem(message, Code.NOT_FOUND)
+        name = served[0]
+    of_name = [picture for picture in pictures if picture.name == name]
+    if not of_name:
+        near = did_you_mean(name, served) if len(name) < _LONG else ""
+        message = f"/stats: no model {shown(name)} is served{near}"
+        raise Problem(message, Code.NOT_FOUND)
+    if version is None:
+        return max(of_name, key=lambda picture: picture.version)
+    for picture in of_name:
+        if str(picture.version) == version:
+            return picture
+    known = ", ".join(str(picture.version) for picture in of_name)
+    message = f"/stats: no version {shown(version)} of model {shown(name)}; served: {known}"
+    raise Problem(message, Code.NOT_FOUND)

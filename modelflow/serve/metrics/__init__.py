@@ -1,0 +1,1 @@
+"""What is counted of requests: counts and times a model, snapshots, spans."""

@@ -1,0 +1,116 @@
+"""A moment's picture of what a model has counted; those of several processes are added up.
+
+It imports nothing that runs models: who adds up may have none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from modelflow.draw.outline import Outline
+from modelflow.profile.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from modelflow.runtime.stats import NodeStats
+    from modelflow.serve.requests.served_model import ServedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What a version of a model has counted. See `ModelFigures`.
+
+    Attributes:
+        name, version: Whose it is.
+        outcomes: Requests by how they ended.
+        refused: Requests that were not taken, by reason.
+        rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies: As there.
+        under_way: Requests that have no answer yet.
+        snapshot: What its flow has counted.
+    """
+
+    name: str
+    version: int
+    outcomes: Mapping[str, int]
+    refused: Mapping[str, int]
+    rows: int
+    failed_rows: int
+    seconds: float
+    answer_seconds: float
+    failed_seconds: float
+    last: float
+    latencies: tuple[int, ...]
+    under_way: int
+    snapshot: Snapshot
+
+    @classmethod
+    def of(cls, model: "ServedModel") -> Self:
+        """Takes it of a model that answers; from any thread."""
+        figures = model.figures
+        return cls(
+            model.name,
+            model.version,
+            dict(figures.outcomes),
+            dict(model.admission.refused),
+            figures.rows,
+            figures.failed_rows,
+            figures.seconds,
+            figures.answer_seconds,
+            figures.failed_seconds,
+            figures.last,
+            tuple(figures.latencies),
+            model.admission.under_way,
+            Snapshot.of(
+                model.flow.stats().without_words, model.flow.plan, Outline.of(model.flow.graph)
+            ),
+        )
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Takes it of what `document` has given, perhaps in another process."""
+        snapshot = Snapshot.read(document["snapshot"])
+        return cls(**{**document, "snapshot": snapshot, "latencies": tuple(document["latencies"])})
+
+    @property
+    def nodes(self) -> "tuple[NodeStats, ...]":
+        """What its nodes have counted."""
+        return tuple(self.snapshot.stats.values())
+
+    def document(self) -> dict[str, Any]:
+        """Returns it as what JSON can hold."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**found, "snapshot": self.snapshot.document()}
+
+    def past(self) -> "Picture":
+        """Returns it without what is true of its moment alone."""
+        return replace(self, under_way=0, snapshot=self.snapshot.past)
+
+    def __add__(self, other: "Picture") -> "Picture":
+        return Picture(
+            self.name,
+            self.version,
+            _sum(self.outcomes, other.outcomes),
+            _sum(self.refused, other.refused),
+            self.rows + other.rows,
+            self.failed_rows + other.failed_rows,
+            self.seconds + other.seconds,
+            self.answer_seconds + other.answer_seconds,
+            self.failed_seconds + other.failed_seconds,
+            max(self.last, other.last),
+            tuple(map(sum, zip(self.latencies, other.latencies, strict=True))),
+            self.under_way + other.under_way,
+            self.snapshot + other.snapshot,
+        )
+
+
+def added(pictures: Iterable[Picture]) -> list[Picture]:
+    """Adds up those of one name and version."""
+    found: dict[tuple[str, int], Picture] = {}
+    for picture in pictures:
+        key = picture.name, picture.version
+        found[key] = found[key] + picture if key in found else picture
+    return list(found.values())
+
+
+def _sum(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return dict(Counter(some) + Counter(more))

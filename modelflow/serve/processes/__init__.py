@@ -1,0 +1,1 @@
+"""Several processes behind one port: replicas, workers, and their supervisor."""

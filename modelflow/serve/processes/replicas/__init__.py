@@ -1,0 +1,1 @@
+"""Replicas: several processes, each a whole server, and the supervisor that keeps them."""

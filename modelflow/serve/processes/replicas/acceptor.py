@@ -1,0 +1,289 @@
+"""Accepts connections and hands each to the replica with the fewest; 503 while there is none."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from modelflow.http.accept import BACKLOG, REPORT
+
+# What is still read of a client that was answered, so that the answer arrives: seconds.
+_LAST_SECONDS = 2.0
+_LONGEST_HEAD = 64 << 10
+_MOST = 1000
+_LIVE = ("/livez", "/v2/health/live")
+_ERROR = b'{"error":"no process serves now, another takes its place; come again"}'
+
+
+class NobodyThere:
+    """Answers clients in the place of processes that serve. For the loop's thread."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """Takes what connections are taken with; None: no TLS."""
+        self._tls = tls
+        self._answering: set[_Answer] = set()
+
+    def take(self, client: socket.socket) -> None:
+        """Answers a client; its socket becomes its own. Beyond so many it is closed."""
+        if len(self._answering) >= _MOST:
+            client.close()
+            return
+        loop, answer = asyncio.get_running_loop(), _Answer(self._answering.discard)
+        self._answering.add(answer)
+        answer.begin(loop.connect_accepted_socket(lambda: answer, client, ssl=self._tls))
+
+    def close(self) -> None:
+        """Ends what is left."""
+        for answer in tuple(self._answering):
+            answer.end()
+
+
+class _Answer(asyncio.Protocol):
+    """One connection: the first request is answered, what comes behind it is dropped."""
+
+    def __init__(self, on_end: "Callable[[_Answer], object]") -> None:
+        self._on_end = on_end
+        self._transport: asyncio.Transport | None = None
+        self._head = b""
+        self._is_answered = False
+
+    def begin(self, making: Coroutine[Any, Any, object]) -> None:
+        """Has the connection made, and ended in time."""
+        loop = asyncio.get_running_loop()
+        self._making = loop.create_task(making)
+        self._making.add_done_callback(self._look_whether_made)
+        self._timer = loop.call_later(_LAST_SECONDS, self.end)
+
+    def _look_whether_made(self, making: "asyncio.Task[object]") -> None:
+        if making.cancelled() or making.exception() is not None:  # a TLS handshake that failed
+            self._over()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_answered or self._transport is None:
+            return
+        self._head += data
+        if b"\r\n\r\n" in self._head or len(self._head) > _LONGEST_HEAD:
+            self._is_answered = True
+            self._transport.write(_reply_to(self._head))
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            else:
+                self._transport.close()
+
+    def eof_received(self) -> None:
+        self.end()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._over()
+
+    def _over(self) -> None:
+        self._transport = None
+        self._timer.cancel()
+        self._on_end(self)
+
+    def end(self) -> None:
+        self._making.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _reply_to(head: bytes) -> bytes:
+    method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+    path = rest.partition(" ")[0].partition("?")[0]
+    if method in ("GET", "HEAD") and path in _LIVE:
+        status, body, more = "200 OK", b"", ""
+    else:
+        status, body, more = "503 Service Unavailable", _ERROR, "Retry-After: 1\r\n"
+    found = (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        f"{more}Connection: close\r\n\r\n"
+    ).encode()
+    return found if method == "HEAD" else found + body
+
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 64
+# There are no descriptors, or no memory, for another connection: it stays where it is for a while.
+_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_SECONDS = 1.0
+# What was handed over has not been taken: as much as a socket holds, or a user may have on the way.
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
+
+
+class Entrance:
+    """The way into one replica: the other end of its `modelflow.http.accept.Door`."""
+
+    def __init__(self, sock: socket.socket, on_end: "Callable[[Entrance], object]") -> None:
+        """Takes the socket, which becomes its own.
+
+        Args:
+            sock: What connections go through.
+            on_end: Called once when the replica takes no more.
+        """
+        sock.setblocking(False)
+        self._socket = sock
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._heard = b""
+        self._open = self._taken = self.handed = 0
+        self._loop.add_reader(sock, self._hear)
+        self._is_open = True
+
+    @property
+    def load(self) -> int:
+        """How many connections it has: those on their way, and those that it says are open."""
+        return self.handed - self._taken + self._open
+
+    def hand(self, client: socket.socket) -> bool:
+        """Hands a connection over; False: there is no room, or nobody any more."""
+        try:
+            socket.send_fds(self._socket, [b"c"], [client.fileno()])
+        except ConnectionError:
+            self.close()
+            return False
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            return False
+        self.handed += 1
+        return True
+
+    def close(self) -> None:
+        """Says that no more come. May be called again."""
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_reader(self._socket)
+            self._socket.close()  # what is in it still arrives
+            self._on_end(self)
+
+    def _hear(self) -> None:
+        try:
+            said = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        if not said:
+            self.close()
+            return
+        self._heard += said
+        whole = len(self._heard) // REPORT.size * REPORT.size
+        if whole:
+            self._taken, self._open = REPORT.unpack_from(self._heard, whole - REPORT.size)
+            self._heard = self._heard[whole:]
+
+
+class Porter:
+    """Accepts connections, and answers itself that nobody is there where that is so."""
+
+    def __init__(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Takes a socket with an address, which becomes its own; `listen` begins.
+
+        Args:
+            listening: See `modelflow.http.server.bound_socket`.
+            tls: What it takes those connections with that it answers itself; None: no TLS.
+        """
+        self._nobody = NobodyThere(tls)
+        listening.setblocking(False)
+        self._socket = listening
+        self._entrances: list[Entrance] = []
+        self._is_listening = self._is_watching = False
+        self._held: socket.socket | None = None  # accepted, and to be handed over
+        self._resting: asyncio.TimerHandle | None = None
+
+    def listen(self) -> None:
+        """Begins.
+
+        Raises:
+            OSError: somebody else listens there.
+        """
+        self._socket.listen(BACKLOG)
+        self._is_listening = True
+        self._watch()
+
+    def add(self, entrance: Entrance) -> None:
+        """Lets connections in there, too."""
+        self._entrances.append(entrance)
+        self._watch()
+
+    def forget(self, entrance: Entrance) -> None:
+        """Hands nothing more over there. May be called again."""
+        if entrance in self._entrances:
+            self._entrances.remove(entrance)
+        self._watch()
+
+    def close(self) -> None:
+        """Hands over what has connected, gives the address up, and tells every replica so."""
+        was_listening, self._is_listening = self._is_listening, False
+        self._watch()
+        if was_listening:
+            while self._entrances and self._accept():
+                pass
+        self._nobody.close()
+        self._socket.close()  # at once: who connects in between is reset by the system
+        if self._held is not None:
+            self._held.close()
+        for entrance in tuple(self._entrances):
+            entrance.close()
+
+    def _watch(self) -> None:
+        """Looks for connections exactly while they can be taken."""
+        loop = asyncio.get_running_loop()
+        wanted = self._is_listening and self._resting is None
+        if wanted and not self._is_watching:
+            loop.add_reader(self._socket, self._come)
+        elif self._is_watching and not wanted:
+            loop.remove_reader(self._socket)
+        self._is_watching = wanted
+        if not self._is_listening and self._resting is not None:
+            self._resting.cancel()
+
+    def _come(self) -> None:
+        for _ in range(_AT_ONCE):
+            if not self._accept():
+                return
+
+    def _accept(self) -> bool:
+        """Takes one connection to its place; False: none waits, or nobody can take it."""
+        if self._held is None:
+            try:
+                self._held, _ = self._socket.accept()
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                if error.errno in _FULL:
+                    logger.error("no connection can be taken now: %s", error)
+                    self._rest()
+                    return False
+                return True  # it was gone before it was taken
+        for entrance in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
+            if entrance.hand(self._held):
+                self._held.close()
+                self._held = None
+                return True
+        if self._entrances:
+            self._rest()
+            return False
+        held, self._held = self._held, None  # nobody is there, or any more
+        self._nobody.take(held)
+        return True
+
+    def _rest(self) -> None:
+        """Looks again in a second: nobody can take another now."""
+        if self._is_listening and self._resting is None:
+            self._resting = asyncio.get_running_loop().call_later(_SECONDS, self._go_on)
+            self._watch()
+
+    def _go_on(self) -> None:
+        self._resting = None
+        with contextlib.suppress(OSError):
+            self._come()
+        self._watch()

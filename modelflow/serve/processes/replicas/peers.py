@@ -1,0 +1,110 @@
+"""All replicas, as each of them asks them: through the supervisor."""
+
+import base64
+from collections.abc import Callable
+from functools import partial
+
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.fleet import Census, Fleet, Told
+from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.processes.replicas.control_channel import Line, LongFrameError, Message
+from modelflow.serve.requests.status import inside
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.tf_serving.messages import TF_SERVING
+
+
+class Colleagues:
+    """All replicas, this one among them. For the server's thread, once it has begun."""
+
+    def __init__(self, line: Line, own: Fleet) -> None:
+        """Takes what reaches the others, and what this one does itself."""
+        self._line = line
+        self._own = own
+        self._mailbox: Mailbox | None = None
+
+    def begin(self, mailbox: Mailbox) -> None:
+        """Takes what reaches the server's thread."""
+        self._mailbox = mailbox
+
+    # -- what a client asks of all ----------------------------------------------------------------
+
+    def census(self, told: Callable[[Census], object]) -> None:
+        """Has somebody told what all have counted."""
+
+        def answered(answer: Message) -> None:
+            pictures = [Picture.read(one) for one in answer["pictures"]]
+            told(Census(pictures, answer["up"], answer["count"], answer["deaths"]))
+
+        self._ask({"what": "pictures"}, answered)
+
+    def load(self, name: str, told: Told) -> None:
+        """Loads a model in all."""
+        self._ask({"what": "load", "name": name}, partial(_told_of_change, told))
+
+    def unload(self, name: str, told: Told) -> None:
+        """Unloads a model in all."""
+        self._ask({"what": "unload", "name": name}, partial(_told_of_change, told))
+
+    def configure(self, config: bytes, told: Told) -> None:
+        """Serves in all what a ``ReloadConfigRequest`` says."""
+        names = _names_of(config)
+        text = base64.b64encode(config).decode()
+        message = {"what": "configure", "config": text, "names": names}
+        self._ask(message, partial(_told_of_change, told))
+
+    def _ask(self, message: Message, told: Callable[[Message], None]) -> None:
+        mailbox = self._mailbox
+        assert mailbox is not None  # nobody asks before
+        try:
+            self._line.ask(message, lambda answer: mailbox.post(partial(told, answer)))
+        except LongFrameError as error:
+            raise Problem(str(error), Code.RESOURCE_EXHAUSTED) from error
+
+    # -- what all are asked -----------------------------------------------------------------------
+
+    def hear(self, message: Message) -> None:
+        """Does what the supervisor asks; from the thread that hears it."""
+        assert self._mailbox is not None  # it has begun
+        self._mailbox.post(partial(self._do, message))
+
+    def _do(self, message: Message) -> None:
+        number = message["ask"]
+
+        def changed(error: Exception | None) -> None:
+            self._line.say({"answer": number, "problem": _document(error)})
+
+        def counted(census: Census) -> None:
+            pictures = [picture.document() for picture in census.pictures]
+            self._line.say({"answer": number, "pictures": pictures})
+
+        try:
+            if message["what"] == "pulse":
+                self._line.say({"answer": number})
+            elif message["what"] == "pictures":
+                self._own.census(counted)
+            elif message["what"] == "load":
+                self._own.load(message["name"], changed)
+            elif message["what"] == "unload":
+                self._own.unload(message["name"], changed)
+            else:
+                self._own.configure(base64.b64decode(message["config"]), changed)
+        except Problem as problem:
+            changed(problem)
+
+
+def _names_of(config: bytes) -> list[str]:
+    """The models of a ``ReloadConfigRequest``, which whoever serves them looks at more closely."""
+    found = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
+    return [model.name for model in found.model_config_list.config]
+
+
+def _told_of_change(told: Told, answer: Message) -> None:
+    found = answer["problem"]
+    told(None if found is None else Problem(found["text"], Code(found["code"])))
+
+
+def _document(error: Exception | None) -> Message | None:
+    if error is None:
+        return None
+    problem = error if isinstance(error, Problem) else inside(error)
+    return {"text": str(problem), "code": str(problem.code)}

@@ -1,0 +1,190 @@
+"""One of several processes that serve together, seen from inside."""
+
+import base64
+import contextlib
+import faulthandler
+import mmap
+import os
+import socket
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from modelflow.errors import FlowFailed
+from modelflow.http.accept import Door
+from modelflow.ipc.fd_channel import Hatch
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.activity import MOST, Activity
+from modelflow.serve.fleet import Fleet
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.processes.replicas.control_channel import Line, Message
+from modelflow.serve.processes.replicas.peers import Colleagues
+from modelflow.serve.processes.replicas.role import Role
+from modelflow.serve.server import Server
+from modelflow.serve.stock import Stock
+from modelflow.signals import ExitCode
+
+if TYPE_CHECKING:
+    from modelflow.serve.repository.source import ModelConfig
+
+
+# How long a replica without a supervisor takes to end in order.
+_LAST_SECONDS = 5.0
+
+
+class Replica:
+    """The place of this process among those that serve together; see `modelflow.serve.place`.
+
+    It ends with its supervisor, however that ends: in order where that asks for it, else the system
+    kills it (`modelflow.cli.serve.replica`).
+
+    Attributes:
+        door: Where connections are handed over.
+        hatch: Where links to other processes are given.
+        grpc: A socket with the address for gRPC; None: no gRPC.
+        unloaded: The models that clients have unloaded before it came.
+        activity: Where it is noted what is done for each version.
+        isolated: The models that have processes of their own, by the numbers of these.
+        only: The models that it has alone; None: all.
+        without: Those that it has not.
+        is_part: Some models are isolated: it has one of them alone, or none of them.
+    """
+
+    def __init__(self, line: Line, start: Message) -> None:
+        """Takes its place.
+
+        Args:
+            line: What reaches the supervisor; it becomes its own.
+            start: The first message.
+        """
+        _, door, hatch, activity, fault, *grpc = start["descriptors"]
+        self.door = Door(_own(door), tuple(start["address"]))
+        self.hatch = Hatch(_own(hatch))
+        self.grpc = _own(grpc[0]) if grpc else None
+        self.activity = Activity(
+            mmap.mmap(activity, MOST),
+            line.say,
+            {(name, version): reason for name, version, reason in start["condemned"]},
+            [(name, version) for name, version in start["suspects"]],
+        )
+        os.close(activity)
+        os.set_inheritable(fault, False)
+        faulthandler.enable(fault)  # which the supervisor reads
+        self.isolated = {int(number): name for number, name in start["isolated"].items()}
+        self.is_part = bool(self.isolated)
+        names = tuple(self.isolated.values())
+        is_isolated = start["role"] == Role.ISOLATED
+        self.only = (self.isolated[start["number"]],) if is_isolated else None
+        self.without = () if is_isolated else names
+        self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
+        self._configured: str | None = start["changes"]["configured"]
+        self._line = line
+        self._colleagues: Colleagues | None = None
+        self._server: Server | None = None
+
+    @property
+    def configured(self) -> "Sequence[ModelConfig] | None":
+        """What clients have put in the place of the ``models.config``; None: nothing."""
+        found = self._configured
+        if found is None:
+            return None
+        from modelflow.serve.repository.config import read_reload_request  # which runs models
+
+        return read_reload_request(base64.b64decode(found))
+
+    def stock(self, _options: ServeOptions) -> Stock | None:
+        """It has all models itself."""
+        return None
+
+    def extend(self, own: Stock, _options: ServeOptions) -> Stock:
+        """Returns its own models: it has no others."""
+        return own
+
+    def join(self, own: Stock) -> Fleet:
+        """Returns what changes what all serve, of which ``own`` is what this one does."""
+        return self._joined(own.fleet)
+
+    def _joined(self, own: Fleet) -> Fleet:
+        self._colleagues = Colleagues(self._line, own)
+        return self._colleagues
+
+    def begin(self, mailbox: Mailbox) -> None:
+        """Begins to be asked, and to look whether the supervisor lives."""
+        assert self._colleagues is not None  # whoever begins has joined
+        self._colleagues.begin(mailbox)
+        self._line.begin(self._hear, self._abandoned)
+
+    def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
+        """Serves until ``ended`` is set: somebody has stopped the server.
+
+        Args:
+            server: Which was given this place.
+            ended: Set by whoever stops it; by this one where the supervisor has ended.
+            ready: Called when it can answer.
+
+        Raises:
+            Exception: whatever `Server.start` raises.
+        """
+        self._server, self._ended = server, ended
+        server.listen()
+        server.wait_until_loaded()
+        self.settled()
+        server.open_grpc()
+        said = {"models": server.models, "unready": server.unready(), "grpc": server.grpc_address}
+        ready()
+        self._line.say({"ready": {**said, "address": server.address}})
+        ended.wait()
+
+    def settled(self) -> None:
+        """Takes note that everything that was asked for was tried."""
+
+    def fail(self, text: str, code: int) -> None:
+        """Says why it cannot begin: what a process that is alone would, and its exit code."""
+        self._line.say({"failure": {"text": text, "code": code}})
+
+    async def end(self) -> None:
+        """Takes no more links."""
+        self.hatch.close()
+
+    def close(self) -> None:
+        """Ends it, behind the server."""
+        self._line.close()
+        self.hatch.close()
+        if self.grpc is not None:
+            self.grpc.close()
+
+    def _hear(self, message: Message) -> None:
+        assert self._server is not None and self._colleagues is not None  # noqa: PT018
+        if message.get("what") == "refresh":
+            self._server.refresh()
+        elif message.get("what") == "leave":
+            self._server.leave()
+        elif message.get("what") == "condemn":
+            name, version, reason = message["version"]
+            self._server.condemn(name, version, reason)
+        else:
+            self._colleagues.hear(message)
+
+    def _abandoned(self) -> None:
+        """Ends at once: nobody hands anything over any more."""
+        if self._server is None or self._server.is_stopped:
+            return
+        stopping = threading.Thread(target=self._stop, name="modelflow/abandoned", daemon=True)
+        stopping.start()
+        stopping.join(_LAST_SECONDS)
+        if stopping.is_alive():  # a unit does not come back, and nobody is left to see to it
+            os._exit(ExitCode.FAILED)
+
+    def _stop(self) -> None:
+        assert self._server is not None
+        try:
+            with contextlib.suppress(FlowFailed):  # raised again where the main thread stops it
+                self._server.stop(drain=False)
+        finally:
+            self._ended.set()
+
+
+def _own(descriptor: int) -> socket.socket:
+    """The socket of an inherited descriptor, which processes of ours do not inherit."""
+    os.set_inheritable(descriptor, False)
+    return socket.socket(fileno=descriptor)

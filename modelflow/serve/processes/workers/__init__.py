@@ -1,0 +1,1 @@
+"""Workers: processes that read and write requests, before one that runs all models."""

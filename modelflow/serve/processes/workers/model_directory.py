@@ -1,0 +1,167 @@
+"""What the workers see of the models, told whenever it has changed."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from modelflow.graph.graph_port import GraphPort
+from modelflow.ipc.frame import name_of
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.repository.models import Models
+from modelflow.serve.requests.model import Model
+
+
+class Reader(Protocol):
+    """A worker, which is told."""
+
+    seen: int
+    """The last number that it has seen."""
+
+    def tell(self, number: int, document: Any, /) -> None:
+        """Tells it how things are."""
+
+
+class Roster:
+    """Numbers the models, and keeps a number until no worker can ask by it. For the loop's thread.
+
+    A worker that has seen a change says so behind everything that it has asked before.
+    """
+
+    def __init__(self, models: Models) -> None:
+        """Takes what is served; `begin` begins."""
+        self._models = models
+        self._keys: dict[Model, int] = {}
+        self._by_key: dict[int, Model] = {}
+        self._known: dict[int, Any] = {}
+        self._next_key = 0
+        self._number = 0
+        self._readers: list[Reader] = []
+        self._waiting: list[tuple[int, Callable[[], object]]] = []
+        self._is_due = self._is_settled = False
+        self._document: dict[str, Any] = {}
+
+    def begin(self, mailbox: Mailbox) -> None:
+        """Looks at the models from now on; from the thread that makes the server."""
+        mailbox.post(self._begin)
+
+    def _begin(self) -> None:
+        self._models.on_change = self._changed
+        self._models.when_seen = self.when_seen
+        self._changed()
+
+    def settle(self) -> None:
+        """Notes that everything that was asked for at the start was tried."""
+        self._is_settled = True
+        self._changed()
+
+    def find(self, key: int) -> Model:
+        """Returns the model that a worker has seen under a number."""
+        return self._by_key[key]
+
+    # -- who is told ------------------------------------------------------------------------------
+
+    def add(self, reader: Reader) -> None:
+        """Has a worker told, now and then."""
+        self._readers.append(reader)
+        if self._is_due or not self._number:
+            self._publish()
+        else:
+            reader.tell(self._number, self._document)
+
+    def remove(self, reader: Reader) -> None:
+        """Tells a worker no more: it has ended."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+            self.look()
+
+    def when_seen(self, call: Callable[[], object]) -> None:
+        """Has somebody called when all workers have seen what has changed until now."""
+        if self._is_due:
+            self._publish()
+        self._waiting.append((self._number, call))
+        self.look()
+
+    def look(self) -> None:
+        """Looks who can be told now that all have seen something."""
+        seen = min((reader.seen for reader in self._readers), default=self._number)
+        due = [call for number, call in self._waiting if number <= seen]
+        self._waiting = [one for one in self._waiting if one[0] > seen]
+        for call in due:
+            call()
+
+    # -- what they are told -----------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._publish_if_due)
+
+    def _publish_if_due(self) -> None:
+        if self._is_due:
+            self._publish()
+
+    def _publish(self) -> None:
+        self._is_due = False
+        self._number += 1
+        models = [one for model in self._models for one in model.all_signatures()]
+        for model in models:
+            if model not in self._keys:
+                self._next_key += 1
+                self._keys[model], self._by_key[self._next_key] = self._next_key, model
+        for model in self._models:
+            if self._keys[model] not in self._known:
+                self._known[self._keys[model]] = self._described(model)
+        self._document = {
+            "is_settled": self._is_settled,
+            "entries": self._models.document(self._keys.__getitem__),
+            "models": [self._known[self._keys[model]] for model in self._models],
+        }
+        for reader in self._readers:
+            reader.tell(self._number, self._document)
+        gone = self._keys.keys() - set(models)
+        if gone:
+            self._waiting.append((self._number, lambda: self._drop(gone)))
+            self.look()
+
+    def _drop(self, gone: set[Model]) -> None:
+        for model in gone:
+            key = self._keys.pop(model, 0)
+            self._by_key.pop(key, None)
+            self._known.pop(key, None)
+
+    def _described(self, model: Model) -> dict[str, Any]:
+        batching, own = model.batching, self._keys[model]
+        return {
+            "key": own,
+            "name": model.name,
+            "version": model.version,
+            "signature_name": model.signature_name,
+            "method": model.method,
+            "tensor_names": dict(model.tensor_names),
+            "batching": [batching.most, batching.sizes, batching.seconds],
+            "inputs": [_port(port) for port in model.signature.inputs],
+            "outputs": [_port(port) for port in model.signature.outputs],
+            "others": [
+                self._described(one) for one in model.all_signatures() if self._keys[one] != own
+            ],
+        }
+
+
+def _port(port: GraphPort) -> list[Any]:
+    tensor = port.tensor
+    return [
+        port.name,
+        port.description,
+        None
+        if tensor is None
+        else [
+            tensor.name,
+            name_of(tensor.dtype),
+            tensor.shape,
+            tensor.is_batched,
+            tensor.is_shape_checked,
+        ],
+        port.is_single,
+        port.is_batched,
+        port.labels,
+    ]

@@ -1,0 +1,104 @@
+"""A worker process and the process with the models, seen from inside."""
+
+from collections.abc import Callable
+from functools import partial
+
+from modelflow.ipc.fd_channel import Ends
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.fleet import Census, Fleet, Told
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.processes.replicas.control_channel import Line, Message
+from modelflow.serve.processes.replicas.replica import Replica
+from modelflow.serve.processes.replicas.role import Role
+from modelflow.serve.processes.workers.model_directory import Roster
+from modelflow.serve.processes.workers.remote_models import FarStock
+from modelflow.serve.processes.workers.request_server import Counter
+from modelflow.serve.stock import Stock
+
+
+class Worker(Replica):
+    """The place of a process that has no models, or all but those that are isolated."""
+
+    _far: FarStock
+
+    def __init__(self, line: Line, start: Message) -> None:
+        """Takes its place; see `Replica`."""
+        super().__init__(line, start)
+        self._has_models = start["role"] == Role.REPLICA
+
+    def stock(self, options: ServeOptions) -> Stock | None:
+        """Returns the models of the other processes; None: it has some itself."""
+        return None if self._has_models else self._join(options, None)
+
+    def extend(self, own: Stock, options: ServeOptions) -> Stock:
+        """Returns its own models, and those of the other processes."""
+        return self._join(options, own)
+
+    def _join(self, options: ServeOptions, own: Stock | None) -> Stock:
+        self._far = FarStock(options, self.hatch, self.isolated, own)
+        return self._far
+
+    async def end(self) -> None:
+        """Ends the links to the other processes."""
+        await self._far.close()
+
+
+class Published:
+    """Changes what is served, and says so when all workers have seen it. A `Fleet`."""
+
+    def __init__(self, own: Fleet, roster: Roster) -> None:
+        """Takes what changes it, and who tells workers."""
+        self._own = own
+        self._roster = roster
+
+    def census(self, told: Callable[[Census], object]) -> None:
+        """Tells what this process has counted."""
+        self._own.census(told)
+
+    def load(self, name: str, told: Told) -> None:
+        """Loads a model."""
+        self._own.load(name, self._seen(told))
+
+    def unload(self, name: str, told: Told) -> None:
+        """Unloads a model."""
+        self._own.unload(name, self._seen(told))
+
+    def configure(self, config: bytes, told: Told) -> None:
+        """Serves what a ``ReloadConfigRequest`` says."""
+        self._own.configure(config, self._seen(told))
+
+    def _seen(self, told: Told) -> Told:
+        return lambda error: self._roster.when_seen(partial(told, error))
+
+
+class ModelsProcess(Replica):
+    """The place of the process that has all models, and no connections but to workers."""
+
+    _roster: Roster
+    _mailbox: Mailbox
+
+    def join(self, own: Stock) -> Fleet:
+        """Returns what changes what is served here."""
+        self._roster = Roster(own.models)
+        self.counters: set[Counter] = set()
+        return self._joined(Published(own.fleet, self._roster))
+
+    def begin(self, mailbox: Mailbox) -> None:
+        """Begins to be asked, by the supervisor and by workers."""
+        self._mailbox = mailbox
+        self._roster.begin(mailbox)
+        mailbox.post(partial(self.hatch.open, self._welcome))
+        super().begin(mailbox)
+
+    async def end(self) -> None:
+        """Ends the links to workers."""
+        await super().end()
+        for counter in tuple(self.counters):
+            await counter.close()
+
+    def settled(self) -> None:
+        """Has workers told that everything that was asked for was tried."""
+        self._mailbox.post(self._roster.settle)
+
+    def _welcome(self, ends: Ends, _: int) -> None:
+        self.counters.add(Counter(ends, self._mailbox, self._roster, self.counters.discard))

@@ -1,0 +1,226 @@
+"""The models of another process, among those that this one serves."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from modelflow.ipc.fd_channel import Ends, Hatch
+from modelflow.ipc.frame import Value
+from modelflow.ipc.link import Link
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.fleet import Census, Fleet, Told
+from modelflow.serve.options import ModelLimits, ServeOptions
+from modelflow.serve.processes.workers.remote_model import RemoteModel
+from modelflow.serve.processes.workers.rpc_client import Messenger
+from modelflow.serve.repository.models import Models
+from modelflow.serve.stock import Stock
+
+
+class Mirror:
+    """Shows what another process says that it has. For the server's thread.
+
+    Attributes:
+        is_there: That process has said what it has.
+    """
+
+    def __init__(
+        self, models: Models, limits: ModelLimits, peer: int, settled: Callable[[], object]
+    ) -> None:
+        """Has no link yet; see `connect`.
+
+        Args:
+            models: Where the models are shown.
+            limits: What each takes.
+            peer: Which process it is; what is shown is known by it.
+            settled: Called when the process has tried everything that was asked for.
+        """
+        self._models = models
+        self._limits = limits
+        self._peer = peer
+        self._settled = settled
+        self._messenger = Messenger()
+        self._known: dict[int, RemoteModel] = {}
+        self._link: Link | None = None
+        self.is_there = False
+
+    def connect(self, ends: Ends, mailbox: Mailbox) -> None:
+        """Takes up a link to the process, or to the one that has taken its place."""
+        if self._link is not None:  # that it has ended is still to be heard
+            self._link.abandon()
+            self.lost(self._link)
+        listener = _Ear(self)
+        listener.link = Link(ends, mailbox, listener)
+        self._link = listener.link
+        self._link.begin()
+
+    async def close(self) -> None:
+        """Ends the link, when all requests have come to their end."""
+        if self._link is not None:
+            await self._link.close()
+
+    def hear(self, link: Link, message: list[Any], read: Callable[[Value], Any]) -> None:
+        """Takes what the other process says."""
+        if link is not self._link:
+            return
+        if message[0] != "models":
+            self._messenger.hear(message, read)
+            return
+        _, number, document = message
+        self._messenger.connect(link)
+        self.is_there = True
+        self._take(document)
+        link.say("seen", number)
+        if document["is_settled"]:
+            self._settled()
+
+    def _take(self, document: Any) -> None:
+        known: dict[int, RemoteModel] = {}
+        for one in document["models"]:
+            key = one["key"]
+            model = self._known.get(key)
+            known[key] = model or RemoteModel(one, self._limits, self._messenger)
+        self._known = known
+        self._models.take(document["entries"], known.__getitem__, self._peer)
+
+    def lost(self, link: Link) -> None:
+        """Takes note that the other process has ended; another's link may be there already."""
+        if link is not self._link:
+            return
+        self._link, self._known, self.is_there = None, {}, False
+        self._models.lose(self._peer)
+        self._messenger.lose()
+
+
+class _Ear:
+    """Hears one link, and says which it was."""
+
+    link: Link
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+
+    def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
+        self._mirror.hear(self.link, message, read)
+
+    def lost(self) -> None:
+        self._mirror.lost(self.link)
+
+
+class Nobody:
+    """What a worker does itself of what concerns all: nothing. A `modelflow.serve.fleet.Fleet`."""
+
+    def census(self, told: Callable[[Census], object]) -> None:
+        """Has counted nothing."""
+        told(Census([]))
+
+    def load(self, _name: str, told: Told) -> None:
+        """Loads nothing."""
+        told(None)
+
+    unload = load
+
+    def configure(self, _config: bytes, told: Told) -> None:
+        """Serves what it is told to."""
+        told(None)
+
+
+class FarStock:
+    """A `modelflow.serve.stock.Stock` of models that run elsewhere. For the server's thread.
+
+    Attributes:
+        models: What requests see.
+        fleet: What can be changed here.
+        is_open: Clients may load and unload models.
+    """
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        hatch: Hatch,
+        isolated: Mapping[int, str],
+        own: Stock | None = None,
+    ) -> None:
+        """Takes where the models are.
+
+        Args:
+            options: The server's.
+            hatch: Where links are given to it, which becomes its own.
+            isolated: The models that have a process of their own, by its number, from 1.
+            own: The other models, which run here; None: one process, with the number 0, has them.
+        """
+        self._own = own
+        self._hatch = hatch
+        self._isolated = dict(isolated)
+        self.models = Models() if own is None else own.models
+        self.fleet: Fleet = Nobody() if own is None else own.fleet
+        self.is_open = options.is_repository_open
+        limits = ModelLimits.of(options)
+        self._mirrors = {
+            peer: Mirror(self.models, limits, peer, _nothing) for peer in self._isolated
+        }
+        if own is None:
+            self._mirrors[0] = Mirror(self.models, limits, 0, self._tell_settled)
+        for peer, name in self._isolated.items():
+            self.models.expect(name, is_due=True, peer=peer)
+        self._is_ending = False
+
+    def unready(self) -> str:
+        """Returns why the server is not ready; ``""``: it is. From any thread."""
+        if self._is_ending:
+            return "the server is being stopped"
+        if self._own is not None:
+            return self._own.unready()
+        if not self._mirrors[0].is_there:
+            return "the process that runs the models has not begun; come again"
+        found = self.models.unready().items()
+        return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
+
+    def look(self) -> Sequence[str]:
+        """Looks for what runs here; other processes look for theirs."""
+        return () if self._own is None else self._own.look()
+
+    def begin(self, mailbox: Mailbox, told: Callable[[], object]) -> None:
+        """Takes links from now on; ``told`` is called when all that is not isolated was tried."""
+        self._mailbox, self._told = mailbox, told
+        mailbox.post(self._begin)
+        if self._own is not None:
+            self._own.begin(mailbox, told)
+
+    def _begin(self) -> None:
+        self._hatch.open(self._connect)
+
+    def _connect(self, ends: Ends, peer: int) -> None:
+        self._mirrors[peer].connect(ends, self._mailbox)
+
+    def _tell_settled(self) -> None:
+        self._told()
+
+    def check(self) -> None:
+        """Looks at what runs here; where nothing does, the other process would not have begun."""
+        if self._own is not None:
+            self._own.check()
+
+    def refresh(self) -> None:
+        """Looks for what runs here; other processes look for theirs."""
+        if self._own is not None:
+            self._own.refresh()
+
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """Takes a version out of service that runs here."""
+        if self._own is not None:
+            self._own.condemn(name, version, reason)
+
+    def end(self) -> None:
+        """Is ready no more. What was asked is still answered."""
+        self._is_ending = True
+        if self._own is not None:
+            self._own.end()
+
+    async def close(self) -> None:
+        """Ends the links, when all requests have come to their end."""
+        self._hatch.close()
+        for mirror in self._mirrors.values():
+            await mirror.close()
+
+
+def _nothing() -> None:
+    """Nobody waits for what an isolated model comes to."""

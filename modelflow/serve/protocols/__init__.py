@@ -1,0 +1,1 @@
+"""What REST and gRPC have in common of the two protocols."""

@@ -1,0 +1,144 @@
+"""TensorFlow Serving's protocol over served models: what REST and gRPC have in common."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.graph.graph_port import GraphPort, tensor_text
+from modelflow.http.request import Visit
+from modelflow.serve.options import ModelLimits
+from modelflow.serve.repository.models import Models
+from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.rows import as_tensor, served_tensor
+from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.tensor import TensorSpec
+from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
+from modelflow.wire.tf_serving.examples import Example, serialized
+
+
+def outputs_of(call: Inference) -> dict[str, npt.NDArray[Any]]:
+    """Returns the outputs of a call that is over, as arrays.
+
+    Raises:
+        Problem: the request failed.
+    """
+    tensors: dict[str, npt.NDArray[Any]] = {}
+    for name, value in call.outputs().items():
+        tensors[name] = value if isinstance(value, np.ndarray) else as_tensor(value)
+    return tensors
+
+
+def signatures_of(model: Model) -> Mapping[str, SignatureInfo]:
+    """Returns the signatures of a model, by name."""
+    found = {}
+    for one in model.all_signatures():
+        inputs, outputs = _tensors(one.signature.inputs), _tensors(one.signature.outputs)
+        found[one.signature_name] = SignatureInfo(inputs, outputs, one.method, one.tensor_names)
+    return MappingProxyType(found)
+
+
+def statuses_of(
+    models: Models, name: str, version: str = "", label: str = ""
+) -> list[VersionStatus]:
+    """Returns how the versions of a model are: all of them, where none is named.
+
+    Raises:
+        Problem: there is none.
+    """
+    return models.statuses(name, version, label)
+
+
+def _tensors(ports: tuple[GraphPort, ...]) -> dict[str, TensorSpec | None]:
+    return {port.name: served_tensor(port) for port in ports}
+
+
+def send_examples(
+    model: Model,
+    examples: Sequence[Example],
+    done: Callable[[Inference], None],
+    deadline: float | None,
+    visit: Visit | None,
+) -> Inference:
+    """Sends examples to a signature, of any method name: TensorFlow 2 writes none but predict.
+
+    Args:
+        model: The signature.
+        examples: An item each.
+        done: Called on this thread when there is an answer.
+        deadline: Seconds for which the client waits; None: for ever.
+        visit: What is noted of the request.
+
+    Raises:
+        Problem: the signature takes no examples, they are over a limit of the model, or there is
+            no room for the request.
+    """
+    inputs = model.signature.inputs
+    if len(inputs) != 1:
+        message = f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}"
+        raise Problem(message)
+    tensor = inputs[0].tensor
+    if tensor is not None and tensor.dtype != object:
+        message = (
+            f"Expected a signature that takes serialized tf.Example messages; input "
+            f"{inputs[0].name!r} of {model.signature_name!r} is {tensor_text(tensor)}"
+        )
+        raise Problem(message)
+    array = np.empty(len(examples), np.object_)
+    array[:] = _serialized(examples, model.limits)
+    return model.infer({inputs[0].name: array}, done, deadline, visit)
+
+
+def _serialized(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]:
+    """Each example as bytes, with the context: a short request may stand for many of them."""
+    sizes: Counter[str] = Counter()
+    found, length = [], 0
+    for example in examples:
+        for name, values in example.items():
+            sizes[name] += values.size
+            limits.check_elements(sizes[name], f"feature {shown(name)}")
+        found.append(serialized(example))
+        length += len(found[-1])
+        limits.check_expanded(length)
+    return found
+
+
+def classes_of(
+    call: Inference,
+) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
+    """Returns the labels and the scores, (examples, classes) each; None: the model gives none.
+
+    Raises:
+        Problem: the request failed, or these are no classes.
+    """
+    outputs = outputs_of(call)
+    labels, scores = outputs.get("classes"), outputs.get("scores")
+    if labels is None and scores is None:
+        message = "Expected classification signature outputs to contain classes or scores"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    shapes = {array.shape for array in (labels, scores) if array is not None}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 2:
+        message = f"Expected Tensor shape: [batch_size num_classes] but got {sorted(shapes)}"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    return labels, scores
+
+
+def values_of_regression(call: Inference) -> npt.NDArray[Any]:
+    """Returns a value an example.
+
+    Raises:
+        Problem: the request failed, or there is not one value an example.
+    """
+    outputs = outputs_of(call)
+    if set(outputs) != {"outputs"}:
+        message = f"Expected one output Tensor 'outputs'; found {sorted(outputs)}"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    array = outputs["outputs"]
+    if array.size != call.rows or array.ndim not in (1, 2):
+        shape = list(array.shape)
+        message = f"Expected Tensor shape: [batch_size 1] or [batch_size]; got {shape}"
+        raise Problem(message, Code.FAILED_PRECONDITION)
+    return array.reshape(-1)

@@ -1,0 +1,1 @@
+"""One request from arrays into a flow and back, the same for every protocol."""

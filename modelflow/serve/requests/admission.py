@@ -1,0 +1,189 @@
+"""Which requests a model takes: those with room, and those that can be answered in time."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.activity import Doing
+
+
+# How much what is newest counts (exponential smoothing), and for how many seconds it is new.
+_KEPT = 15 / 16
+_NEW = 1.0
+
+
+class _Level:
+    """What was seen while about so many requests were under way."""
+
+    __slots__ = ("answers", "seconds", "seen")
+
+    def __init__(self) -> None:
+        self.seconds = self.answers = self.seen = 0.0
+
+    def note(self, seconds: float, answers: int, now: float) -> None:
+        self.seconds = self.seconds * _KEPT + seconds
+        self.answers = self.answers * _KEPT + answers
+        self.seen = now
+
+    @property
+    def interval(self) -> float:
+        """Seconds from one answer to the next."""
+        return self.seconds / self.answers
+
+
+class Pace:
+    """Measures the seconds from one answer to the next, for 1, 2 to 3, 4 to 7, ... under way.
+
+    A model that works in batches answers the more a second, the more it has to do: what was seen
+    with few requests under way says little of what many of them would take. To the next doubling
+    of what is known the benefit of the doubt is given, that all together take no longer; beyond
+    it, and once it is known better, a request waits for all that are ahead.
+    """
+
+    def __init__(self, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
+        self._now = now
+        self._levels: dict[int, _Level] = {}  # the bits of a number of requests -> its level
+
+    def note(self, under_way: int, seconds: float, answers: int) -> None:
+        """Notes answers.
+
+        Args:
+            under_way: How many requests there were.
+            seconds: How long they had, all together.
+            answers: How many were answered.
+        """
+        level = self._levels.setdefault(under_way.bit_length(), _Level())
+        level.note(seconds, answers, self._now())
+
+    def wait(self, number: int) -> float | None:
+        """Returns the seconds in which so many requests are answered; None: it is not known."""
+        if not self._levels:
+            return None
+        level, since = number.bit_length(), self._now() - _NEW
+        lower = [one for one in self._levels if one <= level]
+        if not lower:
+            return self._levels[min(self._levels)].interval * number
+        new = [one for one in lower if self._levels[one].seen >= since]
+        known = max(new or lower)
+        interval = self._levels[known].interval
+        if known == level:
+            return interval * number
+        at_most: int = (1 << known) - 1
+        return interval * at_most * (1 << (level - known - 1))
+
+
+class RefusedError(Problem):
+    """There is no room for a request.
+
+    Attributes:
+        reason: Why, in one word: ``full``, ``would_miss_deadline``.
+        retry_after: Seconds after which there may be room.
+    """
+
+    def __init__(self, message: str, reason: str, retry_after: float) -> None:
+        super().__init__(message, Code.UNAVAILABLE)
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+class Admission:
+    """Counts the requests of one model, and knows how fast they are answered (`Pace`)."""
+
+    def __init__(self, name: str, most: int, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
+        """Takes the model's name, for messages, and how many requests may be under way."""
+        self._name = name
+        self.most = most
+        """How many may be under way."""
+        self._now = now
+        self._pace = Pace(now)
+        self._since = 0.0  # the last answer, or when there was something to answer again
+        self._highest = 0  # of those under way, since then
+        self.under_way = 0
+        """Requests that have no answer yet."""
+        self.doing: Doing | None = None
+        """Where it is noted whether there are any; None: nowhere."""
+        self.refused: Counter[str] = Counter()
+        """How many were refused, by reason."""
+
+    @property
+    def expected_wait(self) -> float | None:
+        """Seconds until one that came now would be answered; None: nothing was answered yet."""
+        return self._pace.wait(self.under_way + 1)
+
+    def takes(self, deadline: float | None) -> bool:
+        """Tells whether `admit` would take a request."""
+        return self.under_way < self.most and (deadline is None or self._late(deadline) is None)
+
+    def _late(self, deadline: float) -> float | None:
+        """Returns the seconds that one would wait that can wait less; None: it can wait.
+
+        Where nothing is under way, one is tried, whatever was before.
+        """
+        wait = self.expected_wait if self.under_way else None
+        return wait if wait is not None and wait > deadline else None
+
+    def admit(self, deadline: float | None) -> None:
+        """Takes a request.
+
+        Args:
+            deadline: Seconds for which whoever sends it waits; None: for ever.
+
+        Raises:
+            RefusedError: it is not taken.
+        """
+        if self.under_way >= self.most:
+            raise self.refuse(1)
+        if deadline is not None and (wait := self._late(deadline)) is not None:
+            text = (
+                f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
+                f"{deadline:.3g} s; come again"
+            )
+            raise self._refusal(text, "would_miss_deadline", wait - deadline)
+        self.take(1)
+
+    def take(self, count: int) -> None:
+        """Takes requests for which there is room, whose callers wait for ever."""
+        if not self.under_way:
+            self._since = self._now()
+            if self.doing is not None:
+                self.doing.work()
+        self.under_way += count
+        self._highest = max(self._highest, self.under_way)
+
+    def refuse(self, count: int) -> RefusedError:
+        """Counts requests for which there is no room; returns what they are told."""
+        text = (
+            f"model {self._name!r} has {self.most} requests under way, as many as it may; "
+            "come again"
+        )
+        wait = self.expected_wait
+        seconds = 1.0 if wait is None else wait / self.most
+        return self._refusal(text, "full", seconds, count)
+
+    def left(self, count: int = 1) -> None:
+        """Notes that requests are over, answered or not: there is room for others."""
+        self.under_way -= count
+        if not self.under_way and self.doing is not None:
+            self.doing.rest()
+
+    def answered(self, count: int) -> None:
+        """Notes how many of those that are over were answered, together, since the last time."""
+        if not count:
+            return
+        now = self._now()
+        self._pace.note(self._highest, now - self._since, count)
+        self._since, self._highest = now, self.under_way
+
+    def _refusal(self, text: str, reason: str, seconds: float, count: int = 1) -> RefusedError:
+        self.refused[reason] += count
+        return RefusedError(text, reason, max(0.001, seconds))
+
+
+def whole_seconds(error: RefusedError) -> int:
+    """Returns what ``Retry-After`` says: whole seconds, at least one."""
+    return max(1, math.ceil(error.retry_after))

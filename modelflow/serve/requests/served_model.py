@@ -1,0 +1,314 @@
+"""A flow as clients see it: a model with a name and a version."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from modelflow.flow import Flow
+from modelflow.http.request import Visit
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.serve.metrics.model_counts import ModelFigures
+from modelflow.serve.options import ModelLimits
+from modelflow.serve.requests.admission import Admission
+from modelflow.serve.requests.infer_request import Call
+from modelflow.serve.requests.model import Batching, with_signature
+from modelflow.serve.requests.pending import Asker, RowReader, Unread
+from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
+from modelflow.serve.requests.submit_queue import Gangway
+from modelflow.serve.requests.time_limits import TimeLimit
+from modelflow.wire.problem import Code
+from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
+
+if TYPE_CHECKING:
+    from modelflow.graph.graph_port import GraphPort
+    from modelflow.wire.tf_serving.predict import Types
+
+
+# Seconds for which a turn of the loop may go on before what is due beside it is done; much less
+# takes gangs apart (benchmarks/serving_overload.py).
+_TURN = 0.002
+
+
+class ServedModel:
+    """A running flow that answers requests. For the server's thread.
+
+    Attributes:
+        name: What clients call it.
+        version: Which version of that it is.
+        signature: What it takes and gives.
+        triggers: What the graph gets of a request to a model without inputs.
+        types: The element types of its inputs, by name; None: it takes what comes.
+        outputs: Its outputs, by name.
+        mailbox: How other threads reach the server's.
+        on_closed: Called when the flow has ended by itself: no request is answered any more.
+        limits: What it takes.
+        admission: Which requests it takes.
+        figures: What has become of the others.
+        time_limit: What gives up those that have no answer in time.
+        unread: The requests that are read together when they go in.
+        flow: What answers.
+        signature_name: Which of the model's signatures it is.
+        method: What that is for: predict, classify, regress (TensorFlow Serving's names).
+        tensor_names: What the model's file calls the tensors of its ports, as far as it does.
+        others: The model's further signatures, by name; each a served model of its own.
+    """
+
+    def __init__(
+        self, name: str, version: int, flow: Flow, mailbox: Mailbox, limits: ModelLimits
+    ) -> None:
+        """Takes a flow that runs; it stays the caller's to stop.
+
+        Args:
+            name: Its name.
+            version: Its version.
+            flow: What answers.
+            mailbox: How other threads reach the server's.
+            limits: What it takes; what is more is refused.
+        """
+        self.name = name
+        self.version = version
+        self.signature, self.triggers = hide_triggers(flow.signature())
+        self.types: Types = {
+            port.name: None if port.tensor is None else port.tensor.dtype
+            for port in self.signature.inputs
+        }
+        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
+        self.mailbox = mailbox
+        self.flow = flow
+        self.limits = limits
+        self.admission = Admission(name, limits.requests)
+        self.figures = ModelFigures()
+        self.time_limit = TimeLimit(limits.seconds)
+        self.on_closed: Callable[[], object] | None = None
+        self.unread = Unread(self)
+        self._gangway = Gangway(flow, mailbox, self.unread, self._closed)
+        self.signature_name = DEFAULT_SIGNATURE
+        self.method = PREDICT_METHOD
+        self.tensor_names: Mapping[str, str] = {}
+        self.others: Mapping[str, ServedModel] = {}
+        self._on_idle: Callable[[], object] | None = None
+        self._over: deque[Callable[[], None]] = deque()  # what ends those that are
+        self._is_told = False  # and that is on its way
+        self._caught_up = 0.0  # when it has last done what was due
+        self._is_counted_soon = False
+
+    def infer(
+        self,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        done: Callable[[Call], None],
+        deadline: float | None = None,
+        visit: Visit | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> Call:
+        """Sends a request of arrays, one for each input; see `send`.
+
+        Raises:
+            Problem: they do not fit the model's inputs, or there are too many requests.
+        """
+        limits = self.limits
+        for name, array in arrays.items():
+            if array.size > limits.elements:
+                limits.check_elements(array.size, f"input {name!r}")
+            if array.ndim and len(array) > limits.rows and self._is_batched(name):
+                limits.check_rows(len(array), f"input {name!r}")
+        items = items_of(self.signature, arrays)
+        call = self.send(items, done, deadline, visit, is_stream=is_stream)
+        ports = self.signature.inputs
+        call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
+        return call
+
+    def _is_batched(self, name: str) -> bool:
+        return any(port.name == name and port.is_batched for port in self.signature.inputs)
+
+    def send(
+        self,
+        items: Mapping[str, Sequence[Any]],
+        done: Callable[[Call], None],
+        deadline: float | None = None,
+        visit: Visit | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> Call:
+        """Sends a request; ``done`` is called on this thread when it has an answer.
+
+        Args:
+            items: Those of each input.
+            done: Called once; of a stream, whenever it has a part of its answer.
+            deadline: Seconds from now after which nobody waits for the answer; None: for ever.
+            visit: What is noted of the request; its session is told of it.
+            is_stream: The answer is taken part by part; see `Call.part`.
+
+        Raises:
+            RefusedError: there is no room for it.
+        """
+        context = None if visit is None else visit.enter(self.name, self.version)
+        admission = self.admission
+        if deadline is not None or admission.under_way >= admission.most:
+            self._make_room(deadline)
+        # Made before it is counted: whoever sees it counted may reckon with its deadline.
+        given = items or self.triggers
+        call = Call(self, given, deadline, done, is_stream=is_stream, context=context)
+        admission.admit(deadline)
+        if visit is not None:
+            call.watch(visit)
+        limit = self.time_limit
+        if deadline is None:  # as `TimeLimit.add`, without a call: most requests
+            limit.until[call] = call.began + limit.seconds
+            if limit.timer is None:
+                limit.begin()
+        else:
+            limit.add(call, deadline)
+        self._gangway.add(call)
+        return call
+
+    def receive(self, requests: Sequence[Asker], reader: RowReader) -> None:
+        """Takes small requests that have come together, and sends them if there is room.
+
+        Args:
+            requests: The requests.
+            reader: What reads them, and writes their answers.
+        """
+        self.unread.add(requests, reader)
+        self._gangway.hurry()
+
+    def room(self, wanted: int) -> int:
+        """Returns how many requests more may be under way; all of ``wanted``, if that can be."""
+        admission = self.admission
+        if admission.most - admission.under_way < wanted:
+            self._catch_up()
+        return max(0, admission.most - admission.under_way)
+
+    def left(self, code: Code | None = None) -> None:
+        """Notes that a request is over that never went in: with a code, or as another one."""
+        if code is not None:
+            self.figures.failed(code)
+        self.admission.left()
+        self._tell_when_idle()
+
+    @property
+    def batching(self) -> Batching:
+        """How it gathers items into calls."""
+        return Batching.of(self.flow)
+
+    def expect(self, deadline: float | None) -> None:
+        """Refuses what `send` would refuse: before the request is read, which takes longer.
+
+        Args:
+            deadline: Seconds for which whoever sends it waits, as far as its head says it.
+
+        Raises:
+            RefusedError: there is no room for it.
+        """
+        admission = self.admission
+        if deadline is None and admission.under_way < admission.most:
+            return
+        self._make_room(deadline)
+        if not admission.takes(deadline):
+            admission.admit(deadline)
+
+    def _make_room(self, deadline: float | None) -> None:
+        if not self.admission.takes(deadline):
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Does what is due where there is no room: a turn of the loop may bring many requests.
+
+        Else room that answers have made meanwhile, and a model that has nothing to do while
+        requests wait to go in, would be seen only behind them all.
+        """
+        now = SYSTEM_CLOCK.now()
+        if now - self._caught_up >= _TURN:
+            self._gangway.hurry()
+            self.mailbox.run()
+            self._caught_up = now
+
+    def forget(self, call: Call) -> None:
+        """Ends a request whose caller has gone: what is queued for it is dropped."""
+        if self.withdraw(call):
+            self.time_limit.forget(call)
+            self.left(Code.CANCELLED)
+        else:
+            call.request.cancel()
+
+    def withdraw(self, call: Call) -> bool:
+        """Takes a request back; False: the flow has it, or it is over."""
+        return self._gangway.forget(call)
+
+    def over(self, end: Callable[[], None]) -> None:
+        """Has requests end on the server's thread, with one wake-up for many; from any thread.
+
+        Args:
+            end: What ends them; counts them out of those that are under way.
+        """
+        self._over.append(end)
+        if not self._is_told:  # looked at behind the append; `_finish` clears it before it looks
+            self._is_told = True
+            self.mailbox.post(self._finish)
+
+    def _finish(self) -> None:
+        """Ends the requests that are over."""
+        self._is_told = False
+        over = self._over
+        while over:
+            end = over.popleft()
+            try:
+                end()
+            except Exception as error:  # noqa: BLE001 - of some; the others are told all the same
+                context = {"message": f"{end!r} raised", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+        self._count()
+        self._tell_when_idle()
+
+    def ended(self) -> None:
+        """Notes that a request is over; how fast that was, of those of one turn together."""
+        self.left()
+        if not self._is_counted_soon:
+            self._is_counted_soon = True
+            asyncio.get_running_loop().call_soon(self._count)
+
+    def _count(self) -> None:
+        self._is_counted_soon = False
+        self.admission.answered(self.figures.newly_worked())
+
+    def all_signatures(self) -> "list[ServedModel]":
+        """Returns itself and its further signatures."""
+        return [self, *self.others.values()]
+
+    def with_signature(self, name: str) -> "ServedModel":
+        """Returns what answers for one of its signatures; empty: for the default one.
+
+        Raises:
+            Problem: it has none of that name.
+        """
+        return with_signature(self, self.others, name)
+
+    def _closed(self) -> None:
+        if self.on_closed is not None:
+            self.on_closed()
+
+    def retire(self, on_idle: Callable[[], object]) -> None:
+        """Has ``on_idle`` called, once, when no request is under way; none comes any more.
+
+        Of none of its signatures.
+        """
+        self._on_idle = on_idle
+        for other in self.others.values():
+            other.retire(self._tell_when_idle)
+        self._tell_when_idle()
+
+    def _tell_when_idle(self) -> None:
+        # Not in this turn of the loop: a request that has found this model may be making room now
+        # (`_make_room`), and is sent behind that.
+        if self._on_idle is not None:
+            asyncio.get_running_loop().call_soon(self._tell_if_idle)
+
+    def _tell_if_idle(self) -> None:
+        is_busy = any(one.admission.under_way for one in self.all_signatures())
+        if self._on_idle is not None and not is_busy:
+            on_idle, self._on_idle = self._on_idle, None
+            on_idle()

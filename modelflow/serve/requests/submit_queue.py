@@ -1,0 +1,127 @@
+"""The way of requests from a server's thread into a flow, and of their answers back.
+
+What arrives in one turn of the event loop goes in together (`Flow.submit`); what finds no room
+waits here, in order, until the flow says that there is some. Small requests wait as they came, and
+are read together, too, when they go in. Answers come back over the server's mailbox: one wake-up
+for all that a batch has finished.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from modelflow.errors import StreamClosed
+from modelflow.flow import Flow
+from modelflow.ipc.loop_queue import Mailbox
+from modelflow.serve.requests.infer_request import Call
+from modelflow.serve.requests.pending import Unread
+from modelflow.serve.requests.request_batch import Convoy
+from modelflow.wire.problem import Code, Problem
+
+
+class Gangway:
+    """Takes calls one by one and gives them to a flow in gangs. For the loop's thread."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        mailbox: Mailbox,
+        unread: Unread,
+        on_closed: Callable[[], None],
+    ) -> None:
+        """Takes where the calls go.
+
+        Args:
+            flow: What answers them.
+            mailbox: How other threads reach the loop's.
+            unread: Requests that go in as well, and are read then.
+            on_closed: Called when the flow takes no calls any more: it has ended.
+        """
+        self._flow = flow
+        self._mailbox = mailbox
+        self._unread = unread
+        self._on_closed = on_closed
+        self._waiting: deque[Call | Convoy] = deque()
+        self._is_due = self._is_blocked = False
+
+    def add(self, call: Call) -> None:
+        """Takes a call: it goes in when this turn of the loop is over."""
+        self._waiting.append(call)
+        if not (self._is_due or self._is_blocked):
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._enter)
+
+    def hurry(self) -> None:
+        """Has what is here go in now."""
+        if self._is_blocked:
+            self._unread.wait()
+        elif self._waiting or self._unread:
+            self._enter()
+
+    def forget(self, call: Call) -> bool:
+        """Takes a call back whose caller has gone; False: it is in the flow already."""
+        if call.request.is_submitted or call not in self._waiting:
+            return False
+        self._waiting.remove(call)
+        return True
+
+    def _enter(self) -> None:
+        if self._unread:
+            self._is_due = True  # what is added now goes in below
+            convoy = self._unread.read()
+            if convoy is not None:
+                self._waiting.append(convoy)
+        self._is_due = self._is_blocked = False
+        try:
+            while self._waiting and not self._is_blocked:
+                if isinstance(self._waiting[0], Convoy):
+                    self._enter_convoy(self._waiting[0])
+                else:
+                    self._enter_calls()
+        except StreamClosed:
+            self._give_up()
+
+    def _enter_convoy(self, convoy: Convoy) -> None:
+        rest = convoy.enter(self._flow, self._told_of_room)
+        if rest is None:
+            self._waiting.popleft()
+        else:
+            self._waiting[0] = rest
+            self._is_blocked = True
+
+    def _enter_calls(self) -> None:
+        """Offers the flow what it has room for of the calls before the next convoy, and one more.
+
+        For that one the flow says when there is room. What each admission costs does not depend on
+        how many calls wait.
+        """
+        room = self._flow.free_rows
+        gang: list[Call] = []
+        for one in self._waiting:
+            if isinstance(one, Convoy):
+                break
+            gang.append(one)
+            if room <= 0:
+                break
+            room -= one.rows
+        rest = self._flow.submit([call.request for call in gang], self._told_of_room)
+        for _ in range(len(gang) - len(rest)):
+            self._waiting.popleft()
+        self._is_blocked = bool(rest)
+
+    def _give_up(self) -> None:
+        """Refuses all that wait: the flow has ended."""
+        problem = Problem("the model has ended; come again", Code.UNAVAILABLE)
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if isinstance(one, Convoy):
+                one.refuse(problem)
+            elif one.request.is_submitted:
+                # Another has taken its room: it is a session, which the flow may have ended.
+                one.request.cancel()
+            else:
+                one.fail(problem)
+        self._on_closed()
+
+    def _told_of_room(self) -> None:
+        self._mailbox.post(self._enter)

@@ -1,0 +1,128 @@
+"""How long a client waits, and when a request without an answer is given up."""
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from modelflow.http.listener import Patience
+from modelflow.http.request import Exchange
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.wire.problem import Code, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from modelflow.serve.requests.pending import Asker
+
+
+_HEADER = b"inference-timeout-ms"
+
+
+def seconds_of(exchange: Exchange) -> float | None:
+    """Returns what the header ``Inference-Timeout-Ms`` says, in seconds; None: nothing.
+
+    Raises:
+        Problem: it is no number above 0.
+    """
+    value = exchange.head.named.get(_HEADER)
+    if value is None:
+        return None
+    text = value.decode("latin-1")
+    try:
+        milliseconds = float(text)
+    except ValueError:
+        milliseconds = 0.0
+    if not 0 < milliseconds < float("inf"):
+        message = f"header Inference-Timeout-Ms: got {text!r}; expected milliseconds above 0"
+        raise Problem(message)
+    return milliseconds / 1e3
+
+
+def earlier(*seconds: float | None) -> float | None:
+    """Returns the shortest of some times to wait; None: for ever."""
+    return min((one for one in seconds if one is not None), default=None)
+
+
+# Seconds by which a timer of the loop may be before the clock.
+_EARLY = 0.001
+# What would be given up so little before others waits with them: it needs no timer of its own.
+_NEAR = 0.05
+# What a unit has begun when a deadline passes is worth its answer a little later: under load that
+# is the batch that the request is in (benchmarks/serving_overload.py).
+_GRACE = 0.1
+
+
+class Limited(Protocol):
+    """Requests that may be given up."""
+
+    def give_up(self, problem: Problem, /) -> None:
+        """Ends them with this problem; what is computed for them is dropped when it comes."""
+
+
+class TimeLimit(Patience[Limited]):
+    """Gives up what has no answer in time. For the server's thread.
+
+    Attributes:
+        own: Those that are given up before the limit, with the timer of each.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Takes how long any request may take."""
+        super().__init__(seconds, lambda one: one.give_up(self.problem()))
+        self.own: dict[Limited, asyncio.TimerHandle] = {}
+
+    def add(self, waiting: Limited, deadline: float | None = None) -> None:
+        """Begins to wait for an answer.
+
+        Args:
+            waiting: What is given up.
+            deadline: Seconds after which nothing is begun for it any more, and a moment later it is
+                given up; None: the limit alone counts.
+        """
+        if deadline is None or deadline > self.seconds - _NEAR:
+            super().add(waiting)
+        else:
+            loop = asyncio.get_running_loop()
+            self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
+
+    def add_oldest(self, one: Limited, asking: "Iterable[tuple[Asker, float]]") -> None:
+        """Begins to wait for those who ask together, of whom the oldest is given up first.
+
+        Args:
+            one: What is given up: with `list_late` it finds which, and adds itself again.
+            asking: Who asks, in order, and when each came, by the clock.
+        """
+        began = next((began for asker, began in asking if not asker.is_over), None)
+        if began is not None:
+            self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
+
+    def list_late(self, asking: "Iterable[tuple[Asker, float]]") -> list[int]:
+        """Returns the places of those who ask together that have waited as long as any may."""
+        latest = SYSTEM_CLOCK.now() - self.seconds + _EARLY
+        return [
+            place
+            for place, (asker, began) in enumerate(asking)
+            if began <= latest and not asker.is_over
+        ]
+
+    def renew(self, one: Limited) -> None:
+        """Begins anew for a stream, which has given a part; its deadline stays."""
+        if one not in self.own:
+            self.until.pop(one, None)
+            super().add(one)
+
+    def forget(self, waiting: Limited) -> None:
+        """Waits no more: there is an answer. May be called again."""
+        timer = self.own.pop(waiting, None)
+        if timer is None:
+            super().forget(waiting)
+        else:
+            timer.cancel()
+
+    def _expire(self, one: Limited) -> None:
+        del self.own[one]
+        one.give_up(Problem("its deadline passed before it was computed", Code.DEADLINE_EXCEEDED))
+
+    def problem(self) -> Problem:
+        """Returns what a request is told that has taken as long as any may."""
+        text = f"there was no answer within {self.seconds:g} s (--request-timeout)"
+        return Problem(text, Code.DEADLINE_EXCEEDED)

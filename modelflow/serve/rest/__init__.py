@@ -1,0 +1,1 @@
+"""The REST interfaces: TensorFlow Serving's, Open Inference, ``generate``, the repository."""

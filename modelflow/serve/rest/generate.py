@@ -1,0 +1,229 @@
+"""``generate``: a request of one item, for people, browsers and ``curl``."""
+
+import base64
+from collections.abc import Collection, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from modelflow.buffer import Buffer
+from modelflow.graph.graph_port import GraphPort
+from modelflow.http.reply import Reply, reply_of
+from modelflow.http.request import Exchange, StreamedReply
+from modelflow.serve.access.error_reply import compressed, refusal, settle, whole_body
+from modelflow.serve.access.router import Endpoint, endpoint
+from modelflow.serve.options import ReadLimits
+from modelflow.serve.protocols.open_inference import check_extras
+from modelflow.serve.repository.models import Models
+from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.response_stream import Feed
+from modelflow.serve.requests.rows import check_item
+from modelflow.serve.requests.time_limits import seconds_of
+from modelflow.wire.form_data import FORM_DATA, fields_of
+from modelflow.wire.json_array import array_of, json_type
+from modelflow.wire.json_document import JsonLimits, read_json
+from modelflow.wire.problem import Problem
+
+_JSON = "application/json"
+_CURL = "application/x-www-form-urlencoded"  # what curl says of any body
+
+
+def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[str, list[Any]]:
+    """Returns what the inputs of a model get, a buffer each.
+
+    Args:
+        body: The whole body of a request.
+        kind: Its content type; ``""`` is JSON, and what ``curl -d`` says.
+        model: What is asked.
+        limits: What JSON may hold: the body, or each field of a form.
+
+    Raises:
+        Problem: the body does not fit the model's inputs, is none of its kind, or is over a limit.
+    """
+    name = kind.partition(";")[0].strip().lower()
+    if name == FORM_DATA:
+        found = _of_form(fields_of(body, kind), model, limits)
+    elif name in ("", _JSON, _CURL):
+        found = _of_json(body, model, limits)
+    else:
+        found = _of_raw(body, kind, model)
+    for key, value in found.items():
+        if isinstance(value, np.ndarray):
+            model.limits.check_elements(value.size, f"input {key!r}")
+    return {key: [value] for key, value in found.items()}
+
+
+def _of_form(fields: dict[str, bytes], model: Model, limits: JsonLimits) -> dict[str, Any]:
+    """Reads a form: files for inputs of bytes, JSON for others; any name where there is one."""
+    ports = {port.name: port for port in model.signature.inputs}
+    if len(ports) == len(fields) == 1:
+        fields = dict(zip(ports, fields.values(), strict=True))
+    _check_names(fields, ports)
+    return {
+        name: value if _takes_bytes(ports[name]) else _item(ports[name], read_json(value, limits))
+        for name, value in fields.items()
+    }
+
+
+def _check_names(given: Collection[str], ports: Collection[str]) -> None:
+    if set(given) != set(ports):
+        message = f"request: got {sorted(given)}; expected the inputs {sorted(ports)}"
+        raise Problem(message)
+
+
+def _takes_bytes(port: GraphPort) -> bool:
+    return port.tensor is None or port.tensor.dtype == object
+
+
+def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
+    document = read_json(body, limits)
+    if not isinstance(document, dict):
+        message = f"request: expected a JSON object, {{{_names(model)}}}"
+        raise Problem(message)
+    ports = {port.name: port for port in model.signature.inputs}
+    given = {name: value for name, value in document.items() if name in ports}
+    if len(given) < len(ports):
+        _check_names(document, ports)
+    if len(given) < len(document):
+        _check_parameters({name: document[name] for name in document if name not in ports})
+    return {name: _item(ports[name], value) for name, value in given.items()}
+
+
+def _check_parameters(extras: dict[str, Any]) -> None:
+    """Checks what a document has beside the inputs: an id, and parameters, in an object or not."""
+    parameters = extras.pop("parameters", {})
+    if not isinstance(parameters, dict):
+        message = f"request: 'parameters' is {json_type(parameters)}; expected an object"
+        raise Problem(message)
+    check_extras({**extras, **parameters})
+
+
+def _of_raw(body: bytes, kind: str, model: Model) -> dict[str, Any]:
+    ports = model.signature.inputs
+    if len(ports) != 1:
+        message = (
+            f"a body of type {kind!r} is for a model with one input; {model.name!r} has "
+            f"{len(ports)}: send {{{_names(model)}}} as {_JSON}"
+        )
+        raise Problem(message)
+    if not _takes_bytes(ports[0]):
+        message = (
+            f"a body of type {kind!r} is for an input of bytes; {ports[0].name!r} is "
+            f"{ports[0].tensor}: send {{{_names(model)}}} as {_JSON}"
+        )
+        raise Problem(message)
+    return {ports[0].name: body}
+
+
+def _names(model: Model) -> str:
+    return ", ".join(f'"{port.name}": ...' for port in model.signature.inputs)
+
+
+def _item(port: GraphPort, value: Any) -> Any:
+    """One item of an input: an array, a number, bytes, or whatever JSON says."""
+    tensor = port.tensor
+    if tensor is None:
+        if isinstance(value, dict | str) and not _is_b64(value):
+            return value
+        return _plain(array_of(value, None, f"input {port.name!r}"))
+    array = array_of(value, tensor.dtype, f"input {port.name!r}")
+    check_item(port, array)
+    return _plain(array)
+
+
+def _is_b64(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"b64"}
+
+
+def _plain(array: np.ndarray[Any, Any]) -> Any:
+    return array.item() if array.ndim == 0 and array.dtype == object else array
+
+
+_PATH = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?/generate"
+_EVENTS: Mapping[str, str] = MappingProxyType(
+    {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+)
+
+
+class Generate:
+    """Answers requests of one item."""
+
+    def __init__(self, models: Models, limits: ReadLimits) -> None:
+        """Takes what is served, and what a body may hold."""
+        self._models = models
+        self._limits = limits
+        self.endpoints: tuple[Endpoint, ...] = (
+            endpoint(_PATH, POST=self._generate),
+            endpoint(f"{_PATH}_stream", POST=self._stream),
+        )
+
+    def _generate(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        items = self._items(exchange, model)
+        exchange.on_gone = model.send(
+            items, partial(_answer, exchange), seconds_of(exchange), exchange.visit
+        ).cancel
+
+    def _stream(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        items, seconds, visit = self._items(exchange, model), seconds_of(exchange), exchange.visit
+        send = lambda done: model.send(items, done, seconds, visit, is_stream=True)  # noqa: E731
+        feed = Feed(_Events(), send)
+        exchange.on_gone = feed.cancel
+
+        def told(problem: Problem | None) -> None:
+            if problem is None:
+                exchange.answer(StreamedReply(200, feed.begin, _EVENTS))
+            else:
+                exchange.answer(refusal(problem))
+
+        feed.when_taken(told)
+
+    def _items(self, exchange: Exchange, model: Model) -> dict[str, list[Any]]:
+        body = whole_body(exchange, self._limits.decompressed)
+        kind = exchange.head.named.get(b"content-type", b"").decode("latin-1")
+        return item_of(body, kind, model, self._limits.json)
+
+
+class _Events:
+    """A buffer as a server-sent event: ``data: {"output": value}``. A `Form`."""
+
+    def part(self, name: str, buffer: Buffer, *, is_last: bool) -> bytes:  # noqa: ARG002 - the end of the body says it
+        return _event({name: _text(buffer.data)})
+
+    def problem(self, problem: Problem) -> bytes:
+        return _event({"error": str(problem)})
+
+    def end(self) -> None:
+        return None
+
+
+def _event(value: Mapping[str, Any]) -> bytes:
+    return b"data: %b\n\n" % reply_of(Buffer(value)).body
+
+
+def _answer(exchange: Exchange, call: Inference) -> None:
+    settle(exchange, lambda: compressed(exchange, _reply(call)))
+
+
+def _reply(call: Inference) -> Reply:
+    ports = {port.name: port for port in call.model.signature.outputs}
+    found = call.buffers().items()
+    return reply_of(Buffer({name: _value(ports[name].is_single, part) for name, part in found}))
+
+
+def _value(is_single: bool, buffers: list[Buffer]) -> Any:
+    values = [_text(buffer.data) for buffer in buffers]
+    return values[0] if is_single and len(values) == 1 else values
+
+
+def _text(value: Any) -> Any:
+    """Bytes that are text, as text; others as base64 says them."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return value
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode()}

@@ -1,0 +1,86 @@
+"""What is served and how it fares, over REST: health, index, load and unload."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from modelflow.http.reply import Reply
+from modelflow.http.request import Exchange
+from modelflow.serve.access.error_reply import JSON, refusal, settle, whole_body
+from modelflow.serve.access.keys import Group
+from modelflow.serve.access.router import Endpoint, endpoint
+from modelflow.serve.fleet import Fleet
+from modelflow.serve.options import ReadLimits
+from modelflow.serve.protocols.open_inference import index_of, no_parameters
+from modelflow.serve.stock import Stock
+from modelflow.wire.json_document import read_json
+from modelflow.wire.json_text import json_of
+from modelflow.wire.problem import Code, Problem
+
+_MODEL = "/v2/repository/models/(?P<name>[^/]+)"
+
+
+class RepositoryRest:
+    """Answers health and repository requests."""
+
+    def __init__(self, stock: Stock, fleet: Fleet, limits: ReadLimits) -> None:
+        """Takes what is served.
+
+        Args:
+            stock: What is served.
+            fleet: What changes it.
+            limits: What a body may hold.
+        """
+        self._fleet = fleet
+        self._models = stock.models
+        self._stock = stock
+        self._limits = limits
+        self.endpoints: tuple[Endpoint, ...] = (
+            endpoint("/livez|/v2/health/live", GET=_live).of(None),
+            endpoint("/readyz|/v2/health/ready", GET=self._ready).of(None),
+            endpoint("/v2/repository/index", POST=self._index).of(Group.REPOSITORY),
+            endpoint(f"{_MODEL}/load", POST=self._load).of(Group.REPOSITORY),
+            endpoint(f"{_MODEL}/unload", POST=self._unload).of(Group.REPOSITORY),
+        )
+
+    def _ready(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+        reason = self._stock.unready()
+        if reason:
+            exchange.answer(refusal(Problem(reason, Code.UNAVAILABLE)))
+        else:
+            exchange.answer(Reply(200, b"", {}))
+
+    def _index(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+        is_ready_alone = bool(self._document(exchange).get("ready"))
+        rows = index_of(self._models, is_ready_alone=is_ready_alone)
+        exchange.answer(Reply(200, json_of(rows), JSON))
+
+    def _load(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        if self._document(exchange).get("parameters"):
+            raise no_parameters()
+        self._fleet.load(path["name"], partial(_changed, exchange))
+
+    def _unload(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+        self._fleet.unload(path["name"], partial(_changed, exchange))
+
+    def _document(self, exchange: Exchange) -> Mapping[str, Any]:
+        body = whole_body(exchange, self._limits.decompressed)
+        document = read_json(body, self._limits.json) if body.strip() else {}
+        if not isinstance(document, dict):
+            message = "request: expected a JSON object, or nothing"
+            raise Problem(message)
+        return document
+
+
+def _changed(exchange: Exchange, error: Exception | None) -> None:
+    settle(exchange, partial(_done, error))
+
+
+def _done(error: Exception | None) -> Reply:
+    if error is not None:
+        raise error
+    return Reply(200, b"", {})
+
+
+def _live(exchange: Exchange, _: Mapping[str, str]) -> None:
+    exchange.answer(Reply(200, b"", {}))

@@ -1,1 +1,0 @@
-"""Several processes that read and write requests, before one in which all models run."""

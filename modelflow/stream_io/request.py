@@ -1,0 +1,355 @@
+"""A request as a whole: all its values at once, its answer by a callback."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, EndOfStream
+from modelflow.quantities import check_seconds
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.entry.request_group import Entrant
+from modelflow.runtime.queues.backpressure import Blocker
+from modelflow.runtime.scheduler import Scheduler
+from modelflow.runtime.session.request_batch import RAISED, Party
+from modelflow.runtime.session.session import Session
+from modelflow.runtime.session.watcher import Watcher
+from modelflow.runtime.waiting import call_each
+from modelflow.stream_io import received, sent
+
+
+class Request:
+    """One request, for `Flow.submit`, that no thread waits for and that waits for no other.
+
+    What servers are made of: requests that came together go in together, and whoever finishes one
+    calls ``on_end``.
+    """
+
+    __slots__ = (
+        "_context",
+        "_due",
+        "_entrant",
+        "_failure",
+        "_found",
+        "_is_cancelled",
+        "_on_end",
+        "_on_result",
+        "_open",
+        "_place",
+        "_row",
+        "_scheduler",
+        "_session",
+        "_watcher",
+        "inputs",
+        "is_single",
+    )
+
+    inputs: Mapping[str, Sequence[Any]]
+    """The values for each input."""
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Sequence[Any]],
+        on_end: Callable[["Request"], None],
+        *,
+        deadline: float | None = None,
+        context: Mapping[str, Any] | None = None,
+        on_result: Callable[["Request"], None] | None = None,
+    ) -> None:
+        """Makes a request that no flow has yet.
+
+        Args:
+            inputs: The values for each input of the graph: one a buffer.
+            on_end: Called once, with the request, when `answer` would not wait: when everything has
+                come out, the request was cancelled, or the flow has ended. On the thread that
+                brought it about, which it must not hold up.
+            deadline: Seconds from now after which nothing is computed for it any more.
+            context: First content of the dict that the session's units share.
+            on_result: Makes it a stream: called with the request when `next_result` has something
+                to give, or an error to raise; again only behind a `next_result` that had nothing.
+                On the thread that brought it about. What is not taken keeps back stream units
+                that make more of it (``results_bound``).
+
+        Raises:
+            TypeError, ValueError: ``deadline`` is no number.
+        """
+        self.inputs = inputs
+        self._on_end: Callable[[Request], None] | None = on_end
+        self._on_result = on_result
+        self._open: list[str] = []  # a stream's outputs that have not ended
+        self._due: float | None = None
+        if deadline is not None:
+            self._due = SYSTEM_CLOCK.now() + check_seconds("deadline", deadline)
+        self._context = context
+        self._is_cancelled = False
+        self._entrant: Entrant | None = None  # made, and then there was no room for it
+        # Of one in a bundle: its place, and what has become of it.
+        self._place: tuple[SubmittedRows, int] | None = None
+        self._found: dict[str, list[Buffer]] | None = None
+        self._failure: Exception | None = None
+        self._row: Buffer | None = None
+        self.is_single = False
+        """It can travel in a bundle: one value for one input, and no stream."""
+        if on_result is None and len(inputs) == 1:
+            (values,) = inputs.values()
+            self.is_single = len(values) == 1
+        self._scheduler: Scheduler | None = None
+        self._session: Session | None = None
+        self._watcher: Watcher | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """Has somebody told of every batch that its rows are in; before it is submitted.
+
+        It travels in no bundle then.
+        """
+        self._watcher = watcher
+        self.is_single = False
+
+    @property
+    def is_submitted(self) -> bool:
+        """Tells whether a flow has it, or was asked to take it."""
+        return self._session is not None or self._place is not None
+
+    def begin(self, scheduler: Scheduler, session: Session) -> None:
+        """Gives it the session that it is to be (called by `Flow`)."""
+        self._scheduler, self._session = scheduler, session
+        self.is_single = False  # any more
+        session.progress.is_collected = self._on_result is None
+        if self._context:
+            session.context.update(self._context)
+        if self._watcher is not None:
+            scheduler.is_watched = True
+            session.watch(self._watcher)
+        session.on_end(self._ended)
+        if self._on_result is not None:
+            self._open = list(session.results)
+            self._wait_for_results(session)
+        if self._is_cancelled:
+            scheduler.cancel(session)
+
+    def row(self) -> Buffer:
+        """Returns what it brings into a bundle (called by `submit`, perhaps again)."""
+        if self._row is None:
+            (values,) = self.inputs.values()
+            self._row = sent(values[0])
+            self._row._deadline = self._due
+        return self._row
+
+    def arrived(self, found: dict[str, list[Buffer]]) -> None:
+        """Takes what has become of its row, which was in a bundle."""
+        self._found = found
+        self._ended()
+
+    def failed(self, failure: Exception) -> None:
+        """Takes why nothing comes any more of its row."""
+        self._failure = failure
+        self._ended()
+
+    def entrant(self) -> Entrant:
+        """Returns what goes into the graph (called by `submit`)."""
+        assert self._session is not None  # `begin` was called
+        if self._entrant is not None:
+            kept, self._entrant = self._entrant, None
+            return kept
+        columns = {name: [*map(sent, values)] for name, values in self.inputs.items()}
+        return Entrant(self._session, columns, self._due)
+
+    def _ended(self) -> None:
+        # What is to be called often leads here again, and to all that the request holds: the two
+        # would be left to the collector of cycles.
+        on_end, self._on_end = self._on_end, None
+        assert on_end is not None  # a request ends once
+        on_end(self)
+
+    def _wait_for_results(self, session: Session) -> None:
+        for output in self._open:
+            results = session.results[output]
+            results.forget(self._came)  # else each look would leave another
+            results.on_ready(self._came)
+
+    def _came(self) -> None:
+        assert self._on_result is not None  # only a stream waits for results
+        self._on_result(self)
+
+    def cancel(self) -> None:
+        """Ends it at once: what is queued for it is dropped, `answer` raises `Cancelled`."""
+        self._is_cancelled = True
+        if self._place is not None:
+            submitted, position = self._place
+            submitted.cancel(position)
+        elif self._scheduler is not None and self._session is not None:
+            self._scheduler.cancel(self._session)
+
+    def next_result(self) -> tuple[str, Buffer] | None:
+        """Returns a buffer that has come out of an output, with its name; of a stream alone.
+
+        Perhaps in error. None: there is none now, and ``on_result`` is called when there is.
+
+        Raises:
+            EndOfStream: everything was given.
+            Cancelled: it was cancelled.
+            StreamClosed: the flow was stopped, or failed.
+        """
+        session = self._session
+        if session is None:
+            return None
+        for output in tuple(self._open):
+            try:
+                buffer = session.results[output].get_nowait()
+            except EndOfStream:
+                self._open.remove(output)
+                continue
+            if buffer is not None:
+                self._open.append(self._open.pop(self._open.index(output)))  # they take turns
+                session.progress.took()
+                return output, received(buffer)
+        if not self._open:
+            message = "everything has come out"
+            raise EndOfStream(message)
+        self._wait_for_results(session)
+        return None
+
+    @property
+    def is_drained(self) -> bool:
+        """Tells whether `next_result` has given everything, as far as is known now."""
+        session = self._session
+        if session is None:
+            return False
+        found = [session.results[output] for output in self._open]
+        return all(results.is_ended and not len(results) for results in found)
+
+    def answer(self) -> dict[str, list[Buffer]]:
+        """Returns what came out of each output, some perhaps in error; once, after ``on_end``.
+
+        Raises:
+            Cancelled: it was cancelled.
+            StreamClosed: the flow was stopped, or failed.
+            TimeoutError: it is not over yet.
+        """
+        if self._session is not None:
+            return {
+                output: [*map(received, results.get_all(SYSTEM_CLOCK, 0.0))]
+                for output, results in self._session.results.items()
+            }
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)  # all of a bundle have the same
+        if self._found is None:
+            what = "submitted" if self._place is None else "over"
+            message = f"the request is not {what} yet"
+            raise TimeoutError(message)
+        for buffers in self._found.values():
+            for buffer in buffers:
+                received(buffer)
+        return self._found
+
+
+def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+    """Sends requests on their way, in order, as long as there is room; see `Flow.submit`.
+
+    Returns:
+        How many are in, and what keeps the next one out; None: all are.
+
+    Raises:
+        KeyError: a request has an input that the graph has not; none has gone in.
+        StreamClosed: the flow does not run, or its graph has no input.
+    """
+    entrance, done = scheduler.entrance, 0
+    for request in requests:
+        if not entrance.names >= request.inputs.keys():
+            for name in request.inputs:
+                entrance.port(name)
+    if not scheduler.is_row_by_row:
+        return _submit_sessions(scheduler, requests)
+    for is_single, run in groupby(requests, _IS_SINGLE):
+        enter = _submit_bundle if is_single else _submit_sessions
+        count, blocker = enter(scheduler, list(run))
+        done += count
+        if blocker is not None:
+            return done, blocker
+    return done, None
+
+
+_IS_SINGLE = attrgetter("is_single")
+
+
+class _Riders:
+    """The requests of a bundle, each of which is told of its own row alone."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
+
+    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        due: deque[Callable[[], None]] = deque()
+        for place, position in enumerate(positions):
+            own = {output: [buffers[place]] for output, buffers in found.items()}
+            due.append(partial(self._requests[position].arrived, own))
+        call_each(due, RAISED)
+
+    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+        told = (partial(self._requests[position].failed, failure) for position in positions)
+        call_each(deque(told), RAISED)
+
+
+class SubmittedRows:
+    """Requests of one row each that `Flow.submit_rows` has sent on their way.
+
+    Attributes:
+        count: How many there was room for.
+    """
+
+    __slots__ = ("_session", "count")
+
+    def __init__(self, session: Session, count: int) -> None:
+        """Made by `submit_rows`."""
+        self._session = session
+        self.count = count
+
+    def cancel(self, position: int) -> None:
+        """Ends one at once, whose party is told that it has failed, unless it is over."""
+        bundle = self._session.bundle
+        assert bundle is not None  # it was made for them
+        self._session.has_deadlines = True  # so that workers look at what is given up
+        bundle.leave(position, Cancelled("the request was cancelled"))
+
+
+def submit_rows(
+    scheduler: Scheduler, party: Party, rows: Sequence[Buffer]
+) -> tuple[SubmittedRows, Blocker | None]:
+    """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
+    session = scheduler.create_bundle()
+    count, blocker = scheduler.entrance.enter_bundle(session, party, rows)
+    return SubmittedRows(session, count), blocker
+
+
+def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+    rows = [request.row() for request in requests]
+    submitted, blocker = submit_rows(scheduler, _Riders(requests), rows)
+    for position in range(submitted.count):
+        request = requests[position]
+        request._place, request._row = (submitted, position), None
+        if request._is_cancelled:
+            submitted.cancel(position)
+    return submitted.count, blocker
+
+
+def _submit_sessions(
+    scheduler: Scheduler, requests: Sequence[Request]
+) -> tuple[int, Blocker | None]:
+    """Sends each as a session; of those that find no room, nothing is made.
+
+    512 requests are offered and there is room for two: two sessions are made, with their buffers.
+    """
+    entrance = scheduler.entrance
+    fitting, blocker = entrance.count_fitting(request.inputs for request in requests)
+    going = requests[:fitting]
+    fresh = [request for request in going if not request.is_submitted]
+    for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
+        request.begin(scheduler, session)
+    entrants = [request.entrant() for request in going]
+    count, later = entrance.enter_many(entrants)
+    for request, entrant in zip(going[count:], entrants[count:], strict=True):
+        request._entrant = entrant  # another thread has taken the room meanwhile
+    return count, blocker if later is None else later

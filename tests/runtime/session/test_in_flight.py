@@ -1,0 +1,56 @@
+"""The bound on what is inside the whole graph."""
+
+import threading
+
+from modelflow.runtime.session.in_flight import InFlight
+from tests.runtime.fake_clock import FakeClock
+
+
+def never():
+    return False
+
+
+def test_it_is_full_at_its_bound_until_rows_leave_or_it_is_closed():
+    here, found = InFlight(2), []
+    for change in (lambda: here.add(2), lambda: here.remove(1), lambda: here.add(5), here.close):
+        change()
+        found.append(here.is_full)
+    assert found == [True, False, True, False]
+
+
+def test_a_callback_comes_at_once_or_when_rows_have_left():
+    here, calls = InFlight(1), []
+    here.on_room(lambda: calls.append("at once"), never)
+    here.add(1)
+    here.on_room(lambda: calls.append("over"), lambda: True)
+    here.on_room(lambda: calls.append("later"), never)
+    assert calls == ["at once", "over"]
+    here.remove(1)
+    here.call_due()
+    assert calls == ["at once", "over", "later"]
+
+
+def test_a_callback_that_was_taken_back_does_not_come():
+    here, calls = InFlight(1), []
+    here.add(1)
+
+    def call():
+        calls.append(1)
+
+    here.on_room(call, never)
+    here.forget(call)
+    here.close()
+    assert calls == []
+
+
+def test_a_thread_waits_until_it_is_woken_and_not_where_nothing_is_to_enter():
+    here, clock = InFlight(1), FakeClock()
+    here.add(1)
+    here.wait(clock, None, lambda: True)
+    waiter = threading.Thread(
+        target=here.wait, args=(clock, None, never), name="modelflow/test/waiter"
+    )
+    waiter.start()
+    clock.until_waiting()
+    here.wake()
+    waiter.join()

@@ -1,0 +1,22 @@
+"""Several who watch one session."""
+
+from modelflow.runtime.session.watcher import Watchers
+
+
+class Noting:
+    def __init__(self):
+        self.told = []
+
+    def called(self, part):
+        self.told.append(part)
+
+    def over(self):
+        self.told.append("over")
+
+
+def test_each_is_told_of_everything():
+    one, other = Noting(), Noting()
+    both = Watchers(one, other)
+    both.called("part")
+    both.over()
+    assert one.told == other.told == ["part", "over"]

@@ -1,0 +1,278 @@
+"""Every consumer is given what the producer gave, whoever writes to it, and whatever it is."""
+
+import json
+import sys
+from itertools import chain
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+import pytest
+
+import modelflow
+from modelflow.buffer import Buffer
+from modelflow.runtime.stages.exclusive import counts_references, freeze, is_alone, writable
+from tests import programs
+
+torch = pytest.importorskip("torch")
+
+
+class Own(np.ndarray):
+    """An array of a class of the user's own."""
+
+
+class Table(NamedTuple):
+    """What a unit keeps: the same values in three places."""
+
+    array: np.ndarray
+    tensor: Any
+    memmap: np.memmap
+
+
+@pytest.fixture
+def make_table(tmp_path):
+    def make(name):
+        array = np.arange(12.0).reshape(3, 4)
+        array.tofile(tmp_path / name)
+        memmap = np.memmap(tmp_path / name, array.dtype, "r+", shape=array.shape)
+        return Table(array, torch.from_numpy(array.copy()), memmap)
+
+    return make
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+def pooled(values):
+    array = modelflow.empty((1 << 14,), values.dtype)
+    array[:] = np.resize(values, array.shape)
+    return array
+
+
+# What a unit gives as its item i.
+GIVEN = {
+    "own array": lambda table, i: table.array[i].copy(),
+    "array of the pool": lambda table, i: pooled(table.array[i]),
+    "the table itself": lambda table, i: table.array,
+    "view": lambda table, i: table.array[i],
+    "overlapping views": lambda table, i: table.array.reshape(-1)[i : i + 8],
+    "view of an array of the pool": lambda table, i: pooled(table.array[i])[5:],
+    "numpy() of a tensor": lambda table, i: table.tensor[i].numpy(),
+    "from_dlpack": lambda table, i: np.from_dlpack(table.tensor[i]),
+    "tensor": lambda table, i: table.tensor[i],
+    "subclass": lambda table, i: table.array[i].view(Own),
+    "memmap": lambda table, i: table.memmap[i],
+    "array of a memmap": lambda table, i: np.asarray(table.memmap[i]),
+    "array of bytes": lambda table, i: np.frombuffer(table.array[i].tobytes()),
+    "read-only array": lambda table, i: read_only(table.array[i].copy()),
+    "read-only view": lambda table, i: read_only(table.array[i]),
+}
+if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # before it has no word for read-only memory
+    GIVEN["from_dlpack, read-only"] = lambda table, i: np.from_dlpack(read_only(table.array[i]))
+
+
+def ask_infer(flow):
+    return [flow.infer(i) for i in range(3)]
+
+
+def ask_map(flow):
+    return [answer for _, answer in flow.map(range(3))]
+
+
+def ask_recv(flow):
+    with flow.create_stream_io() as stream:
+        for i in range(3):
+            stream.send("input", i)
+        stream.close_input()
+        columns = {name: list(stream.stream(name)) for name in stream.outputs}
+    if len(columns) == 1:
+        return columns["a"]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def recording_unit(name, is_in_place, seen):
+    """A unit that notes what it is given, and perhaps writes to it."""
+
+    @modelflow.flowunit(name=name, inputs=[modelflow.Port("x", is_in_place=is_in_place)], threads=1)
+    def consume(x):
+        seen.append(np.asarray(x).copy())
+        if is_in_place:
+            x[:] = -1
+        return x
+
+    return consume
+
+
+def graph_of(*chains):
+    outputs = {chain.split()[-1] for chain in chains}
+    nodes = " ".join(f"{name} [type=output]" for name in outputs)
+    return f"digraph {{ input [type=input] {nodes} {'; '.join(chains)} }}"
+
+
+def parts_of(answer):
+    return [answer[name] for name in sorted(answer)] if isinstance(answer, dict) else [answer]
+
+
+# Which consumers there are, and whether each writes to its input.
+@pytest.mark.parametrize(
+    "writes", [[], [False], [True], [False, False], [True, False], [False, True]]
+)
+@pytest.mark.parametrize("ask", [ask_infer, ask_map, ask_recv])
+@pytest.mark.parametrize("threads", [0, None])
+@pytest.mark.parametrize("what", GIVEN)
+def test_every_consumer_is_given_what_the_producer_gave(make_table, what, threads, ask, writes):
+    table = make_table("used")
+
+    @modelflow.flowunit(threads=1)
+    def produce(i):
+        return GIVEN[what](table, i)
+
+    seen = [[] for _ in writes]
+    units = [recording_unit(f"unit{i}", writes[i], seen[i]) for i in range(len(writes))]
+    ways = [f"input -> produce -> unit{i} -> {'ab'[i]}" for i in range(len(writes))]
+    graph = graph_of(*(ways or ["input -> produce -> a"]))
+    with modelflow.Flow(graph, units=[produce, *units], threads=threads) as flow:
+        answers = [parts_of(answer) for answer in ask(flow)]
+    wanted = [np.asarray(GIVEN[what](make_table("fresh"), i)).copy() for i in range(3)]
+    for place, is_in_place in enumerate(writes):
+        for i, array in enumerate(wanted):
+            np.testing.assert_array_equal(seen[place][i], array)
+            left = np.full_like(array, -1) if is_in_place else array
+            np.testing.assert_array_equal(np.asarray(answers[i][place].data), left)
+    if not writes:
+        for (buffer,), array in zip(answers, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(buffer.data), array)
+    for buffer in chain.from_iterable(answers):  # what may be written is the receiver's alone
+        if type(buffer.data) is np.ndarray and buffer.data.flags.writeable:
+            buffer.data[:] = -2
+    for used, fresh in zip(table, make_table("fresh"), strict=True):
+        np.testing.assert_array_equal(used, fresh)
+
+
+@pytest.mark.parametrize("what", ["own array", "array of the pool"])
+def test_an_array_that_owns_its_memory_is_written_without_a_copy(make_table, what):
+    addresses = []
+    table = make_table("used")
+
+    @modelflow.flowunit
+    def produce(i):
+        array = GIVEN[what](table, i)
+        addresses.append(array.ctypes.data)
+        return array
+
+    change = recording_unit("change", True, [])
+    graph = graph_of("input -> produce -> change -> output")
+    with modelflow.Flow(graph, units=[produce, change], threads=0) as flow:
+        answer = flow.infer(0).data
+    assert addresses == [answer.ctypes.data]
+    assert answer.flags.writeable
+
+
+class Replace(modelflow.FlowUnit):
+    """Puts something else into the buffers that come in."""
+
+    make: Any = None
+    SPEC = modelflow.FlowUnitSpec(
+        name="replace",
+        devices={"cpu": lambda: Replace()},
+        inputs=(modelflow.Port("in"),),
+        outputs=(modelflow.Port("out"),),
+    )
+
+    def process(self, ctx):
+        for buffer in ctx.input():
+            buffer.data = self.make()
+        ctx.emit(ctx.input())
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: str(0.5), lambda: np.frombuffer(b"abc", np.uint8), lambda: [1]]
+)
+def test_what_a_unit_puts_into_a_buffer_that_it_was_given_is_received_as_it_is(make, monkeypatch):
+    monkeypatch.setattr(Replace, "make", staticmethod(make))
+
+    @modelflow.flowunit
+    def produce(i):
+        return np.zeros(i)
+
+    graph = graph_of("input -> produce -> replace -> output")
+    with modelflow.Flow(graph, units=[produce, Replace], threads=0) as flow:
+        assert np.array_equal(flow.infer(3).data, make())
+
+
+def test_frames_and_crops_of_them_are_written_by_run(tmp_path):
+    (tmp_path / "parts.py").write_text(
+        "import modelflow, numpy as np\n"
+        "@modelflow.flowunit(kind='expand')\n"
+        "def crops(text):\n"
+        "    'Gives a frame and two crops of it.'\n"
+        "    frame = np.arange(6)\n"
+        "    return [frame, frame[:4], frame[2:]]\n"
+    )
+    (tmp_path / "items").mkdir()
+    for name in "ab":
+        (tmp_path / "items" / name).write_text(name)
+    graph = graph_of("input -> crops -> output")
+    (tmp_path / "graph.dot").write_text(f'{graph[:-1]} crops [flowunit="parts:crops"] }}')
+    command = [sys.executable, "-m", "modelflow", "run", "graph.dot", "--input", "items"]
+    done = programs.run(command, cwd=tmp_path, text=True)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line)["data"] for line in done.stdout.splitlines()]
+    assert found == [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3], [2, 3, 4, 5]] * 2
+
+
+WRITES = {
+    "item": lambda x: x.__setitem__(0, 1),
+    "sum": lambda x: x.__iadd__(1),
+    "sort": lambda x: x.sort(),
+    "opencv": lambda x: cv2.line(x, (0, 0), (1, 1), 1),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_a_unit_that_writes_to_a_read_only_input_is_told_what_to_do(how):
+    @modelflow.flowunit
+    def write(x):
+        return WRITES[how](x)
+
+    with (
+        modelflow.Flow(graph_of("input -> write -> output"), units=[write]) as flow,
+        pytest.raises(modelflow.FlowUnitError, match=r"copy it, or declare the port is_in_place$"),
+    ):
+        flow.infer(np.zeros((4, 4), np.uint8))
+
+
+# -- single buffers ------------------------------------------------------------------------------
+
+
+def test_writable_keeps_what_is_not_an_array():
+    buffer = Buffer("text")
+    assert writable(buffer) is buffer
+
+
+def test_an_array_that_goes_on_to_several_inputs_is_alone_no_more():
+    buffer = Buffer(np.zeros(3))
+    freeze(buffer, is_single=True)
+    freeze(buffer, is_single=True)
+    assert is_alone(buffer)
+    freeze(buffer, is_single=False)
+    assert not is_alone(buffer)
+
+
+def test_a_copy_that_may_be_written_has_the_meta_and_the_deadline_of_the_buffer():
+    buffer = Buffer(np.zeros(3), {"a": 1})
+    buffer._deadline = 5.0
+    freeze(buffer, is_single=False)
+    copied = writable(buffer)
+    assert copied is not buffer
+    assert (copied.meta, copied._deadline) == ({"a": 1}, 5.0)
+
+
+@pytest.mark.parametrize("has_lock", [None, True, False])
+def test_references_are_counted_unless_python_runs_without_its_lock(monkeypatch, has_lock):
+    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    if has_lock is not None:
+        monkeypatch.setattr(sys, "_is_gil_enabled", lambda: has_lock, raising=False)
+    assert counts_references() == (has_lock is not False)

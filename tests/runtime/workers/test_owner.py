@@ -1,0 +1,52 @@
+"""What a worker tells its owner."""
+
+import pytest
+
+from modelflow.plan import make_plan
+from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.wiring import SchedulerOptions, Wiring
+from modelflow.runtime.workers.worker import Worker
+from tests.runtime.graphs import chain, unit_of
+
+
+class Owner:
+    """Notes what it is told; everything is open as soon as it is asked."""
+
+    is_draining = is_watched = False
+
+    def __init__(self):
+        self.told = []
+        self.wiring = None
+
+    def opened(self):
+        self.told.append("opened")
+
+    def wait_until_all_open(self):
+        self.told.append("asked")
+        self.wiring.close()  # there is nothing to work on
+        return True
+
+    def begun(self):
+        self.told.append("begun")
+
+    def failed(self, error):
+        self.told.append((error.phase, str(error.__cause__)))
+
+
+def fail(*_):
+    raise OSError("gone")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "told"),
+    [
+        ({}, ["opened", "asked", "begun"]),
+        ({"open": fail}, [("open", "gone")]),
+        ({"close": fail}, ["opened", "asked", "begun", ("close", "gone")]),
+    ],
+)
+def test_a_worker_tells_its_owner_how_it_fares(hooks, told):
+    owner = Owner()
+    owner.wiring = Wiring(make_plan(chain(unit_of(None, hooks=hooks))), SchedulerOptions())
+    Worker(owner.wiring.stages["n0"], 0, owner, SYSTEM_CLOCK).main()
+    assert owner.told == told
