@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         length = _LENGTH.search(self._held, 0, end + 2)
         if len(self._held) < end + 4 + int(length[1]):
             return
-        self._load.answered(self, self._held, end, self._due)
+        self._load.on_answer(self, self._held, end, self._due)
         self._held.clear()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
@@ -119,7 +119,7 @@ class Load:
             self.sent += 1
             self._open += 1
 
-    def answered(self, one: Connection, text: bytearray, end: int, due: float) -> None:
+    def on_answer(self, one: Connection, text: bytearray, end: int, due: float) -> None:
         """Notes an answer."""
         self._free.append(one)
         self._open -= 1

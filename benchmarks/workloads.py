@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 import modelflow
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.options import ModelLimits
-from modelflow.serve.requests.infer_request import Call
+from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.served_model import ServedModel
 
 __all__ = ["SAME", "WORKLOADS", "exchanged", "graph", "inferred", "served", "streamed"]
@@ -83,7 +83,7 @@ def served(rows: int, under_way: int) -> Callable[[int], None]:
     """
 
     async def ask(flow: modelflow.Flow, requests: int) -> None:
-        model = ServedModel("m", 1, flow, Mailbox(asyncio.get_running_loop()), ModelLimits())
+        model = ServedModel("m", 1, flow, LoopQueue(asyncio.get_running_loop()), ModelLimits())
         is_over = asyncio.Event()
         sent = answered = 0
 
@@ -93,7 +93,7 @@ def served(rows: int, under_way: int) -> Callable[[int], None]:
                 sent += 1
                 model.send({"input": [0] * rows}, done)
 
-        def done(call: Call) -> None:
+        def done(call: InferCall) -> None:
             nonlocal answered
             call.buffers()
             answered += 1

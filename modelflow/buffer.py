@@ -182,7 +182,7 @@ class Buffer:
         if here != CPU and self._fence is not None:
             memory_of(here.kind).wait(self._fence, (self.data,))
         moved = type(self)()
-        moved.data = _moved(self.data, here, device)
+        moved.data = _move(self.data, here, device)
         moved.inherit_meta(self)
         return moved
 
@@ -251,10 +251,10 @@ class Buffer:
     def __repr__(self) -> str:
         if self.error is not None:
             return f"Buffer(error={self.error!s})"
-        return f"Buffer({_described(self.data)}, meta={self._meta or {}!r})"
+        return f"Buffer({_describe(self.data)}, meta={self._meta or {}!r})"
 
 
-def _described(data: Any) -> str:
+def _describe(data: Any) -> str:
     if isinstance(data, np.ndarray):
         return f"{data.dtype} array {data.shape}"
     if isinstance(data, bytes | bytearray | memoryview):
@@ -263,7 +263,7 @@ def _described(data: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _moved(data: Any, here: Device, device: Device) -> Any:
+def _move(data: Any, here: Device, device: Device) -> Any:
     if here != CPU and here.kind != device.kind:
         (data,) = memory_of(here.kind).download((data,))
     if device == CPU:

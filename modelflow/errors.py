@@ -113,12 +113,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 _MOST_CAUSES = 10
 
 
-def told(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """Returns what an error says: our own, and time-outs, speak for themselves."""
-    return str(error) if isinstance(error, ModelflowError | TimeoutError) else described(error)
+    return str(error) if isinstance(error, ModelflowError | TimeoutError) else describe_error(error)
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Returns the class of an exception and what it says, as in ``ValueError: too wide``.
 
     The class alone where it says nothing, or cannot: an exception comes from anybody's code.
@@ -270,7 +270,7 @@ class FlowUnitError(ModelflowError):
     ) -> Self:
         """Gives the error of ``node`` whose cause is ``cause``, which it names in its message."""
         error = cls(
-            described(cause),
+            describe_error(cause),
             node=node,
             unit=unit,
             phase=phase,
@@ -418,6 +418,6 @@ class FlowFailed(ExceptionGroup[Exception]):
     """
 
     def __str__(self) -> str:
-        causes = list(dict.fromkeys(map(told, self.exceptions)))
+        causes = list(dict.fromkeys(map(format_error, self.exceptions)))
         more = f"; and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else ""
         return f"{self.message}: {'; '.join(causes[:_MOST_CAUSES])}{more}"

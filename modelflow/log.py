@@ -98,14 +98,14 @@ class _Shared:
     def _settle(self) -> None:
         """Gives the logger what all flows together want, but where somebody else has set it."""
         logger = logging.getLogger("modelflow")
-        wanted, now = self._wanted(), self._state()
+        wanted, now = self._is_wanted(), self._state()
         if now[0] == self._ours[0]:
             logger.setLevel(wanted[0])
         if now[1] == self._ours[1]:
             logger.propagate = wanted[1]
         self._ours = wanted
 
-    def _wanted(self) -> tuple[int, bool]:
+    def _is_wanted(self) -> tuple[int, bool]:
         level, is_on_screen = self._before
         if self._logs:
             usual = level or logging.getLogger().level

@@ -93,23 +93,23 @@ class Plugins(Generic[Base]):
         found = self._classes.get(name)
         if found is None:
             with self._lock:
-                found = self._classes[name] = self._classes.get(name) or self._imported(name)
+                found = self._classes[name] = self._classes.get(name) or self._import(name)
         return found
 
-    def _imported(self, name: str) -> type[Base]:
+    def _import(self, name: str) -> type[Base]:
         loaded: object
         if name in self._built_in:
             module, _, attribute = self._built_in[name].partition(":")
             loaded = getattr(importlib.import_module(module), attribute)
         else:
-            loaded = self._loaded(name)
+            loaded = self._load(name)
         if not (isinstance(loaded, type) and issubclass(loaded, self._base)):
             base = f"{self._base.__module__}.{self._base.__qualname__}"
             message = f"{self._what} {name!r}: got {loaded!r}; expected a subclass of {base}"
             raise self._error(message)
         return loaded
 
-    def _loaded(self, name: str) -> object:
+    def _load(self, name: str) -> object:
         point = self._entry_points().get(name)
         if point is None:
             known = self.names()

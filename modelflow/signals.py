@@ -176,11 +176,11 @@ def termination(
     """
     if threading.current_thread() is not threading.main_thread():
         return nullcontext()
-    return _Watch(asked, finish, hangup)
+    return _SignalWatch(asked, finish, hangup)
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
+def end_on_sigterm() -> Iterator[None]:
     """Has a SIGTERM inside the block end the program as a Ctrl-C does, with its own exit code.
 
     For what has nothing to finish, and cleans up behind it. (As a Ctrl-C, for whoever imports
@@ -232,7 +232,7 @@ class Undisturbed(AbstractContextManager[T], Generic[T]):
             _deferral.raise_due()
 
 
-def undisturbed(act: Callable[[], None]) -> None:
+def call_undisturbed(act: Callable[[], None]) -> None:
     """Calls ``act``; a Ctrl-C that comes meanwhile is raised when it is done."""
     try:
         act()
@@ -240,7 +240,7 @@ def undisturbed(act: Callable[[], None]) -> None:
         _deferral.raise_due()
 
 
-class _Watch(AbstractContextManager[None]):
+class _SignalWatch(AbstractContextManager[None]):
     """A thread that is told of signals while the main thread waits for something else.
 
     Python calls a handler when the main thread next runs. A signal that comes when that is about to
@@ -271,7 +271,7 @@ class _Watch(AbstractContextManager[None]):
             self._handlers[signal.SIGINT] = self._interrupt
         if finish is not None:
             self._handlers[signal.SIGTERM] = _ignore
-        self._handlers[signal.SIGWINCH] = self._woken
+        self._handlers[signal.SIGWINCH] = self._on_wake
         if hangup is not None:
             self._handlers[signal.SIGHUP] = _ignore
         self._before = {number: signal.getsignal(number) for number in self._handlers}
@@ -328,7 +328,7 @@ class _Watch(AbstractContextManager[None]):
             frame = frame.f_back
         raise KeyboardInterrupt
 
-    def _woken(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_wake(self, _number: int, _frame: FrameType | None) -> None:
         """Notes that the main thread runs handlers: that of a Ctrl-C comes before this one's."""
         self._is_noticed = True
 
@@ -361,7 +361,7 @@ class _Watch(AbstractContextManager[None]):
         self._finishing.start()
 
 
-_watches: list[_Watch] = []  # that are entered
+_watches: list[_SignalWatch] = []  # that are entered
 
 
 def _leave_child() -> None:
@@ -376,18 +376,18 @@ os.register_at_fork(after_in_child=_leave_child)
 _UNDISTURBED = frozenset(
     function.__code__
     for function in (
-        _Watch.__enter__,
-        _Watch.__exit__,
+        _SignalWatch.__enter__,
+        _SignalWatch.__exit__,
         Undisturbed.__enter__,
         Undisturbed.__exit__,
-        undisturbed,
+        call_undisturbed,
     )
 )
 
 
 def _is_raised(handler: object) -> bool:
     """Tells whether a Ctrl-C is raised: by Python's own handler, or by a watch around this one."""
-    ours = getattr(handler, "__func__", None) is _Watch._interrupt
+    ours = getattr(handler, "__func__", None) is _SignalWatch._interrupt
     return ours or handler is signal.default_int_handler
 
 

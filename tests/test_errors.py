@@ -3,7 +3,7 @@ import importlib
 import pytest
 
 import modelflow
-from modelflow.errors import FlowFailed, FlowUnitError, described
+from modelflow.errors import FlowFailed, FlowUnitError, describe_error
 
 
 class Mute(Exception):  # noqa: N818
@@ -12,9 +12,9 @@ class Mute(Exception):  # noqa: N818
 
 
 def test_an_exception_is_shown_by_its_class_and_what_it_says():
-    assert described(ValueError("too wide")) == "ValueError: too wide"
-    assert described(KeyError()) == "KeyError"
-    assert described(Mute("x")) == "Mute"
+    assert describe_error(ValueError("too wide")) == "ValueError: too wide"
+    assert describe_error(KeyError()) == "KeyError"
+    assert describe_error(Mute("x")) == "Mute"
 
 
 @modelflow.flowunit

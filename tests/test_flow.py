@@ -139,7 +139,7 @@ def test_infer_of_wrong_inputs_names_those_there_are():
             flow.infer({"a": 1})
         with pytest.raises(KeyError, match="give a mapping"):
             flow.infer(1)
-        assert flow._scheduler.held() == {}  # no session was begun for them
+        assert flow._scheduler.count_held() == {}  # no session was begun for them
 
 
 def test_infer_where_sources_feed_the_graph_names_them():

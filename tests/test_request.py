@@ -10,7 +10,7 @@ import pytest
 import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitError, StreamClosed
-from modelflow.runtime.entry.submitter import Entrance
+from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.scheduler import Scheduler
 from tests.serve.tokens import Tokens
 
@@ -442,7 +442,7 @@ def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
         assert held.entered.acquire(timeout=60)
         with monkeypatch.context() as patch:
             # There was room for all when it was looked at, and when they go in there is not.
-            patch.setattr(Entrance, "count_fitting", lambda _, columns: (len([*columns]), None))
+            patch.setattr(Submitter, "count_fitting", lambda _, columns: (len([*columns]), None))
             rest = flow.submit(requests[1:], room.set)
         assert rest == requests[1:]
         assert all(request.is_submitted for request in rest)

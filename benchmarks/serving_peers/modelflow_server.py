@@ -7,7 +7,7 @@ from dataclasses import replace
 from mean import BATCH, Row, means
 
 import modelflow
-from modelflow.device.heap import settled_heap
+from modelflow.device.heap import freeze_heap
 from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 
@@ -41,5 +41,5 @@ if __name__ == "__main__":
         port, kind = sys.argv[2:]
         options = replace(options, grpc_port=int(port), grpc_server=GrpcKind(kind))
     sys.setswitchinterval(0.001)  # this and the settled heap are as `modelflow serve` has them
-    with settled_heap(), Server({"mean": flow}, options):
+    with freeze_heap(), Server({"mean": flow}, options):
         threading.Event().wait()

@@ -69,7 +69,7 @@ class Archive:
         try:
             self._check_end(file)
             self._zip = zipfile.ZipFile(file)
-            self._members = self._checked_members()
+            self._members = self._check_members()
             if MANIFEST not in self._members:
                 self._refuse(f"has no {MANIFEST}; expected an archive that 'modelflow pack' wrote")
             if self._members[MANIFEST].file_size > _MOST_TABLE:
@@ -162,7 +162,7 @@ class Archive:
             )
         file.seek(0)
 
-    def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
+    def _check_members(self) -> dict[str, zipfile.ZipInfo]:
         found: dict[str, zipfile.ZipInfo] = {}
         for member in self._zip.infolist():
             if problem := _member_problem(member):

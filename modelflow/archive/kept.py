@@ -67,13 +67,13 @@ def hold(place: Path) -> None:
 
 
 def _open_lock(place: Path) -> int:
-    return os.open(_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
+    return os.open(_find_used_file(place), os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _is_there(file: int, place: Path) -> bool:
     """Tells whether an open file of a copy is the one that others would open."""
     try:
-        return os.path.samestat(os.fstat(file), _used_file(place).stat())
+        return os.path.samestat(os.fstat(file), _find_used_file(place).stat())
     except FileNotFoundError:
         return False
 
@@ -136,7 +136,7 @@ def _look_at(place: Path) -> KeptCopy | None:
     for file in files:
         with contextlib.suppress(FileNotFoundError):  # it is just being made anew, or removed
             size += file.lstat().st_size
-    used = _used_file(place)
+    used = _find_used_file(place)
     try:
         used_at = (used if used.exists() else place).stat().st_mtime
     except FileNotFoundError:
@@ -169,9 +169,9 @@ def _remove(place: Path) -> bool:
                 shutil.rmtree(place)
             else:
                 place.unlink(missing_ok=True)
-            _used_file(place).unlink()
+            _find_used_file(place).unlink()
         return is_alone
 
 
-def _used_file(place: Path) -> Path:
+def _find_used_file(place: Path) -> Path:
     return place.with_name(f"{place.name}{_USED}")

@@ -30,16 +30,16 @@ def distributions_of(modules: Iterable[str]) -> tuple[set[str], set[str]]:
     return found, unknown
 
 
-def supported_python() -> str:
+def list_supported_python() -> str:
     """Returns the versions of Python that modelflow is for.
 
     Raises:
         ConfigError: modelflow is not installed, but lies somewhere.
     """
-    return _found(_OWN, "a pack").metadata["Requires-Python"] or ">=3.11"
+    return _find(_OWN, "a pack").metadata["Requires-Python"] or ">=3.11"
 
 
-def locked(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
+def lock_requirements(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
     """Returns a ``requirements.lock``: modelflow and what else is asked for, and what these need.
 
     Every version is the one that is installed here.
@@ -52,7 +52,7 @@ def locked(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
         ConfigError: one of them is not installed here, so that no version is known; or modelflow
             has no such extra.
     """
-    own = _found(_OWN, "requirements.lock")
+    own = _find(_OWN, "requirements.lock")
     offered = own.metadata.get_all("Provides-Extra") or []
     wanted = tuple(sorted(extras))
     if unknown := [extra for extra in wanted if extra not in offered]:
@@ -67,7 +67,7 @@ def locked(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
         if (name, extra) in seen:
             continue
         seen.add((name, extra))
-        distribution = _found(name, needed_for)
+        distribution = _find(name, needed_for)
         # What is behind "+" is of whoever built it: pip takes its builds and others for the same.
         pins[name] = distribution.version.partition("+")[0]
         for requirement in _requirements(distribution, extra):
@@ -103,7 +103,7 @@ def read_lock(path: Path) -> bytes:
     return raw
 
 
-def _found(name: str, needed_for: str) -> importlib.metadata.Distribution:
+def _find(name: str, needed_for: str) -> importlib.metadata.Distribution:
     try:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as error:

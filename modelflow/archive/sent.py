@@ -32,7 +32,7 @@ def digest_of(path: Path) -> str:
         return archive.digest
 
 
-class _Coming(NamedTuple):
+class _IncomingArchive(NamedTuple):
     """One that is being received.
 
     Attributes:
@@ -54,7 +54,7 @@ class SentArchives:
     def __init__(self) -> None:
         """Begins with nothing."""
         self._changed = threading.Condition()
-        self._coming: dict[str, _Coming] = {}
+        self._coming: dict[str, _IncomingArchive] = {}
 
     def path_of(self, digest: str) -> Path:
         """Returns where an archive is, or will be."""
@@ -81,13 +81,13 @@ class SentArchives:
                     self._end(digest)
                 else:
                     self._changed.wait(min(left, threading.TIMEOUT_MAX))
-            self._coming[digest] = _Coming(sender)
+            self._coming[digest] = _IncomingArchive(sender)
         lock = path.with_suffix(".lock").open("ab")
         fcntl.flock(lock, fcntl.LOCK_EX)
         with self._changed:
             is_here = _is_archive(path, digest)
             part = None if is_here else path.with_suffix(".part").open("wb")
-            self._coming[digest] = _Coming(sender, lock, part, time.monotonic())
+            self._coming[digest] = _IncomingArchive(sender, lock, part, time.monotonic())
             if is_here:
                 self._end(digest)
             return is_here

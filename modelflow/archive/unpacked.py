@@ -45,7 +45,7 @@ def cache_folder() -> Path:
         raise ConfigError(message) from error
 
 
-def unpacked(path: Path) -> tuple[Path, Manifest]:
+def unpack(path: Path) -> tuple[Path, Manifest]:
     """Returns the folder that holds what is in an archive, all of it verified, and its manifest.
 
     From any thread and process; waits while another one unpacks the same.
@@ -62,7 +62,7 @@ def unpacked(path: Path) -> tuple[Path, Manifest]:
                 make_private(folder)
             hold(place)
             if not (_is_folder(place) and _is_verified(place, archive.manifest)):
-                with _locked(place):
+                with _lock(place):
                     # Whoever held the lock before may have made it.
                     if not (_is_folder(place) and _is_same(place, archive.manifest)):
                         _replace(place, archive)
@@ -118,7 +118,7 @@ def make_private(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(place: Path, *, is_shared: bool = False) -> Iterator[None]:
+def _lock(place: Path, *, is_shared: bool = False) -> Iterator[None]:
     """Holds the lock of a copy; its file stays, for others may be waiting for it."""
     with place.with_name(f"{place.name}.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
@@ -128,7 +128,7 @@ def _locked(place: Path, *, is_shared: bool = False) -> Iterator[None]:
 def _is_verified(place: Path, manifest: Manifest) -> bool:
     """Verifies a copy while nobody replaces it."""
     try:
-        with _locked(place, is_shared=True):
+        with _lock(place, is_shared=True):
             return _is_same(place, manifest)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):

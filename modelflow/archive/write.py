@@ -66,7 +66,7 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
             "outside of the folders of its units and models"
         )
         raise ConfigError(message)
-    manifest = replace(manifest, files={name: _packed(contents[name]) for name in sorted(contents)})
+    manifest = replace(manifest, files={name: _pack(contents[name]) for name in sorted(contents)})
     Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # what no reader takes is not written
     try:
         if target.parent.is_dir():
@@ -82,7 +82,7 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
 def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) -> None:
     said = manifest.to_bytes()
     everything = {**contents, MANIFEST: said}
-    files = {**manifest.files, MANIFEST: _packed(said)}
+    files = {**manifest.files, MANIFEST: _pack(said)}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(everything):
             member = zipfile.ZipInfo(name, _TIME)
@@ -102,7 +102,7 @@ def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) 
                 raise ConfigError(message)
 
 
-def _packed(content: Content) -> PackedFile:
+def _pack(content: Content) -> PackedFile:
     found, size = hashlib.sha256(), 0
     for chunk in _chunks(content):
         size += len(chunk)

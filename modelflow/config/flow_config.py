@@ -150,7 +150,7 @@ def read_port(text: str) -> PortRef:
     return PortRef(node or "", port or None)
 
 
-def written_port(end: PortRef) -> str:
+def format_port(end: PortRef) -> str:
     """Returns an end as text, each part quoted where it could be read as something else."""
     node, port = end.node, end.port
     if node != node.strip() or not node or ":" in node or node.startswith('"'):
@@ -193,7 +193,7 @@ def read_position(value: Any) -> Position | None:
     return x, -y
 
 
-def written_position(position: Position) -> str:
+def format_position(position: Position) -> str:
     """Returns a position as ``pos`` has it, in whole points; `read_position` is its inverse."""
     x, y = position
     return f"{round(x)},{round(-y)}!"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from modelflow.config.flow_config import ArgConfig, FlowConfig, NodeConfig
-from modelflow.config.variables import told_setting
+from modelflow.config.variables import format_setting
 from modelflow.errors import ConfigError, Finding, GraphError, Location, did_you_mean
 
 _EVERY = "*"
@@ -82,20 +82,20 @@ def apply_overrides(
     names = [node.name for node in config.nodes]
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
     findings = []
-    for node, key, value in flattened(overrides, names, where):
+    for node, key, value in flatten(overrides, names, where):
         if node == _EVERY:
             for other in config.nodes:
                 if other.attributes.get("type", "flowunit") == "flowunit":
-                    changes[other.name].setdefault(key, _marked(value, mark))
+                    changes[other.name].setdefault(key, _mark(value, mark))
         elif node in changes:
-            changes[node][key] = _marked(value, mark)
+            changes[node][key] = _mark(value, mark)
         else:
             near = did_you_mean(node, names)
             message = f"{node}.{key}: there is no node {node!r}{near} (nodes: {', '.join(names)})"
             findings.append(Finding(Location(where), message, error=ConfigError))
     if findings:
         raise ConfigError(findings)
-    return replace(config, nodes=tuple(_changed(node, changes[node.name]) for node in config.nodes))
+    return replace(config, nodes=tuple(_change(node, changes[node.name]) for node in config.nodes))
 
 
 def substitute_args(config: FlowConfig, given: Mapping[str, Any]) -> FlowConfig:
@@ -122,7 +122,7 @@ def substitute_args(config: FlowConfig, given: Mapping[str, Any]) -> FlowConfig:
             if isinstance(value, str) and value.startswith("$") and value[1:].isidentifier():
                 name = value[1:]
                 if name in given:
-                    attributes[key] = _marked(given[name])
+                    attributes[key] = _mark(given[name])
                 elif name in config.args and config.args[name].default is not None:
                     attributes[key] = config.args[name].default
                 else:
@@ -146,7 +146,7 @@ def _no_value(key: str, name: str, args: Mapping[str, ArgConfig]) -> str:
     return f"{key}=${name}: there is no argument {name!r}{near}; declare it in [args.{name}]"
 
 
-def flattened(
+def flatten(
     overrides: Mapping[str, Any], names: Collection[str], where: str = "--set"
 ) -> list[tuple[str, str, Any]]:
     """Returns overrides as (node, key, value); what is said of one node comes before ``*``.
@@ -171,7 +171,7 @@ def flattened(
     return sorted(found, key=lambda change: change[0] == _EVERY)
 
 
-def _changed(node: NodeConfig, changes: Mapping[str, Any]) -> NodeConfig:
+def _change(node: NodeConfig, changes: Mapping[str, Any]) -> NodeConfig:
     if not changes:
         return node
     attributes = dict(node.attributes)
@@ -180,7 +180,7 @@ def _changed(node: NodeConfig, changes: Mapping[str, Any]) -> NodeConfig:
     return replace(node, attributes={**attributes, **changes})
 
 
-def _marked(value: Any, mark: type[str] = CallerText) -> Any:
+def _mark(value: Any, mark: type[str] = CallerText) -> Any:
     return mark(value) if isinstance(value, str) else value
 
 
@@ -219,7 +219,7 @@ class Environment:
         """Gives ``MODELFLOW_SET: NODE.KEY=VALUE`` for each setting; of a secret the name alone."""
         for variable, settings in ((SET, self.overrides), (ARG, self.args)):
             for name, value in settings.items():
-                yield f"{variable}: {told_setting(name, value)}"
+                yield f"{variable}: {format_setting(name, value)}"
 
     def apply(self, config: FlowConfig) -> FlowConfig:
         """Returns a graph with all that the environment sets.
@@ -234,13 +234,13 @@ class Environment:
         known = {*nodes, "*"}
         overrides = {
             f"{node}.{key}": value
-            for node, key, value in flattened(self.overrides, nodes, SET)
+            for node, key, value in flatten(self.overrides, nodes, SET)
             if node in known
         }
         return Environment(overrides, {name: self.args[name] for name in self.args if name in args})
 
     @contextlib.contextmanager
-    def named(self, nodes: Collection[str]) -> Iterator[None]:
+    def name_errors(self, nodes: Collection[str]) -> Iterator[None]:
         """Has errors about what is set here name the variable, inside the block.
 
         Raises:
@@ -249,7 +249,7 @@ class Environment:
         try:
             yield
         except (ConfigError, GraphError) as error:
-            settings = flattened(self.overrides, nodes, SET)
+            settings = flatten(self.overrides, nodes, SET)
             findings = [
                 replace(finding, message=f"{finding.message} (set by {SET})")
                 if any(

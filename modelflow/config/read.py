@@ -38,7 +38,7 @@ def find_graph(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     if not where.is_dir():
         message = f"{where}: there is no such folder to find the graph {name!r} in"
         raise ConfigError(message)
-    named = named_graphs(where)
+    named = list_named_graphs(where)
     if name not in named:
         there = ", ".join(named) or "none"
         message = f"{where}: no graph is named {name!r}{did_you_mean(name, named)}; found: {there}"
@@ -46,7 +46,7 @@ def find_graph(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     return named[name]
 
 
-def named_graphs(folder: Path) -> dict[str, Path]:
+def list_named_graphs(folder: Path) -> dict[str, Path]:
     """Returns the graph files of a folder by ``[flow] name``, or by the file's where it has none.
 
     Raises:
@@ -107,9 +107,9 @@ def read_config(
     if isinstance(source, os.PathLike) or _is_path(source, format):
         path = Path(source)
         if is_archive_file(path):
-            return _archived(path)
-        return _parsed(read_text(path), format or form_of(path), str(path), path)
-    return _parsed(source, format or _by_content(source), "<text>", None)
+            return _read_archive(path)
+        return _parse(read_text(path), format or form_of(path), str(path), path)
+    return _parse(source, format or _by_content(source), "<text>", None)
 
 
 def read_text_config(text: str, form: str, path: Path) -> FlowConfig:
@@ -123,7 +123,7 @@ def read_text_config(text: str, form: str, path: Path) -> FlowConfig:
     Raises:
         ConfigError: it cannot be read; every mistake is listed with its line.
     """
-    return _parsed(text, form, str(path), path)
+    return _parse(text, form, str(path), path)
 
 
 def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
@@ -133,13 +133,13 @@ def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
     return format is None or is_graph_file(Path(source)) or os.path.exists(source)
 
 
-def _archived(path: Path) -> FlowConfig:
+def _read_archive(path: Path) -> FlowConfig:
     """Reads the graph of an archive, with what was set when it was packed."""
-    from modelflow.archive.unpacked import unpacked  # only for those who have archives
+    from modelflow.archive.unpacked import unpack  # only for those who have archives
 
-    folder, manifest = unpacked(path)
+    folder, manifest = unpack(path)
     inside, shown = folder / manifest.graph, path / manifest.graph
-    config = _parsed(read_text(inside), form_of(inside), str(shown), inside)
+    config = _parse(read_text(inside), form_of(inside), str(shown), inside)
     config = bake(
         config, manifest.overrides, manifest.args, (f"{path}: overrides", f"{path}: args")
     )
@@ -179,7 +179,7 @@ def _by_content(text: str) -> str:
     return "toml" if is_toml or not words else "yaml"
 
 
-def _parsed(text: str, format: str, file: str, path: Path | None) -> FlowConfig:  # noqa: A002
+def _parse(text: str, format: str, file: str, path: Path | None) -> FlowConfig:  # noqa: A002
     if len(text) > MOST_BYTES:
         message = f"the text has {len(text)} characters; expected at most {MOST_BYTES}"
         raise mistake(file, None, message)

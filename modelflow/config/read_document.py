@@ -26,7 +26,7 @@ from modelflow.config.schema import (
     SERVE_OPTIONS,
     WITHOUT_EFFECT,
 )
-from modelflow.config.variables import expanded, masked
+from modelflow.config.variables import expand_variables, mask
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.unit.option import Option
 
@@ -105,7 +105,9 @@ class _Reader:
         self._notes: list[str] = []
         self._unset: set[str] = set()
         self._variables: dict[str, str] = {}
-        self._values = expanded(document.values, self._unset_at, self._variables, keep=_DOT_TEXT)
+        self._values = expand_variables(
+            document.values, self._unset_at, self._variables, keep=_DOT_TEXT
+        )
 
     def config(self, dot: DotGraph | None) -> FlowConfig:
         for key in self._values:
@@ -116,17 +118,17 @@ class _Reader:
         sections = {name: self._section(name, options) for name, options in SECTIONS.items()}
         is_named = bool(sections["flow"].get("name"))
         nodes, edges = self._native_nodes(), self._native_edges()
-        dot = dot or self._embedded(sections["graph"])
+        dot = dot or self._read_embedded(sections["graph"])
         graph = dict(sections["graph"])
         if dot is not None:
             if nodes or edges:
                 self._wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
             self._notes += dot.notes
-            nodes = [self._expanded_node(node) for node in dot.nodes]
-            edges = [self._expanded_edge(edge) for edge in dot.edges]
+            nodes = [self._expand_node(node) for node in dot.nodes]
+            edges = [self._expand_edge(edge) for edge in dot.edges]
             self._graph_attributes(dot, graph)
             if not is_named:
-                sections["flow"] = {**sections["flow"], "name": self._expanded_top(dot.name)}
+                sections["flow"] = {**sections["flow"], "name": self._expand_top(dot.name)}
         config = FlowConfig(
             nodes=tuple(nodes),
             edges=tuple(edges),
@@ -140,13 +142,11 @@ class _Reader:
             serve=read_serve(self._values.get("serve", {}), self._folder, self._reader),
             placements=read_placements(self._values.get("placement", {}), self._reader),
             path=self._path,
-            notes=tuple(masked(note, self._variables) for note in self._notes),
+            notes=tuple(mask(note, self._variables) for note in self._notes),
             variables=self._variables,
         )
         if self._findings:
-            findings = [
-                f.hiding(lambda text: masked(text, self._variables)) for f in self._findings
-            ]
+            findings = [f.hiding(lambda text: mask(text, self._variables)) for f in self._findings]
             raise ConfigError(sorted(findings, key=lambda f: f.location.line or 0))
         return config
 
@@ -171,7 +171,7 @@ class _Reader:
 
     # -- the graph ------------------------------------------------------------------------------
 
-    def _embedded(self, section: Mapping[str, Any]) -> DotGraph | None:
+    def _read_embedded(self, section: Mapping[str, Any]) -> DotGraph | None:
         text, file = section["graphconf"], section["graphconffilepath"]
         if text and file:
             self._wrong(("graph", "graphconf"), "got graphconf and graphconffilepath; give one")
@@ -214,7 +214,7 @@ class _Reader:
         for key, value in dot.attributes.items():
             if key in GRAPH_ATTRIBUTES:
                 try:
-                    expanded_value = self._expanded_top(value)
+                    expanded_value = self._expand_top(value)
                     graph[key] = options[key].convert(expanded_value, f"graph attribute {key!r}")
                 except ConfigError as error:
                     self._wrong(("graph", "graphconf"), str(error))
@@ -269,26 +269,26 @@ class _Reader:
 
     # -- variables in DOT -----------------------------------------------------------------------
 
-    def _expanded_at(self, value: Any, at: Location, node: str | None = None) -> Any:
+    def _expand_at(self, value: Any, at: Location, node: str | None = None) -> Any:
         def report(path: tuple[str | int, ...], message: str) -> None:
             where = f"{path[-1]}: " if path else ""
             if message not in self._unset:  # once a name
                 self._unset.add(message)
                 self._findings.append(Finding(at, f"{where}{message}", node, ConfigError))
 
-        return expanded(value, report, self._variables)
+        return expand_variables(value, report, self._variables)
 
-    def _expanded_top(self, value: str) -> Any:
-        return self._expanded_at(value, self._at("graph", "graphconf"))
+    def _expand_top(self, value: str) -> Any:
+        return self._expand_at(value, self._at("graph", "graphconf"))
 
-    def _expanded_node(self, node: NodeConfig) -> NodeConfig:
-        name = self._expanded_at(node.name, node.location)
-        attributes = self._expanded_at(node.attributes, node.location, name)
+    def _expand_node(self, node: NodeConfig) -> NodeConfig:
+        name = self._expand_at(node.name, node.location)
+        attributes = self._expand_at(node.attributes, node.location, name)
         return NodeConfig(name, attributes, node.location)
 
-    def _expanded_edge(self, edge: EdgeConfig) -> EdgeConfig:
+    def _expand_edge(self, edge: EdgeConfig) -> EdgeConfig:
         source, target = (
-            PortRef(*(self._expanded_at(part, edge.location) for part in (end.node, end.port)))
+            PortRef(*(self._expand_at(part, edge.location) for part in (end.node, end.port)))
             for end in (edge.source, edge.target)
         )
         return EdgeConfig(source, target, edge.location)

@@ -23,14 +23,14 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def told(name: str, value: str) -> str:
+def mask_value(name: str, value: str) -> str:
     """Returns a value without what is not for all to see; nothing else of it changes."""
     return _MASK if is_secret(name) else _OF_URL.sub(rf"\1:{_MASK}@", value)
 
 
-def told_setting(name: str, value: str) -> str:
+def format_setting(name: str, value: str) -> str:
     """Returns ``NAME=VALUE`` on one line, a long value cut."""
-    text = told(name, value)
+    text = mask_value(name, value)
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} letters)"
     return "".join(
         letter if letter.isprintable() else ascii(letter)[1:-1] for letter in f"{name}={cut}"
@@ -46,7 +46,7 @@ Report = Callable[[Path, str], None]
 _TELLING = 6
 
 
-def expanded(
+def expand_variables(
     value: Any,
     report: Report,
     used: dict[str, str],
@@ -58,7 +58,7 @@ def expanded(
     Args:
         value: Texts in mappings and lists, in any depth.
         report: Called for each variable that the environment does not have; its text stays.
-        used: Gets, for each text and variable that was replaced, what it was: for `masked`.
+        used: Gets, for each text and variable that was replaced, what it was: for `mask`.
         path: The way to ``value``.
         keep: Ways to what is left as it stands.
     """
@@ -72,22 +72,23 @@ def expanded(
         return text
     if isinstance(value, Mapping):
         return {
-            key: expanded(item, report, used, (*path, str(key)), keep)
+            key: expand_variables(item, report, used, (*path, str(key)), keep)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [
-            expanded(item, report, used, (*path, place), keep) for place, item in enumerate(value)
+            expand_variables(item, report, used, (*path, place), keep)
+            for place, item in enumerate(value)
         ]
     return value
 
 
-def masked(message: str, used: Mapping[str, str]) -> str:
+def mask(message: str, used: Mapping[str, str]) -> str:
     """Returns a message in which no value of the environment stands, but ``${NAME}``.
 
     Args:
         message: About a graph file.
-        used: What `expanded` has replaced.
+        used: What `expand_variables` has replaced.
     """
     for text, before in sorted(used.items(), key=lambda pair: len(pair[0]), reverse=True):
         message = message.replace(repr(text), repr(before))
@@ -102,27 +103,27 @@ class _AsWritten(str):
     __slots__ = ()
 
 
-def unexpanded(value: Any, used: Mapping[str, str]) -> Any:
+def unexpand(value: Any, used: Mapping[str, str]) -> Any:
     """Returns a value with its texts as they were written, where they may hold a secret.
 
     Args:
         value: Texts in mappings and lists, in any depth.
-        used: What `expanded` has replaced.
+        used: What `expand_variables` has replaced.
     """
     if isinstance(value, str):
         before = used.get(value) if len(value) >= _TELLING else None
         return value if before is None else _AsWritten(before)
     if isinstance(value, Mapping):
-        return {key: unexpanded(item, used) for key, item in value.items()}
+        return {key: unexpand(item, used) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [unexpanded(item, used) for item in value]
+        return [unexpand(item, used) for item in value]
     return value
 
 
-def escaped(text: str) -> str:
-    r"""Returns ``text`` so that `expanded` gives it back: ``\${`` for every variable in it.
+def escape(text: str) -> str:
+    r"""Returns ``text`` so that `expand_variables` gives it back: ``\${`` for every variable in it.
 
-    What `unexpanded` has brought back stays as it is.
+    What `unexpand` has brought back stays as it is.
     """
     if isinstance(text, _AsWritten):
         return str(text)

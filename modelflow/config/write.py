@@ -12,11 +12,11 @@ from modelflow.config.flow_config import (
     NodeConfig,
     PortRef,
     ServePort,
-    written_port,
+    format_port,
 )
 from modelflow.config.placement import PlacementConfig
 from modelflow.config.schema import GRAPH_ATTRIBUTES, PLACEMENT_KEYS, SECTIONS
-from modelflow.config.variables import escaped, unexpanded
+from modelflow.config.variables import escape, unexpand
 from modelflow.errors import ConfigError, did_you_mean
 
 FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
@@ -33,7 +33,7 @@ def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the AP
     Raises:
         ConfigError: no such format, or a text that DOT cannot hold.
     """
-    config = _as_written(config)
+    config = _restore_variables(config)
     if format == "dot":
         return _dot(config)
     if format in ("toml", "graphviz"):
@@ -48,17 +48,17 @@ def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the AP
     raise ConfigError(message + did_you_mean(format, FORMATS))
 
 
-def _as_written(config: FlowConfig) -> FlowConfig:
+def _restore_variables(config: FlowConfig) -> FlowConfig:
     """Puts variables back into the values of attributes and sections: they may be secrets."""
     used = config.variables
     if not used:
         return config
-    sections = {name: unexpanded(getattr(config, name), used) for name in SECTIONS}
+    sections = {name: unexpand(getattr(config, name), used) for name in SECTIONS}
     nodes = tuple(
-        replace(node, attributes=unexpanded(node.attributes, used)) for node in config.nodes
+        replace(node, attributes=unexpand(node.attributes, used)) for node in config.nodes
     )
     args = {
-        name: replace(arg, default=unexpanded(arg.default, used), desc=unexpanded(arg.desc, used))
+        name: replace(arg, default=unexpand(arg.default, used), desc=unexpand(arg.desc, used))
         for name, arg in config.args.items()
     }
     return replace(config, nodes=nodes, args=args, **sections)
@@ -138,19 +138,19 @@ def _native_edge(edge: EdgeConfig) -> dict[str, str]:
 
 
 def _native_end(end: PortRef) -> str:
-    return written_port(PortRef(escaped(end.node), end.port and escaped(end.port)))
+    return format_port(PortRef(escape(end.node), end.port and escape(end.port)))
 
 
 def _node(node: NodeConfig) -> dict[str, Any]:
     attributes = {key: _plain(value) for key, value in node.attributes.items()}
     clashing = {key: attributes.pop(key) for key in ("name", "config") if key in attributes}
-    return {"name": escaped(node.name), **attributes, **({"config": clashing} if clashing else {})}
+    return {"name": escape(node.name), **attributes, **({"config": clashing} if clashing else {})}
 
 
 def _plain(value: Any) -> Any:
     """The value as one that every format can hold."""
     if isinstance(value, str):
-        return escaped(value)
+        return escape(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -221,4 +221,4 @@ def _end(end: PortRef) -> str:
 
 def _id(value: Any) -> str:
     parts = value if isinstance(value, tuple | list) else (value,)
-    return dot_word(",".join(escaped(dot_text(part)) for part in parts))
+    return dot_word(",".join(escape(dot_text(part)) for part in parts))

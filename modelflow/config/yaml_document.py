@@ -97,10 +97,10 @@ class _Loader(yaml.SafeLoader):
         is_alias = self.check_event(yaml.AliasEvent)
         self._depth += 1
         if self._depth > MOST_NESTED:
-            raise _refused(event, f"values are nested more than {MOST_NESTED} deep")
+            raise _refuse(event, f"values are nested more than {MOST_NESTED} deep")
         node: Any = super().compose_node(parent, index)
         if is_alias and id(node) not in self._extents:
-            raise _refused(event, f"*{event.anchor} stands inside what it stands for")
+            raise _refuse(event, f"*{event.anchor} stands inside what it stands for")
         self._depth -= 1
         self._measure(node, event)
         return node
@@ -115,27 +115,27 @@ class _Loader(yaml.SafeLoader):
         elif isinstance(node, yaml.SequenceNode):
             inner = node.value
         elif node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-            raise _refused(event, f"got a number of {len(node.value)} characters")
+            raise _refuse(event, f"got a number of {len(node.value)} characters")
         extents = [self._extents[id(part)] for part in inner]
         values = 1 + sum(values for values, _ in extents)
         nested = 1 + max((nested for _, nested in extents), default=0)
         if values > _MOST_VALUES:
-            raise _refused(event, f"stands for more than {_MOST_VALUES} values, aliases counted")
+            raise _refuse(event, f"stands for more than {_MOST_VALUES} values, aliases counted")
         if nested > MOST_NESTED:
-            raise _refused(event, f"values are nested more than {MOST_NESTED} deep")
+            raise _refuse(event, f"values are nested more than {MOST_NESTED} deep")
         self._extents[id(node)] = values, nested
 
 
 def _check_keys(node: yaml.MappingNode) -> None:
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL:
-            raise _refused(key, "got a key without a name; expected a text")
+            raise _refuse(key, "got a key without a name; expected a text")
         if key.tag not in _TEXTS:
             kind = key.tag.rpartition(":")[2]
-            raise _refused(key, f"got the key {key.value}, which is no text ({kind}); quote it")
+            raise _refuse(key, f"got the key {key.value}, which is no text ({kind}); quote it")
 
 
-def _refused(place: Any, problem: str) -> _Refused:
+def _refuse(place: Any, problem: str) -> _Refused:
     return _Refused(problem, place.start_mark)
 
 

@@ -33,7 +33,7 @@ class Needs(NamedTuple):
     """The rows of the largest batch that a node is given."""
 
 
-class Graces(NamedTuple):
+class GracePeriods(NamedTuple):
     """How long an end may take, in whole seconds, from the shortest."""
 
     drain: int
@@ -127,10 +127,10 @@ class Application:
         return f"{text}\n"
 
     @property
-    def graces(self) -> Graces:
+    def graces(self) -> GracePeriods:
         """How long its end may take."""
         process = self.delay + self.drain + _LAST_SECONDS
-        return Graces(self.drain, process, process + _LEAVING_SECONDS)
+        return GracePeriods(self.drain, process, process + _LEAVING_SECONDS)
 
     @property
     def scheme(self) -> str:

@@ -4,7 +4,7 @@ import json
 import shlex
 
 from modelflow.deploy.application import USER, Application
-from modelflow.deploy.text import filled
+from modelflow.deploy.text import fill
 
 OWN_LOCK = "modelflow.lock"
 """The file that says what of modelflow is installed."""
@@ -16,7 +16,7 @@ _GPU_HINT = """
 
 def image_files(application: Application) -> dict[str, str]:
     """Returns the files that an image is built from, beside the archive and its lock file."""
-    dockerfile = filled(
+    dockerfile = fill(
         "Dockerfile",
         model=application.model,
         image=application.image,
@@ -36,12 +36,12 @@ def image_files(application: Application) -> dict[str, str]:
     )
     return {
         "Dockerfile": dockerfile,
-        ".dockerignore": filled("dockerignore", archive=application.archive, wheel=_kept(wheel)),
+        ".dockerignore": fill("dockerignore", archive=application.archive, wheel=_keep(wheel)),
         OWN_LOCK: application.own_lock,
     }
 
 
-def _kept(wheel: str) -> str:
+def _keep(wheel: str) -> str:
     return f"\n!{wheel}" if wheel else ""
 
 

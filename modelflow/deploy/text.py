@@ -10,7 +10,7 @@ class _Text(string.Template):
     delimiter = "@"
 
 
-def filled(name: str, /, **values: object) -> str:
+def fill(name: str, /, **values: object) -> str:
     """Returns a text of ``texts/``, with a value for each of its names.
 
     Raises:

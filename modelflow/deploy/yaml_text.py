@@ -53,7 +53,7 @@ def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:
     """
     places: list[Place] = []
     mark = f"PLACE_{secrets.token_hex(16)}_"  # stands in no value
-    written = [_written(each, places, mark) for each in documents]
+    written = [_write(each, places, mark) for each in documents]
     text = yaml.dump_all(written, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
     def conditional(found: re.Match[str]) -> str:
@@ -66,15 +66,15 @@ def yaml_text(*documents: Any, note: str = "", condition: str = "") -> str:
     return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
 
 
-def _written(value: Any, places: list[Place], mark: str) -> Any:
+def _write(value: Any, places: list[Place], mark: str) -> Any:
     """Leaves out the keys that are not there, and puts a token wherever a place is."""
     if isinstance(value, Place):
         places.append(value)
         return f"{mark}{len(places) - 1}_HERE"
     if isinstance(value, Mapping):
         return {
-            key: _written(each, places, mark) for key, each in value.items() if each is not ABSENT
+            key: _write(each, places, mark) for key, each in value.items() if each is not ABSENT
         }
     if isinstance(value, list | tuple):
-        return [_written(each, places, mark) for each in value]
+        return [_write(each, places, mark) for each in value]
     return value

@@ -10,7 +10,7 @@ _is_settled = False
 
 
 @contextlib.contextmanager
-def settled_heap() -> Iterator[None]:
+def freeze_heap() -> Iterator[None]:
     """Inside the block Python's garbage collector leaves alone what has been there for long.
 
     For a process that is a server's own. A sweep of everything that the packages and models of a
@@ -29,7 +29,7 @@ def settled_heap() -> Iterator[None]:
 
 
 def settle_heap() -> None:
-    """Notes, inside `settled_heap`, that what is there now stays: a model was loaded."""
+    """Notes, inside `freeze_heap`, that what is there now stays: a model was loaded."""
     if _is_settled:
         gc.collect()
         gc.freeze()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from modelflow.device.device import CPU, Device
 from modelflow.device.memory import Memory
 from modelflow.device.pool import empty
-from modelflow.device.rows import joined
+from modelflow.device.rows import join_rows
 
 
 class HostMemory(Memory):
@@ -69,7 +69,7 @@ class HostMemory(Memory):
 
 def _as_it_lies(items: Sequence[Any]) -> npt.NDArray[Any] | None:
     if len(items) > 1:
-        return joined(items)
+        return join_rows(items)
     view: npt.NDArray[Any] = items[0][np.newaxis]
     return view if view.flags.c_contiguous else None
 

@@ -65,7 +65,7 @@ class ArrayPool:
             allocate: Takes a number of bytes from the system; None: NumPy does.
         """
         self.max_idle = max_idle
-        self._allocate = allocate or _aligned
+        self._allocate = allocate or _align
         self.allocations = 0
         self.reuses = 0
         self._idle_bytes = 0
@@ -112,7 +112,7 @@ class ArrayPool:
                 self._idle[block.nbytes].append(block)
 
 
-def _aligned(size: int) -> npt.NDArray[np.uint8]:
+def _align(size: int) -> npt.NDArray[np.uint8]:
     # TensorFlow and oneDNN read an array where it lies only if it begins at a cache line.
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT

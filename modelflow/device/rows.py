@@ -13,7 +13,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-def joined(rows: Sequence[Any]) -> Array | None:
+def join_rows(rows: Sequence[Any]) -> Array | None:
     """Returns the array that ``rows`` are the consecutive rows of; no copy is made.
 
     Args:

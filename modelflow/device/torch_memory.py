@@ -63,7 +63,7 @@ class TorchMemory(Memory):
 
     def __init__(self) -> None:
         self._is_cuda = self.torch_type == "cuda"
-        self.pinned = ArrayPool(allocate=_pinned) if self._is_cuda else None
+        self.pinned = ArrayPool(allocate=_pin) if self._is_cuda else None
         self._streams = threading.local()
         # What an upload still reads: (event, staging memory), oldest first.
         self._in_flight: deque[tuple[Any, Any]] = deque()
@@ -103,16 +103,16 @@ class TorchMemory(Memory):
         """Gathers on the device what lies there, in pinned memory what comes from the host."""
         wanted = np.dtype(dtype)
         if all(isinstance(item, np.ndarray) for item in items):
-            return self._staged(items, size, wanted, device, shape)
+            return self._stage(items, size, wanted, device, shape)
         torch, target = load_torch(), self.torch_device(device)
         tensors = [_tensor(item).to(target, non_blocking=True) for item in items]
         kind = _torch_dtypes()[wanted]
         if size == len(tensors) and shape is None:
-            return stacked(tensors).to(kind)
+            return stack_tensors(tensors).to(kind)
         row = tensors[0].shape if shape is None else shape
         out = torch.zeros((size, *row), dtype=kind, device=target)
         if shape is None:
-            out[: len(tensors)] = stacked(tensors)
+            out[: len(tensors)] = stack_tensors(tensors)
         else:
             for place, tensor in enumerate(tensors):
                 out[(place, *map(slice, tensor.shape))] = tensor
@@ -128,7 +128,7 @@ class TorchMemory(Memory):
         for places in groups.values():
             first = arrays[places[0]]
             if isinstance(first, np.ndarray):
-                staged = self._staged([arrays[p] for p in places], len(places), first.dtype, device)
+                staged = self._stage([arrays[p] for p in places], len(places), first.dtype, device)
                 for row, place in enumerate(places):
                     moved[place] = staged[row]
             else:
@@ -144,7 +144,7 @@ class TorchMemory(Memory):
             groups.setdefault(key, []).append(place)
         moved: list[npt.NDArray[Any]] = [np.empty(0)] * len(arrays)
         for places in groups.values():
-            whole = self._downloaded(stacked([arrays[place] for place in places]).detach())
+            whole = self._download(stack_tensors([arrays[place] for place in places]).detach())
             for row, place in enumerate(places):
                 moved[place] = whole[row, ...]
         return moved
@@ -184,7 +184,7 @@ class TorchMemory(Memory):
                 stream.wait_event(fence)
             array.record_stream(stream)
 
-    def _staged(
+    def _stage(
         self,
         items: Sequence[Any],
         size: int,
@@ -210,7 +210,7 @@ class TorchMemory(Memory):
             while self._in_flight and self._in_flight[0][0].query():
                 self._in_flight.popleft()
 
-    def _downloaded(self, tensor: Any) -> npt.NDArray[Any]:
+    def _download(self, tensor: Any) -> npt.NDArray[Any]:
         torch = load_torch()
         if tensor.dtype == torch.bfloat16:
             tensor = tensor.float()
@@ -239,7 +239,7 @@ class CudaMemory(TorchMemory):
         return f"the CUDA driver sees {count} devices" if count else "there is no CUDA driver"
 
 
-def stacked(tensors: Sequence[Any]) -> Any:
+def stack_tensors(tensors: Sequence[Any]) -> Any:
     """Returns tensors of one shape as rows of one, without a copy where they are that already.
 
     Views that lie one behind the other in one storage (``result[0], result[1], ...``) are.
@@ -268,7 +268,7 @@ def _tensor(item: Any) -> Any:
     return item
 
 
-def _pinned(size: int) -> npt.NDArray[np.uint8]:
+def _pin(size: int) -> npt.NDArray[np.uint8]:
     torch = load_torch()
     memory: npt.NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
     return memory

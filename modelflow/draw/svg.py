@@ -55,23 +55,21 @@ def _colours(kind: str) -> tuple[str, str]:
 
 def _dot(graph: Graph) -> str:
     lines = [
-        f"digraph {_quoted(graph.name)} {{",
+        f"digraph {_quote(graph.name)} {{",
         '  rankdir=LR; node [shape=box, style="rounded,filled", fontname="Helvetica"];',
     ]
     layout = layout_of(Outline.of(graph))
     for box in layout.boxes:
         fill, border = _colours(box.kind)
-        label = _quoted("\n".join(box.lines))
-        lines.append(
-            f'  {_quoted(box.name)} [label={label}, fillcolor="{fill}", color="{border}"];'
-        )
+        label = _quote("\n".join(box.lines))
+        lines.append(f'  {_quote(box.name)} [label={label}, fillcolor="{fill}", color="{border}"];')
     for edge, wire in zip(graph.edges, layout.wires, strict=True):
-        label = f" [label={_quoted(wire.label)}]" if wire.label else ""
-        lines.append(f"  {_quoted(edge.source.node)} -> {_quoted(edge.target.node)}{label};")
+        label = f" [label={_quote(wire.label)}]" if wire.label else ""
+        lines.append(f"  {_quote(edge.source.node)} -> {_quote(edge.target.node)}{label};")
     return "\n".join([*lines, "}", ""])
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 

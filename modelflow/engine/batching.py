@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def owned(output: Any, others: list[Any]) -> Any:
+def copy_shared(output: Any, others: list[Any]) -> Any:
     """Returns an output that shares no memory with ``others`` or with the model; adds it to them.
 
     Args:
@@ -141,7 +141,7 @@ class BatchFigures:
             }
 
 
-def grouped(keys: Mapping[int, Hashable]) -> list[list[int]]:
+def group_rows(keys: Mapping[int, Hashable]) -> list[list[int]]:
     """Returns the rows by their keys, each group in order."""
     groups: dict[Hashable, list[int]] = {}
     for row, key in keys.items():
@@ -149,6 +149,6 @@ def grouped(keys: Mapping[int, Hashable]) -> list[list[int]]:
     return list(groups.values())
 
 
-def padded_shape(shapes: Sequence[Shape]) -> Shape:
+def pad_shape(shapes: Sequence[Shape]) -> Shape:
     """Returns the smallest shape that holds each of ``shapes``, which have as many axes."""
     return tuple(max(extents) for extents in zip(*shapes, strict=True))

@@ -8,7 +8,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.device.heap import give_memory_back
-from modelflow.engine.batching import BatchFigures, grouped, items_of, owned, padded_shape
+from modelflow.engine.batching import BatchFigures, copy_shared, group_rows, items_of, pad_shape
 from modelflow.engine.engine import Arrays
 from modelflow.engine.loading import Loading
 from modelflow.engine.lookup import engine_for, find_engine
@@ -72,7 +72,7 @@ class InferenceUnit(FlowUnit):
             EngineError: see `open`; or the unit is closed.
         """
         with self._loading:
-            serving = self._opened()
+            serving = self._open()
             serving.replace(self._load())
         give_memory_back()
 
@@ -85,7 +85,7 @@ class InferenceUnit(FlowUnit):
 
     def tensors(self) -> dict[str, TensorSpec]:
         """Returns one item of each port, as the newest version of the model has it."""
-        with self._opened().using() as servable:
+        with self._open().using() as servable:
             axes = servable.axes
             outputs = servable.model.outputs if axes is None else axes.outputs
             return {
@@ -100,7 +100,7 @@ class InferenceUnit(FlowUnit):
     @property
     def versions(self) -> tuple[int, ...]:
         """The versions that take traffic, the newest last; ``(0,)`` for a model without."""
-        return self._opened().versions
+        return self._open().versions
 
     # -- batches --------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class InferenceUnit(FlowUnit):
         """Runs the batch; see `FlowUnit.process`."""
         first = next(iter(ctx.inputs.values()))
         results: dict[str, list[Any]] = {name: [None] * len(first) for name in ctx.outputs}
-        serving = self._opened()
+        serving = self._open()
         for version, rows in _by_version(first).items():
             if version is not None and version not in serving.versions:
                 _fail(results, rows, serving.unknown(version))
@@ -155,7 +155,7 @@ class InferenceUnit(FlowUnit):
             len({column[row].shape for row in rows}) == 1 for column in arrays.values()
         ):
             return [rows] if rows else []
-        return grouped(
+        return group_rows(
             {
                 row: (
                     *(
@@ -191,7 +191,7 @@ class InferenceUnit(FlowUnit):
             return
         seen = list(staged.values())
         for output in axes.outputs:
-            values, value = results[output.name], owned(outputs.pop(output.name), seen)
+            values, value = results[output.name], copy_shared(outputs.pop(output.name), seen)
             # What is behind the rows is padding.
             given = items_of(value)[: len(rows)] if output.is_batched else [value]
             for row, item in zip(rows, given, strict=True):
@@ -205,7 +205,7 @@ class InferenceUnit(FlowUnit):
             shape = None
             if self._options.pad_variable and port.is_batched:
                 shapes = [tuple(item.shape) for item in items[port.name]]
-                shape = padded_shape(shapes)
+                shape = pad_shape(shapes)
                 if all(own == shape for own in shapes):
                     shape = None
             staged[port.name] = port.gather(items[port.name], size, shape)
@@ -242,7 +242,7 @@ class InferenceUnit(FlowUnit):
             raise EngineError(message)
         servable.correct_axes(name)
 
-    def _opened(self) -> Serving:
+    def _open(self) -> Serving:
         serving = self._serving
         if serving is None:
             message = f"unit {self.name!r}: it was called before open, or after close"
@@ -333,7 +333,7 @@ def _by_version(buffers: Sequence[Buffer]) -> dict[Any, list[int]]:
     versions = [buffer.get("model_version") for buffer in buffers]
     if not any(versions):
         return {None: list(range(len(buffers)))}
-    return {versions[rows[0]]: rows for rows in grouped(dict(enumerate(versions)))}
+    return {versions[rows[0]]: rows for rows in group_rows(dict(enumerate(versions)))}
 
 
 def _fail(results: Mapping[str, list[Any]], rows: Sequence[int], error: EngineError) -> None:

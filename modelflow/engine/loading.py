@@ -15,12 +15,12 @@ import numpy.typing as npt
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
 from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest
-from modelflow.engine.lookup import chosen_versions, find_engine
+from modelflow.engine.lookup import choose_versions, find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions
 from modelflow.engine.servable import Servable
 from modelflow.engine.staging import InputPort
-from modelflow.engine.warmup import in_sizes, recorded_requests, synthetic_requests
+from modelflow.engine.warmup import in_sizes, read_recorded_requests, synthetic_requests
 from modelflow.errors import EngineError, below_here
 from modelflow.unit.spec import DECLARED_TYPES
 
@@ -170,7 +170,7 @@ class Loading:
             raise EngineError(message)
         loaded: list[Servable] = []
         try:
-            for version, path in chosen_versions(file.path, self.options.version).items():
+            for version, path in choose_versions(file.path, self.options.version).items():
                 loaded.append(self._load_version(version, self._request(path)))
         except BaseException:
             for servable in loaded:
@@ -221,7 +221,7 @@ class Loading:
         options, model = self.options, servable.model
         requests: Sequence[Request] = ()
         if options.warmup == "recorded":
-            requests = recorded_requests(model, request.path, options.warmup_requests)
+            requests = read_recorded_requests(model, request.path, options.warmup_requests)
         elif not model.is_stateful:
             requests = list(synthetic_requests(model, self.name))
         if servable.axes is None and requests:

@@ -29,7 +29,7 @@ def newest_path(path: Path) -> Path:
     return versions[max(versions)] if versions else path
 
 
-def chosen_versions(path: Path, version: str) -> dict[int, Path]:
+def choose_versions(path: Path, version: str) -> dict[int, Path]:
     """Returns the versions that the option ``version`` asks for, the newest last.
 
     Args:

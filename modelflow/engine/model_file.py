@@ -12,7 +12,7 @@ import tomlkit
 
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadGroup, LoadRequest
-from modelflow.engine.lookup import chosen_versions, engine_for, find_engine, newest_path
+from modelflow.engine.lookup import choose_versions, engine_for, find_engine, newest_path
 from modelflow.engine.options import options_with_defaults
 from modelflow.errors import ConfigError, EngineError, did_you_mean
 from modelflow.unit.port import Port
@@ -102,7 +102,7 @@ def read_model_file(
     except ValueError as error:
         raise ConfigError(str(error)) from error
     request = LoadRequest(
-        list(chosen_versions(path, options.version).values())[-1],
+        list(choose_versions(path, options.version).values())[-1],
         CPU,
         options,
         tuple(inputs),

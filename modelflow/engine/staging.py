@@ -119,7 +119,7 @@ class InputPort:
         try:
             array = np.asarray(data)
         except (ValueError, OverflowError) as error:  # a ragged list
-            raise ItemRefusedError(self._message(_described(data), "of one shape")) from error
+            raise ItemRefusedError(self._message(_describe(data), "of one shape")) from error
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if array.dtype == self._dtype:
@@ -132,7 +132,7 @@ class InputPort:
         if is_whole or is_near:
             if not (is_untyped or self._is_cast_allowed):
                 advice = "of that type; convert it before, or set allow_cast=true"
-                raise ItemRefusedError(self._message(_described(data), advice))
+                raise ItemRefusedError(self._message(_describe(data), advice))
             return self._convert(array)
         raise ItemRefusedError(self._message(_odd_value(data, self._dtype), "of that type"))
 
@@ -162,7 +162,7 @@ class InputPort:
             return self._texts(array.astype(object))
         if array.dtype == object:
             return self._texts(array, data)
-        raise ItemRefusedError(self._message(_described(data), "of text (str or bytes)"))
+        raise ItemRefusedError(self._message(_describe(data), "of text (str or bytes)"))
 
     def _texts(self, array: Array, data: Any = None) -> Array:
         """Returns texts as elements of the model's type; ``data``: what was given, for messages."""
@@ -171,7 +171,7 @@ class InputPort:
         texts = np.empty(array.shape, object)
         for place, text in np.ndenumerate(array):
             if not isinstance(text, bytes | str):
-                got = _described(array if data is None else data)
+                got = _describe(array if data is None else data)
                 raise ItemRefusedError(self._message(got, "of text (str or bytes)"))
             texts[place] = self._of_text_type(text)
         return texts
@@ -205,7 +205,7 @@ class InputPort:
         if is_row and self._fits(array.shape[1:]):
             row: Array = array[0, ...]
             return row
-        raise ItemRefusedError(self._message(_described(array), self._advice(array.shape)))
+        raise ItemRefusedError(self._message(_describe(array), self._advice(array.shape)))
 
     def _advice(self, shape: tuple[int, ...]) -> str:
         if len(shape) > 1 and self._fits(shape[1:]):
@@ -238,7 +238,7 @@ def _odd_value(data: Any, dtype: np.dtype[Any]) -> str:
         for place, value in enumerate(_leaves(data)):
             if not isinstance(value, allowed):
                 return f"{type(value).__name__} {value!r:.40} (value {place})"
-    return _described(data)
+    return _describe(data)
 
 
 def _leaves(data: Any) -> Iterator[Any]:
@@ -249,7 +249,7 @@ def _leaves(data: Any) -> Iterator[Any]:
             yield value
 
 
-def _described(data: Any) -> str:
+def _describe(data: Any) -> str:
     if isinstance(data, np.ndarray):
         return f"{data.dtype.name} {shape_text(data.shape)}"
     if isinstance(data, bytes | bytearray | memoryview):

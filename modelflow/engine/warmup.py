@@ -33,7 +33,7 @@ def synthetic_requests(model: LoadedModel, unit: str) -> Iterator[Request]:
     yield {tensor.name: _zeros(tensor) for tensor in model.inputs}
 
 
-def recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequence[Request]:
+def read_recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequence[Request]:
     """Reads recorded requests.
 
     Args:

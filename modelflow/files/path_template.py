@@ -49,11 +49,11 @@ class PathTemplate:
         for text, name, spec, _ in self._parts:
             filled.append(text)
             if name is not None:
-                filled.append(_filled(name, spec or "", values))
+                filled.append(_fill(name, spec or "", values))
         return Path("".join(filled))
 
 
-def _filled(name: str, spec: str, values: Mapping[str, Any]) -> str:
+def _fill(name: str, spec: str, values: Mapping[str, Any]) -> str:
     if name not in values:
         known = ", ".join(sorted(values)) or "none"
         message = f"path: got no meta {name!r} to fill in {{{name}}}; there are: {known}"

@@ -39,7 +39,7 @@ def whole_folder(path: Path, *, is_forced: bool = False) -> Iterator[Path]:
     draft = home / f".{place.name}.{secrets.token_hex(6)}.part"
     draft.mkdir()
     try:
-        with _held(draft):
+        with _hold(draft):
             yield draft
             if is_there:
                 _merge(draft, place)
@@ -53,12 +53,12 @@ def _sweep(home: Path, name: str) -> None:
     """Removes the drafts of a folder that nobody writes any more."""
     pattern = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.part")
     for found in [each for each in home.iterdir() if pattern.fullmatch(each.name)]:
-        with contextlib.suppress(OSError), _held(found):
+        with contextlib.suppress(OSError), _hold(found):
             shutil.rmtree(found)
 
 
 @contextlib.contextmanager
-def _held(draft: Path) -> Iterator[None]:
+def _hold(draft: Path) -> Iterator[None]:
     """Has others see that a draft is written, for as long as this process lives.
 
     Raises:

@@ -19,14 +19,14 @@ from modelflow.buffer import Buffer
 from modelflow.draw.outline import Outline
 from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
-from modelflow.flow.map import Job, amapped, mapped, options_of
+from modelflow.flow.map import ItemMap, amap_items, map_items, options_of
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
 from modelflow.profile.recording import FollowedRequest, Recording
 from modelflow.profile.snapshot import Snapshot
-from modelflow.runtime.queues.backpressure import Blocker
+from modelflow.runtime.queues.backpressure import Backpressure
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.request_batch import Party
+from modelflow.runtime.session.request_batch import BatchMembers
 from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
 from modelflow.stream_io.request import Request, SubmittedRows, submit, submit_rows
@@ -191,7 +191,7 @@ class Flow(FlowLife):
             StreamClosed: the flow does not run, or was stopped.
         """
         make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
-        return mapped(make, items)
+        return map_items(make, items)
 
     def amap(
         self,
@@ -204,7 +204,7 @@ class Flow(FlowLife):
     ) -> AsyncIterator[tuple[T, Any]]:
         """Does what `map` does without blocking the event loop; items may come asynchronously."""
         make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
-        return amapped(make, items)
+        return amap_items(make, items)
 
     def _job(
         self,
@@ -213,7 +213,7 @@ class Flow(FlowLife):
         ordered: bool,
         errors: Literal["raise", "return"],
         deadline: float | None,
-    ) -> Callable[[Callable[[], None]], Job[Any]]:
+    ) -> Callable[[Callable[[], None]], ItemMap[Any]]:
         scheduler = self._running_scheduler()
         scheduler.check_outside("map")
         plan = scheduler.plan
@@ -229,10 +229,10 @@ class Flow(FlowLife):
             deadline=deadline,
             single_outputs=self._single_outputs(),
         )
-        return partial(Job, self.submit, self._columns, options, scheduler.pump)
+        return partial(ItemMap, self.submit, self._columns, options, scheduler.pump)
 
     def _single_outputs(self) -> frozenset[str]:
-        origin = self._built().plan.origins.get("")
+        origin = self._build().plan.origins.get("")
         return frozenset() if origin is None else origin.single_outputs
 
     def submit(
@@ -282,7 +282,7 @@ class Flow(FlowLife):
         return scheduler.is_row_by_row and len(scheduler.entrance.names) == 1
 
     def submit_rows(
-        self, rows: Sequence[Buffer], party: Party, on_room: Callable[[], None] | None = None
+        self, rows: Sequence[Buffer], party: BatchMembers, on_room: Callable[[], None] | None = None
     ) -> SubmittedRows:
         """Sends requests of one row each together, as `submit` does, at less cost for each.
 
@@ -336,7 +336,7 @@ class Flow(FlowLife):
         """Returns `stats` with the plan, the graph as it is drawn, and the machine."""
         scheduler = self._scheduler
         if scheduler is None:
-            scheduler = self._built()
+            scheduler = self._build()
         return Snapshot.of(scheduler.statistics(), scheduler.plan, Outline.of(self.graph))
 
     def snapshot(self) -> dict[str, Any]:
@@ -392,7 +392,7 @@ class Flow(FlowLife):
                 message = f"{name}: got {value!r}; expected {least} to {_MOST_SKIPPED}"
                 raise ValueError(message)
         return Recording(
-            self._built(),
+            self._build(),
             Path(path),
             requests=requests,
             slowest=slowest,
@@ -454,7 +454,7 @@ class Flow(FlowLife):
         While the flow runs, what the loaded models say of their ports is in it; before, what the
         units declare. What neither says, ``[serve]`` in the graph file may.
         """
-        scheduler = self._built()
+        scheduler = self._build()
         return signature_of(self.graph, self._single_outputs(), scheduler.tensor)
 
     def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
@@ -475,7 +475,7 @@ class Flow(FlowLife):
 
 
 def _go_on(
-    scheduler: Scheduler, blocker: Blocker | None, on_room: Callable[[], None] | None
+    scheduler: Scheduler, blocker: Backpressure | None, on_room: Callable[[], None] | None
 ) -> None:
     """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
     scheduler.pump(is_awaited=False)

@@ -101,7 +101,7 @@ class FlowLife:
                 units=self._units,
             )
 
-    def _built(self) -> Scheduler:
+    def _build(self) -> Scheduler:
         """Returns the scheduler, made when it is first asked for."""
         if self._scheduler is None:
             self._scheduler = Scheduler(
@@ -118,14 +118,14 @@ class FlowLife:
             PlanError: this machine or this version cannot run the graph.
             RecordingError: ``[profile]`` in the graph file asks for files that cannot be written.
         """
-        scheduler = self._built()
+        scheduler = self._build()
         config = self.graph.config
         folder = config.output_folder
         log = FlowLog(config.log, folder)
         journal = None
         try:
             if config.profile:
-                journal = Journal.wanted(scheduler, config.profile, folder)
+                journal = Journal.begin_if_wanted(scheduler, config.profile, folder)
             scheduler.start(lambda: self._check_models(scheduler))
         except BaseException:
             if journal is not None:
@@ -269,7 +269,7 @@ class FlowLife:
     @property
     def plan(self) -> ExecutionPlan:
         """What runs where, and why."""
-        return self._built().plan
+        return self._build().plan
 
     @property
     def is_running(self) -> bool:
@@ -328,7 +328,7 @@ class FlowLife:
         Raises:
             PlanError: this machine or this version cannot run the graph.
         """
-        self._built()
+        self._build()
         return self
 
     start_run = start

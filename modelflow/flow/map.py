@@ -31,7 +31,7 @@ _END = object()
 
 
 @dataclass(frozen=True)
-class JobOptions:
+class MapOptions:
     """How a job is done; see `Flow.map`.
 
     Attributes:
@@ -59,14 +59,14 @@ class _Entry(Generic[T]):
         self.request: Request | None = None
 
 
-class Job(Generic[T]):
+class ItemMap(Generic[T]):
     """Sends items as requests, and gives them back with what became of them; for one thread."""
 
     def __init__(
         self,
         submit: Callable[[Sequence[Request], Callable[[], None]], Sequence[Request]],
         columns: Callable[[T], Mapping[str, tuple[Any]]],
-        options: JobOptions,
+        options: MapOptions,
         pump: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -111,14 +111,14 @@ class Job(Generic[T]):
             columns = self._columns(item)
         except KeyError as error:  # it does not fit the graph's inputs
             entry.error = error
-            self._ended(entry, None)
+            self._on_end(entry, None)
             return
         entry.request = Request(
-            columns, partial(self._ended, entry), deadline=self._options.deadline
+            columns, partial(self._on_end, entry), deadline=self._options.deadline
         )
         self._unsent = self._submit([entry.request], self._room)
 
-    def _ended(self, entry: _Entry[T], _: Request | None) -> None:
+    def _on_end(self, entry: _Entry[T], _: Request | None) -> None:
         entry.is_over = True
         self._over.append(entry)
         self._on_change()
@@ -170,7 +170,9 @@ class Job(Generic[T]):
                 entry.request.cancel()
 
 
-def mapped(make: Callable[[Callable[[], None]], Job[T]], items: Iterable[T]) -> Iterator[Any]:
+def map_items(
+    make: Callable[[Callable[[], None]], ItemMap[T]], items: Iterable[T]
+) -> Iterator[Any]:
     """Does a job on the calling thread; see `Flow.map`."""
     changes: SimpleQueue[None] = SimpleQueue()
     job = make(partial(changes.put, None))
@@ -200,8 +202,8 @@ def mapped(make: Callable[[Callable[[], None]], Job[T]], items: Iterable[T]) -> 
         raise failure
 
 
-async def amapped(
-    make: Callable[[Callable[[], None]], Job[T]], items: Iterable[T] | AsyncIterable[T]
+async def amap_items(
+    make: Callable[[Callable[[], None]], ItemMap[T]], items: Iterable[T] | AsyncIterable[T]
 ) -> AsyncIterator[Any]:
     """Does a job without blocking the event loop; see `Flow.amap`."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
@@ -275,7 +277,7 @@ def options_of(
     errors: Literal["raise", "return"],
     deadline: float | None,
     single_outputs: Collection[str],
-) -> JobOptions:
+) -> MapOptions:
     """Checks what a caller says of a job.
 
     Raises:
@@ -290,4 +292,4 @@ def options_of(
         raise ValueError(message)
     if deadline is not None:
         deadline = check_seconds("deadline", deadline)
-    return JobOptions(most, ordered, errors == "raise", deadline, single_outputs)
+    return MapOptions(most, ordered, errors == "raise", deadline, single_outputs)

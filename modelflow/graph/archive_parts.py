@@ -9,7 +9,7 @@ from typing import Any
 
 from modelflow.config.document import read_text, read_toml
 from modelflow.config.flow_config import NodeConfig
-from modelflow.config.override import CallerText, flattened
+from modelflow.config.override import CallerText, flatten
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 from modelflow.graph.files import ImportedModules, files_in, is_passed, is_program
@@ -19,7 +19,7 @@ from modelflow.unit.option import Option
 
 
 @dataclass(frozen=True)
-class Parts:
+class ArchiveParts:
     """What a graph is made of.
 
     Attributes:
@@ -41,7 +41,9 @@ class Parts:
     notes: tuple[str, ...]
 
 
-def parts_of(graph: Graph, includes: tuple[str, ...] = (), target: Path | None = None) -> Parts:
+def parts_of(
+    graph: Graph, includes: tuple[str, ...] = (), target: Path | None = None
+) -> ArchiveParts:
     """Returns what a graph is made of.
 
     Its text; the folders of its units; its models; what options name, but what sinks write; modules
@@ -61,11 +63,11 @@ def parts_of(graph: Graph, includes: tuple[str, ...] = (), target: Path | None =
         what = "is an archive already" if graph.config.archive else "has no file"
         message = f"{graph.name}: {what}; expected a graph file to pack"
         raise ConfigError(message)
-    found = dict(_written_in(graph, path))
+    found = dict(_read_written(graph, path))
     for node in graph.nodes.values():
         found.update(_behind(node, graph, path.parent))
     for pattern in includes:
-        found.update(_included(pattern, path.parent))
+        found.update(_list_included(pattern, path.parent))
     there = {
         file: what
         for place, what in found.items()
@@ -74,11 +76,11 @@ def parts_of(graph: Graph, includes: tuple[str, ...] = (), target: Path | None =
     own = None if target is None else _absolute(target)
     files = {file: what for file, what in there.items() if file != own and not file.is_dir()}
     folders = there.keys() - files.keys()
-    notes = [*_left_out(folders), *_followed(files)]
+    notes = [*_note_left_out(folders), *_follow(files)]
     modules, programs = _modules(graph, files)
     files.update(modules.files)
     notes += (f"{file}: is run by itself; what it imports is not counted" for file in programs)
-    return _named(path, files, modules, graph, notes)
+    return _name_file(path, files, modules, graph, notes)
 
 
 def path_option(node: Node, key: str) -> Option | None:
@@ -91,7 +93,7 @@ def path_option(node: Node, key: str) -> Option | None:
 Found = Iterator[tuple[Path, str]]
 
 
-def _written_in(graph: Graph, path: Path) -> Found:
+def _read_written(graph: Graph, path: Path) -> Found:
     config, file = graph.config, str(path)
     yield _absolute(path), file
     if text := config.graph.get("graphconffilepath"):
@@ -153,7 +155,7 @@ def _paths(text: str, folder: Path, place: str, option: Option | None) -> list[P
     return [_absolute(Path(name)) for name in glob.glob(str(path), recursive=True)]
 
 
-def _included(pattern: str, folder: Path) -> Found:
+def _list_included(pattern: str, folder: Path) -> Found:
     where = f"--include {pattern}"
     _relative(pattern, folder, where)
     names = glob.glob(pattern, root_dir=folder, recursive=True)
@@ -205,7 +207,7 @@ def _own_files(node: Node) -> Iterator[Path]:
             yield _absolute(Path(node.spec.location.file))
 
 
-def _left_out(folders: Collection[Path]) -> Iterator[str]:
+def _note_left_out(folders: Collection[Path]) -> Iterator[str]:
     """Gives a note for each link in a folder to another one, which is not followed."""
     links = {
         path
@@ -219,19 +221,19 @@ def _left_out(folders: Collection[Path]) -> Iterator[str]:
             yield f"{path}: is a link to a folder, which is not packed; put the folder there itself"
 
 
-def _followed(files: Iterable[Path]) -> Iterator[str]:
+def _follow(files: Iterable[Path]) -> Iterator[str]:
     for file in sorted(files):
         if file.is_symlink():
             yield f"{file}: is a link; what is in {file.resolve()} is packed under its name"
 
 
-def _named(
+def _name_file(
     path: Path,
     files: Mapping[Path, str],
     modules: ImportedModules,
     graph: Graph,
     notes: Sequence[str],
-) -> Parts:
+) -> ArchiveParts:
     path = _absolute(path)
     root = Path(os.path.commonpath([*(file.parent for file in files), *modules.roots]))
     if root == Path(root.anchor):
@@ -246,7 +248,7 @@ def _named(
             message = f"{what}: needs {file}, which is no file that can be packed"
             raise ConfigError(message)
     needs = {extra for node in graph.nodes.values() if node.spec for extra in _extras(node)}
-    return Parts(
+    return ArchiveParts(
         root,
         path.relative_to(root).as_posix(),
         {file.relative_to(root).as_posix(): file for file in files},
@@ -264,11 +266,11 @@ def _absolute(path: Path) -> Path:
 
 def _extras(node: Node) -> Iterator[str]:
     assert node.spec is not None  # looked at before
-    needed = node.spec.required_modules(node.config)
+    needed = node.spec.list_required_modules(node.config)
     yield from (extra for extra in needed.values() if extra)
 
 
-def baked(
+def bake(
     graph: Graph, overrides: Mapping[str, Any], args: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Returns what was set in a graph and given to it, so that it holds wherever it is run.
@@ -283,9 +285,9 @@ def baked(
     """
     path = graph.config.path
     assert path is not None  # what has no file has been refused
-    changes = flattened(overrides, list(graph.nodes))
+    changes = flatten(overrides, list(graph.nodes))
     settings = {
-        f"{node}.{key}": _seen(value, _nodes(node, graph), key, path.parent)
+        f"{node}.{key}": _see(value, _nodes(node, graph), key, path.parent)
         for node, key, value in changes
     }
     written = read_config(path).nodes
@@ -297,7 +299,7 @@ def baked(
             for key, text in config.attributes.items()
             if text == f"${name}"
         ]
-        found = (_seen(value, [node], key, path.parent) for node, key in places)
+        found = (_see(value, [node], key, path.parent) for node, key in places)
         given[name] = next((text for text in found if text != str(value)), str(value))
     return settings, given
 
@@ -306,7 +308,7 @@ def _nodes(name: str, graph: Graph) -> Iterator[Node]:
     yield from graph.nodes.values() if name == "*" else (graph.nodes[name],)
 
 
-def _seen(value: Any, nodes: "Iterator[Node] | list[Node]", key: str, folder: Path) -> str:
+def _see(value: Any, nodes: "Iterator[Node] | list[Node]", key: str, folder: Path) -> str:
     text = str(value)
     options = (path_option(node, key) for node in nodes if node.spec and not node.spec.is_sink)
     if any(options) and "://" not in text and os.path.exists(text):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, PortRef
-from modelflow.config.variables import masked
+from modelflow.config.variables import mask
 from modelflow.errors import (
     DisabledGraphError,
     Location,
@@ -110,7 +110,7 @@ class _Builder:
         """Returns what is to be raised; see `error_of`."""
         variables = self._config.variables
         findings = self._report.findings
-        return error_of([f.hiding(lambda text: masked(text, variables)) for f in findings], unseen)
+        return error_of([f.hiding(lambda text: mask(text, variables)) for f in findings], unseen)
 
     def _top(self) -> Location:
         return Location(str(self._config.path) if self._config.path else "<text>")

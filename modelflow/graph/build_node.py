@@ -74,12 +74,12 @@ class NodeBuilder:
             self.unknown.add(node.name)
         elif role == "flowunit":
             spec = self._spec(node)
-        attributes = self._sorted_attributes(node, spec)
+        attributes = self._sort_attributes(node, spec)
         settings = self._settings(node, attributes.settings, spec)
         devices = self._devices(node, spec)
         converted = None
         if spec is not None:
-            converted = self._configured(node, spec, attributes.options)
+            converted = self._configure(node, spec, attributes.options)
         return Node(
             name=node.name,
             role=Role(role),
@@ -116,7 +116,7 @@ class NodeBuilder:
         """The nodes of which the file says something beside the edges."""
         return [node.name for node in self._config.nodes if node.attributes]
 
-    def _sorted_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
+    def _sort_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
         """Tells settings of the node from options of the unit."""
         found = _Attributes()
         own = () if spec is None else spec.option_list
@@ -136,14 +136,14 @@ class NodeBuilder:
         paths = {option.name for option in own if option.is_path}
         is_sink = spec is not None and spec.is_sink
         for key in paths & set(found.options):
-            found.options[key] = self._resolved(found.options[key], is_sink)
+            found.options[key] = self._resolve(found.options[key], is_sink)
         if spec is not None and not self._is_strict:
             for key, problem in spec.unknown_options(found.options, _ATTRIBUTES).items():
                 self._report.notes.append(f"node {node.name!r}: {problem}; it has no effect")
                 del found.options[key]
         return found
 
-    def _resolved(self, value: Any, is_sink: bool) -> Any:
+    def _resolve(self, value: Any, is_sink: bool) -> Any:
         """A relative path in the file is relative to the file; the caller's to its own folder.
 
         Of an archive, what is not in it is where it is run, and so is what is written.
@@ -198,7 +198,7 @@ class NodeBuilder:
             if port == key:
                 continue
             if port in ports:
-                size = self._converted(node, "queue_size", key, given[key])
+                size = self._convert(node, "queue_size", key, given[key])
                 sizes |= {port: size} if size else {}
             elif key in IGNORED_ATTRIBUTES:
                 self._note(node, key)
@@ -213,7 +213,7 @@ class NodeBuilder:
         ours, given = SERVING_ALIASES[theirs], node.attributes[theirs]
         if ours in node.attributes:
             self._report.wrong(node.location, f"got {theirs} beside {ours}; give one", node.name)
-        value = self._converted(node, ours, theirs, given)
+        value = self._convert(node, ours, theirs, given)
         if value is None:
             return values[ours]
         if theirs == "batch_timeout_micros":
@@ -249,7 +249,7 @@ class NodeBuilder:
                 self._report.wrong(node.location, str(error), node.name, DeviceUnavailableError)
         return devices
 
-    def _configured(self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]) -> Any:
+    def _configure(self, node: NodeConfig, spec: FlowUnitSpec, options: Mapping[str, Any]) -> Any:
         converted = None
         try:
             converted = spec.configure(options, also=_ATTRIBUTES)
@@ -265,7 +265,7 @@ class NodeBuilder:
         for path in spec.required_files:
             if not path.exists():
                 self._report.wrong(node.location, _missing(spec, path), node.name)
-        for module, extra in spec.required_modules(config).items():
+        for module, extra in spec.list_required_modules(config).items():
             if not _is_installed(module):
                 error = MissingDependencyError(module, extra, f"unit {spec.name!r}")
                 self._report.wrong(node.location, str(error), node.name)
@@ -273,9 +273,9 @@ class NodeBuilder:
     def _attribute(self, node: NodeConfig, name: str) -> Any:
         if name not in node.attributes:
             return _ATTRIBUTES[name].default
-        return self._converted(node, name, name, node.attributes[name])
+        return self._convert(node, name, name, node.attributes[name])
 
-    def _converted(self, node: NodeConfig, name: str, written: str, value: Any) -> Any:
+    def _convert(self, node: NodeConfig, name: str, written: str, value: Any) -> Any:
         try:
             return _ATTRIBUTES[name].convert(value, written)
         except ConfigError as error:

@@ -22,7 +22,7 @@ def look_beside(path: Path) -> None:
         sys.path.append(folder)
 
 
-def imported_modules(config: FlowConfig) -> Iterator[tuple[NodeConfig, str, Path]]:
+def list_imported_modules(config: FlowConfig) -> Iterator[tuple[NodeConfig, str, Path]]:
     """Gives the nodes whose units are named by a module of a user's that was imported.
 
     Returns:
@@ -46,7 +46,7 @@ def check_beside(config: FlowConfig) -> None:
     if config.path is None or config.archive is not None:
         return
     folder = config.path.parent.resolve()
-    for node, name, file in imported_modules(config):
+    for node, name, file in list_imported_modules(config):
         beside = folder / f"{name}.py"
         other = file.resolve()
         if beside.is_file() and other != beside and not _is_same(other, beside):
@@ -100,7 +100,7 @@ class ImportedModules:
         if file in self._read:
             return
         self._read.add(file)
-        for name, level in _imports(_parsed(file)):
+        for name, level in _imports(_parse(file)):
             if level:
                 self._find_relative(name, level, file)
             else:
@@ -143,11 +143,11 @@ def is_program(file: Path) -> bool:
     """
     return any(
         isinstance(part, ast.If) and "__name__ == '__main__'" in ast.unparse(part.test)
-        for part in _parsed(file).body
+        for part in _parse(file).body
     )
 
 
-def _parsed(file: Path) -> ast.Module:
+def _parse(file: Path) -> ast.Module:
     try:
         return ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
@@ -192,7 +192,7 @@ def files_of(graph: Graph) -> set[Path]:
     Raises:
         ConfigError: a folder of units holds too many files to watch.
     """
-    return {*_written_in(graph.config), *files_behind(graph)}
+    return {*_read_written(graph.config), *files_behind(graph)}
 
 
 def files_behind(graph: Graph) -> set[Path]:
@@ -200,7 +200,7 @@ def files_behind(graph: Graph) -> set[Path]:
     return {path for node in graph.nodes.values() for path in _behind(node, graph.config)}
 
 
-def _written_in(config: FlowConfig) -> Iterator[Path]:
+def _read_written(config: FlowConfig) -> Iterator[Path]:
     if config.path is None:
         return
     yield config.path

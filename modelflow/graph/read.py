@@ -15,7 +15,7 @@ from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 from modelflow.graph.build import build_graph
-from modelflow.graph.files import imported_modules
+from modelflow.graph.files import list_imported_modules
 from modelflow.graph.graph import Graph
 from modelflow.graph.in_code import FlowGraphDesc
 from modelflow.registry.forget import forget_named, users_modules
@@ -100,7 +100,7 @@ def _modules_of(config: FlowConfig) -> Iterator[None]:
 
 
 def _check_modules(config: FlowConfig, folders: Sequence[str]) -> None:
-    for node, module, file in imported_modules(config):
+    for node, module, file in list_imported_modules(config):
         if not any(file.is_relative_to(folder) for folder in folders):
             message = (
                 f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} "

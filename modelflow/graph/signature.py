@@ -36,12 +36,12 @@ def signature_of(
         known = [tensor for end in ends if (tensor := _tensor(graph, end, model_tensor))]
         return GraphPort(
             name,
-            next((_declared(graph, end).description for end in ends), ""),
-            _joined(name, said, known[0] if known else None),
+            next((_read_declared(graph, end).description for end in ends), ""),
+            _join(name, said, known[0] if known else None),
             is_single,
             said.batched,
             said.labels,
-            bool(ends) and all(_declared(graph, end).is_trigger for end in ends),
+            bool(ends) and all(_read_declared(graph, end).is_trigger for end in ends),
         )
 
     serve = graph.config.serve
@@ -76,7 +76,7 @@ def contradictions(graph: Graph, model_tensor: ModelTensor | None = None) -> Ite
             for end, tensor in known_ends.items():
                 if tensor is not None and not _agree(said, tensor):
                     message = (
-                        f"{where}: says {_said_text(said)}; port {end.port!r} of node "
+                        f"{where}: says {_describe(said)}; port {end.port!r} of node "
                         f"{end.node!r} is {tensor_text(tensor)}; say the same, or leave it out"
                     )
                     yield Finding(said.location, message, error=GraphError)
@@ -95,7 +95,7 @@ def _ends(graph: Graph, name: str) -> list[Endpoint]:
     return behind or [edge.source for edge in graph.edges_into(name)]
 
 
-def _declared(graph: Graph, end: Endpoint) -> Port:
+def _read_declared(graph: Graph, end: Endpoint) -> Port:
     spec = graph.nodes[end.node].spec
     ports = () if spec is None else (*spec.inputs, *spec.outputs)
     return next((port for port in ports if port.name == end.port), Port(end.port))
@@ -103,10 +103,10 @@ def _declared(graph: Graph, end: Endpoint) -> Port:
 
 def _tensor(graph: Graph, end: Endpoint, model_tensor: ModelTensor | None) -> TensorSpec | None:
     found = None if model_tensor is None else model_tensor(end.node, end.port)
-    return found or _declared(graph, end).tensor
+    return found or _read_declared(graph, end).tensor
 
 
-def _joined(name: str, said: ServePort, known: TensorSpec | None) -> TensorSpec | None:
+def _join(name: str, said: ServePort, known: TensorSpec | None) -> TensorSpec | None:
     """One item by all that is known of it: an axis that one of the two leaves free is the other's.
 
     A shape alone is no tensor: its type is not known.
@@ -136,6 +136,6 @@ def _agree(said: ServePort, known: TensorSpec) -> bool:
     )
 
 
-def _said_text(said: ServePort) -> str:
+def _describe(said: ServePort) -> str:
     parts = [said.datatype, None if said.shape is None else shape_text(said.shape)]
     return " ".join(part for part in parts if part)

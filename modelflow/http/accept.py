@@ -22,7 +22,7 @@ BACKLOG = 2048
 """Connections that wait to be accepted."""
 
 
-class Enter(Protocol):
+class MakeProtocol(Protocol):
     """Makes what a connection is given to; see `accept`."""
 
     def __call__(self, before: Member | None = None, /) -> asyncio.Protocol:
@@ -30,7 +30,7 @@ class Enter(Protocol):
 
 
 async def accept(
-    listening: socket.socket, connections: Connections, tls: ssl.SSLContext, enter: Enter
+    listening: socket.socket, connections: Connections, tls: ssl.SSLContext, enter: MakeProtocol
 ) -> None:
     """Takes connections until it is cancelled.
 
@@ -51,10 +51,10 @@ async def accept(
                 _log.error("no connection can be taken now: %s", error)
                 await asyncio.sleep(_SECONDS)
             continue  # else it was gone before it was taken
-        Doorway(client, str(address[0]), connections).begin(tls, enter)
+        TlsHandshake(client, str(address[0]), connections).begin(tls, enter)
 
 
-class Doorway:
+class TlsHandshake:
     """A connection that is shaking hands. For the server's thread.
 
     Attributes:
@@ -69,14 +69,14 @@ class Doorway:
         self._shaking: asyncio.Task[None] | None = None
         self._has_begun = False  # then the socket is the transport's to close
 
-    def begin(self, tls: ssl.SSLContext, enter: Enter) -> None:
+    def begin(self, tls: ssl.SSLContext, enter: MakeProtocol) -> None:
         """Begins the handshake, where there is room."""
         if self._all.admit(self):
             self._shaking = asyncio.get_running_loop().create_task(self._shake(tls, enter))
         else:
             self._socket.close()
 
-    async def _shake(self, tls: ssl.SSLContext, enter: Enter) -> None:
+    async def _shake(self, tls: ssl.SSLContext, enter: MakeProtocol) -> None:
         self._has_begun = True
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -111,7 +111,7 @@ _AT_ONCE = 64
 _LAST_SECONDS = 5.0
 
 
-class Door:
+class InheritedConnections:
     """Takes connections from a Unix socket, each the descriptor that comes with a byte.
 
     Either side says by the end of what it sends that it hands over, or takes, no more.
@@ -133,7 +133,7 @@ class Door:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, connections: Connections, tls: ssl.SSLContext | None, enter: Enter
+        self, connections: Connections, tls: ssl.SSLContext | None, enter: MakeProtocol
     ) -> AsyncIterator[None]:
         """Takes connections inside the block; at its end those that are on their way.
 
@@ -144,7 +144,7 @@ class Door:
         """
         self._connections, self._tls, self._enter = connections, tls, enter
         self._loop = asyncio.get_running_loop()
-        connections.on_change = self._changed
+        connections.on_change = self._on_change
         self._loop.add_reader(self._socket, self._take)
         try:
             yield
@@ -176,7 +176,7 @@ class Door:
                 self._welcome(socket.socket(fileno=descriptors[0]))
             else:
                 _log.error("a connection was lost: no descriptor is free for it")
-            self._changed()
+            self._on_change()
 
     def _welcome(self, client: socket.socket) -> None:
         client.setblocking(False)
@@ -191,11 +191,11 @@ class Door:
         except OSError:  # it has gone already
             client.close()
         else:
-            Doorway(client, host, self._connections).begin(self._tls, self._enter)
+            TlsHandshake(client, host, self._connections).begin(self._tls, self._enter)
 
     def _came(self, coming: asyncio.Task[None]) -> None:
         del self._coming[coming]
-        self._changed()
+        self._on_change()
 
     async def _let_in(self, client: socket.socket, protocol: asyncio.Protocol) -> None:
         try:
@@ -204,7 +204,7 @@ class Door:
             _log.debug("a connection was gone before it was let in: %s", error)
             client.close()
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         """Says how many there are, once for all that changes in one turn of the loop."""
         if not self._is_due and not self._is_leaving:
             self._is_due = True
@@ -222,7 +222,10 @@ class Door:
 
 @contextlib.asynccontextmanager
 async def arrivals(
-    bound: socket.socket | Door, connections: Connections, tls: ssl.SSLContext | None, enter: Enter
+    bound: socket.socket | InheritedConnections,
+    connections: Connections,
+    tls: ssl.SSLContext | None,
+    enter: MakeProtocol,
 ) -> AsyncIterator[None]:
     """Takes connections inside the block, and closes where they come from behind it.
 
@@ -235,7 +238,7 @@ async def arrivals(
     Raises:
         OSError: somebody else listens there.
     """
-    if isinstance(bound, Door):
+    if isinstance(bound, InheritedConnections):
         async with bound.open(connections, tls, enter):
             yield
         return

@@ -8,13 +8,13 @@ from http import HTTPStatus
 from time import time
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange, Outflow, StreamedReply
+from modelflow.http.request import HttpRequest, StreamingReply, StreamingResponse
 
 _NO_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _PHRASES = {int(status): status.phrase for status in HTTPStatus}
 
 
-def head_of(reply: Reply | StreamedReply, *, is_last: bool, is_kept: bool) -> bytes:
+def head_of(reply: Reply | StreamingReply, *, is_last: bool, is_kept: bool) -> bytes:
     """Returns status line and headers, with the empty line.
 
     Args:
@@ -23,7 +23,7 @@ def head_of(reply: Reply | StreamedReply, *, is_last: bool, is_kept: bool) -> by
         is_kept: Who asked speaks HTTP/1.0 and wants the connection to stay open.
     """
     start = _start(reply.status, *reply.headers.items())
-    if isinstance(reply, StreamedReply):
+    if isinstance(reply, StreamingReply):
         length = b"" if is_kept else b"\r\ntransfer-encoding: chunked"
     elif reply.status in _NO_BODY:
         length = b""
@@ -72,7 +72,7 @@ class Answers:
     """
 
     def __init__(
-        self, write: Callable[[bytes], None], deliver: Callable[[Exchange, bytes], None]
+        self, write: Callable[[bytes], None], deliver: Callable[[HttpRequest, bytes], None]
     ) -> None:
         """Owes nothing yet.
 
@@ -80,23 +80,23 @@ class Answers:
             write: Takes bytes for the client.
             deliver: Takes the bytes that make the answer to a request, and all before it, whole.
         """
-        self.last: Exchange | None = None
+        self.last: HttpRequest | None = None
         self.is_old = False
         self.is_writable = True
         self._write = write
         self._deliver = deliver
-        self.owed: deque[Exchange] = deque()
+        self.owed: deque[HttpRequest] = deque()
         # The answers whose turn has not come.
-        self._replies: dict[Exchange, Reply | StreamedReply] = {}
-        self._outflow: Outflow | None = None  # the answer that is being sent part by part
+        self._replies: dict[HttpRequest, Reply | StreamingReply] = {}
+        self._outflow: StreamingResponse | None = None  # the answer that is being sent part by part
 
     def end(self) -> None:
         """Takes no request behind those that are owed an answer."""
         self.last = self.last or self.owed[-1]
 
-    def give(self, exchange: Exchange, reply: Reply | StreamedReply) -> None:
+    def give(self, exchange: HttpRequest, reply: Reply | StreamingReply) -> None:
         """Sends an answer when its turn has come, with those behind it that wait for that."""
-        if self.is_old and isinstance(reply, StreamedReply):
+        if self.is_old and isinstance(reply, StreamingReply):
             self.last = exchange  # that version has no other way to say where the body ends
         owed = self.owed
         if len(owed) == 1 and owed[0] is exchange and type(reply) is Reply:  # nobody is before it
@@ -121,7 +121,7 @@ class Answers:
         while self.owed and (reply := self._replies.pop(self.owed[0], None)):
             is_last = self.owed[0] is self.last
             parts.append(head_of(reply, is_last=is_last, is_kept=self.is_old))
-            if isinstance(reply, StreamedReply):
+            if isinstance(reply, StreamingReply):
                 self._write(b"".join(parts))
                 self._outflow = self._new_outflow()
                 reply.begin(self._outflow)
@@ -134,11 +134,11 @@ class Answers:
         if exchange is not None:
             self._deliver(exchange, b"".join(parts))
 
-    def _new_outflow(self) -> Outflow:
+    def _new_outflow(self) -> StreamingResponse:
         room = lambda: self.is_writable  # noqa: E731 - a method would be one line of three
-        return Outflow(self._write, room, self._outflow_ended, is_chunked=not self.is_old)
+        return StreamingResponse(self._write, room, self._on_stream_end, is_chunked=not self.is_old)
 
-    def _outflow_ended(self) -> None:
+    def _on_stream_end(self) -> None:
         assert self._outflow is not None  # it is its end
         exchange = self.owed.popleft()
         exchange.over(self._outflow.sent)
@@ -158,13 +158,13 @@ class Answers:
         replies, self._replies = self._replies, {}
         outflow, self._outflow = self._outflow, None
         if outflow is not None:
-            pending.popleft().gone(outflow.sent)
+            pending.popleft().on_cancel(outflow.sent)
         for exchange in pending:
-            exchange.gone()
+            exchange.on_cancel()
         for reply in replies.values():
-            if isinstance(reply, StreamedReply):  # its turn has not come; it is told all the same
+            if isinstance(reply, StreamingReply):  # its turn has not come; it is told all the same
                 never = self._new_outflow()
                 reply.begin(never)
-                never.gone()
+                never.on_cancel()
         if outflow is not None:
-            outflow.gone()
+            outflow.on_cancel()

@@ -1,7 +1,7 @@
 """One connection to a server: requests in, answers out, each in its time. Loads httptools.
 
-A client sends two requests at once, without waiting for the first answer: two `Exchange`s begin, in
-order; whichever is answered first, their answers leave in the order of the requests.
+A client sends two requests at once, without waiting for the first answer: two `HttpRequest`s begin,
+in order; whichever is answered first, their answers leave in the order of the requests.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from typing import cast
 import httptools
 
 from modelflow.http.answers import Answers
-from modelflow.http.connections import Connections, Expiry, Member
+from modelflow.http.connections import Connections, IdleTimer, Member
 from modelflow.http.options import join_address
 from modelflow.http.reply import Reply, reply_of_status
-from modelflow.http.request import END, LONGEST, Exchange, Handler, RequestHead
+from modelflow.http.request import END, LONGEST, Handler, HttpRequest, RequestHead
 from modelflow.http.request_reader import LongHeadError, RequestReader, length_of
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._reader = RequestReader(self, handler, self._limits, connections.heads)
         self._answers = Answers(self._write, self._deliver)
         self._known = connections.heads.known
-        self._expiry = Expiry(self._loop, self._expire)
+        self._expiry = IdleTimer(self._loop, self._expire)
         self._count = 0  # of requests
         self._is_ending = False  # the next request is the last one
         self._is_free = False  # nothing is read or owed, and the next request is not the last one
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
         self._unsent = 0  # bytes, when it was last seen how many the client has not taken
-        self._uninvited: Exchange | None = None  # waits to be told to send its body
+        self._uninvited: HttpRequest | None = None  # waits to be told to send its body
         self._awaited = "head"  # or "body", "rest": what `_expiry` is for
 
     # -- the transport's calls --------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
             if known is not None and len(data) == end + known[1]:
                 gathering = known[0].gathering
                 if gathering is not None:
-                    exchange = Exchange(
+                    exchange = HttpRequest(
                         known[0], self._client, self._answers.give, self._all.mailbox
                     )
                     exchange.body = data[end:]
@@ -150,12 +150,12 @@ class Connection(asyncio.Protocol):
 
     # -- the reader's calls -----------------------------------------------------------------------
 
-    def receive(self, head: RequestHead, *, is_kept: bool) -> Exchange | None:
+    def receive(self, head: RequestHead, *, is_kept: bool) -> HttpRequest | None:
         """Takes a request whose head is there; None: it comes behind the last one."""
         answers = self._answers
         if answers.last is not None:
             return None
-        exchange = Exchange(head, self._client, answers.give, self._all.mailbox)
+        exchange = HttpRequest(head, self._client, answers.give, self._all.mailbox)
         answers.owed.append(exchange)
         answers.is_old = self._reader.is_old
         self._is_free = False
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
             answers.last = exchange
         return exchange
 
-    def refuse_body(self, exchange: Exchange, reply: Reply) -> None:
+    def refuse_body(self, exchange: HttpRequest, reply: Reply) -> None:
         """Answers before the body is there, and drops it; a long one ends the connection."""
         self._reader.drop_body()
         announced = length_of(exchange)
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self._answers.last = exchange
         exchange.answer(reply)
 
-    def invite_body(self, exchange: Exchange) -> None:
+    def invite_body(self, exchange: HttpRequest) -> None:
         """Tells the client to send it, behind the answers that are owed before."""
         if self._answers.owed[0] is exchange:
             self._uninvited = None
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
 
     # -- answering --------------------------------------------------------------------------------
 
-    def _deliver(self, exchange: Exchange, data: bytes) -> None:
+    def _deliver(self, exchange: HttpRequest, data: bytes) -> None:
         """Sends what makes an answer whole, and goes on behind it, or ends."""
         transport, answers = self._transport, self._answers
         if data and transport is not None and not transport.is_closing():
@@ -249,7 +249,7 @@ class Connection(asyncio.Protocol):
         exchange = self._reader.exchange
         if exchange is None:
             head = RequestHead("", "")
-            exchange = Exchange(head, self._client, self._answers.give, self._all.mailbox)
+            exchange = HttpRequest(head, self._client, self._answers.give, self._all.mailbox)
             self._answers.owed.append(exchange)
         self._answers.last = exchange
         exchange.answer(reply)

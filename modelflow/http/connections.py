@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from modelflow.http.request import KnownHeads
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.http.request import HeaderCache
+from modelflow.ipc.loop_queue import LoopQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Limits:
     methods: tuple[str, ...] = ()
 
 
-class Expiry:
+class IdleTimer:
     """Calls somebody when a moment has come that may be put off. For the loop's thread.
 
     Putting it off costs no timer: the one that is set looks, when it is due, how long it still is.
@@ -151,11 +151,11 @@ class Connections:
     those who connect and say nothing shut nobody out.
     """
 
-    def __init__(self, limits: ConnectionLimits, mailbox: Mailbox) -> None:
+    def __init__(self, limits: ConnectionLimits, mailbox: LoopQueue) -> None:
         """Takes what they may cost, and the mailbox of the server's thread."""
         self.limits = limits
         self.mailbox = mailbox
-        self.heads = KnownHeads()
+        self.heads = HeaderCache()
         self._most, self._most_of_one = limits.most, limits.most_of_one
         self._open: dict[Member, None] = {}
         self.resting: dict[Member, None] = {}
@@ -184,7 +184,7 @@ class Connections:
             return False
         self._open[new] = self.resting[new] = None
         self._by_host[host] += 1
-        self._changed()
+        self._on_change()
         return True
 
     def rest(self, one: Member) -> None:
@@ -202,9 +202,9 @@ class Connections:
                 del self._by_host[one.host]
             if not self._open and self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
-            self._changed()
+            self._on_change()
 
-    async def until_ended(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Ends each as soon as its requests are answered, and waits until all are."""
         for one in list(self._open):
             one.end()
@@ -219,7 +219,7 @@ class Connections:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         if self.on_change is not None:
             self.on_change()
 

@@ -16,15 +16,15 @@ from weakref import WeakValueDictionary
 from modelflow.http.connections import ConnectionLimits, Limits
 from modelflow.http.options import Endpoint
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
-from modelflow.http.request import Exchange, Handler
-from modelflow.http.server import Server, bound_socket, check_parser, tls_context
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.http.request import Handler, HttpRequest
+from modelflow.http.server import Server, bind_socket, check_parser, tls_context
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.log import LEVELS
 
 Waiting = TypeVar("Waiting")
 
 
-class Patience(Generic[Waiting]):
+class ReplyTimeouts(Generic[Waiting]):
     """Those that wait for an answer, in the order in which they give up. For the loop's thread.
 
     Attributes:
@@ -94,7 +94,7 @@ class PendingRequest:
     headers: Mapping[str, str]
     body: bytes
     client: str
-    _exchange: Exchange = field(repr=False)
+    _exchange: HttpRequest = field(repr=False)
     _bodies: BodyBudget = field(repr=False)
     arrived: float = field(default_factory=time.monotonic)
     _has_answer: bool = field(default=False, init=False, repr=False)
@@ -143,7 +143,7 @@ class Port:
         """
         check_parser()
         self._tls = tls_context(endpoint, cert, key)
-        self._socket = bound_socket(endpoint)
+        self._socket = bind_socket(endpoint)
         port = int(self._socket.getsockname()[1])
         self.endpoint = Endpoint(endpoint.host, port, "/", endpoint.is_tls)
         self._limits = limits
@@ -170,7 +170,7 @@ class Port:
         return found
 
     @property
-    def mailbox(self) -> Mailbox | None:
+    def mailbox(self) -> LoopQueue | None:
         """For what is to be done on the server's thread; None: nothing has come to it yet."""
         return None if self._server is None else self._server.mailbox
 
@@ -197,7 +197,7 @@ class Port:
             self._server.close()
         self._socket.close()
 
-    def begin(self, exchange: Exchange) -> BodyLimits:
+    def begin(self, exchange: HttpRequest) -> BodyLimits:
         """Finds out who answers a request; on the server's thread.
 
         Raises:
@@ -205,7 +205,7 @@ class Port:
         """
         return self._route(exchange).begin(exchange)
 
-    def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: HttpRequest) -> None:
         """Gives a whole request to who answers it; on the server's thread."""
         try:
             route = self._route(exchange)
@@ -214,7 +214,7 @@ class Port:
         else:
             route.handle(exchange)
 
-    def _route(self, exchange: Exchange) -> Route:
+    def _route(self, exchange: HttpRequest) -> Route:
         path, routes = unquote(exchange.path), self._routes
         if path in HEALTH:
             raise RefusedError(_health(path, routes))
@@ -319,7 +319,7 @@ class Listener:
         self.is_ready = False
         self._take = take
         self._body = BodyLimits(limits.body, BodyBudget(limits.bodies), limits.time_out)
-        self._patience = Patience(limits.time_out, self._give_up)
+        self._patience = ReplyTimeouts(limits.time_out, self._give_up)
         self._under_way = 0  # counted on the server's thread
         self._is_idle: threading.Event | None = None
         self._is_closing = False
@@ -354,7 +354,7 @@ class Listener:
         if not self._under_way:
             is_idle.set()
 
-    def begin(self, exchange: Exchange) -> BodyLimits:
+    def begin(self, exchange: HttpRequest) -> BodyLimits:
         """Takes up a request whose body is still to come.
 
         Raises:
@@ -365,10 +365,10 @@ class Listener:
         if not self.is_ready or self._under_way >= self.limits.requests:
             raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal()))
         self._under_way += 1
-        exchange.on_end = partial(self._ended, exchange)
+        exchange.on_end = partial(self._on_end, exchange)
         return self._body
 
-    def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: HttpRequest) -> None:
         """Gives a whole request to who works on it."""
         if not self._take(self._request(exchange)):
             self._body.budget.give_back(len(exchange.body))
@@ -379,13 +379,13 @@ class Listener:
         else:
             exchange.answer(Reply(HTTPStatus.ACCEPTED, b""))
 
-    def _ended(self, exchange: Exchange) -> None:
+    def _on_end(self, exchange: HttpRequest) -> None:
         self._patience.forget(exchange)
         self._under_way -= 1
         if not self._under_way and self._is_idle is not None:
             self._is_idle.set()
 
-    def _give_up(self, exchange: Exchange) -> None:
+    def _give_up(self, exchange: HttpRequest) -> None:
         message = f"no answer within {self.limits.time_out:g} s"
         exchange.answer(reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message))
 
@@ -400,7 +400,7 @@ class Listener:
             return "the server is being stopped"
         return "too many requests" if self.is_ready else "the server is not ready yet"
 
-    def _request(self, exchange: Exchange) -> PendingRequest:
+    def _request(self, exchange: HttpRequest) -> PendingRequest:
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.head.headers
         }

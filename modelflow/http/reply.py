@@ -101,7 +101,7 @@ def reply_of_error(error: FlowUnitError, *, is_told: bool = True) -> Reply:
     if not error.is_refusal:
         return reply_of_failure(error)
     if not is_told:
-        return _reply_of(HTTPStatus.BAD_REQUEST, _logged(error, "was refused"))
+        return _reply_of(HTTPStatus.BAD_REQUEST, _log_error(error, "was refused"))
     described = {
         "node": error.node,
         "unit": error.unit,
@@ -117,10 +117,12 @@ def reply_of_failure(error: Exception) -> Reply:
 
     What failed is nobody's business outside: it goes to the log, under an id that is answered.
     """
-    return _reply_of(HTTPStatus.INTERNAL_SERVER_ERROR, _logged(error, "failed inside the server"))
+    return _reply_of(
+        HTTPStatus.INTERNAL_SERVER_ERROR, _log_error(error, "failed inside the server")
+    )
 
 
-def _logged(error: Exception, what: str) -> dict[str, str]:
+def _log_error(error: Exception, what: str) -> dict[str, str]:
     """Puts an error into the log, and returns what is told of it: under which id it is there."""
     number = uuid.uuid4().hex[:12]
     _log.error("request %s %s: %s", number, what, error, exc_info=error.__cause__ or error)

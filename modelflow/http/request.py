@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 
 if TYPE_CHECKING:
     from modelflow.http.reply import BodyLimits, Reply
@@ -35,7 +35,7 @@ class RequestHead:
         self.headers = headers
         self.named: Mapping[bytes, bytes] = dict(headers)
         self.route: Any = None
-        self.gathering: Gathering | None = None
+        self.gathering: RequestGatherer | None = None
 
 
 LONGEST = 2048
@@ -46,7 +46,7 @@ END = b"\r\n\r\n"
 _MOST = 512  # heads that are kept: 1 MiB together
 
 
-class KnownHeads:
+class HeaderCache:
     """The heads that the connections of a server have sent more than once. For its thread alone.
 
     Each of a request over HTTP/1.1 behind which the connection goes on.
@@ -153,7 +153,7 @@ def _state(states: Sequence[str]) -> str:
     return state if is_fit else ""
 
 
-class Outflow:
+class StreamingResponse:
     """The body of an answer that is being sent. For the server's thread.
 
     Attributes:
@@ -208,7 +208,7 @@ class Outflow:
                 self._write(b"0\r\n\r\n")
             self._end()
 
-    def gone(self) -> None:
+    def on_cancel(self) -> None:
         """Notes that the client has gone (called by the connection)."""
         if not self._is_over:
             self._is_over = True
@@ -216,7 +216,7 @@ class Outflow:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamedReply:
+class StreamingReply:
     """An answer whose body comes part by part.
 
     Attributes:
@@ -227,7 +227,7 @@ class StreamedReply:
     """
 
     status: int
-    begin: Callable[[Outflow], None]
+    begin: Callable[[StreamingResponse], None]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -235,7 +235,7 @@ def _nothing() -> None:
     """What is called where nobody wants to know."""
 
 
-class Gathering(Protocol):
+class RequestGatherer(Protocol):
     """Takes whole requests of one kind. For the server's thread.
 
     Sixty-four clients ask a model for a row each, in one turn of the loop: the connections put
@@ -245,9 +245,9 @@ class Gathering(Protocol):
         requests: Those that have come in this turn of the loop; to be appended to.
     """
 
-    requests: list["Exchange"]
+    requests: list["HttpRequest"]
 
-    def add(self, exchange: "Exchange") -> None:
+    def add(self, exchange: "HttpRequest") -> None:
         """Takes a request."""
 
     def begin(self) -> None:
@@ -257,18 +257,18 @@ class Gathering(Protocol):
 class Handler(Protocol):
     """Who answers requests. Called on the server's thread, which it must not hold up."""
 
-    def begin(self, exchange: "Exchange") -> "BodyLimits":
+    def begin(self, exchange: "HttpRequest") -> "BodyLimits":
         """Looks at the head of a request; says what its body may be.
 
         Raises:
             RefusedError: it is answered so, without its body.
         """
 
-    def handle(self, exchange: "Exchange") -> None:
-        """Takes a whole request; calls `Exchange.answer`, now or later."""
+    def handle(self, exchange: "HttpRequest") -> None:
+        """Takes a whole request; calls `HttpRequest.answer`, now or later."""
 
 
-class Visit(Protocol):
+class RequestObserver(Protocol):
     """What is known of a request beside what it asks, and noted of it. For the server's thread."""
 
     def enter(self, model: str, version: int) -> Mapping[str, Any]:
@@ -277,17 +277,17 @@ class Visit(Protocol):
     def watcher(self) -> Any:
         """Returns who is told of the batches of a session of its; None: nobody."""
 
-    def answered(self, reply: "Reply | StreamedReply") -> "Reply | StreamedReply":
+    def on_answer(self, reply: "Reply | StreamingReply") -> "Reply | StreamingReply":
         """Notes how it is answered; returns the answer as it goes out."""
 
     def over(self, bytes_in: int, bytes_out: int) -> None:
         """Notes that all of the answer was given."""
 
-    def gone(self, bytes_in: int, bytes_out: int) -> None:
+    def on_cancel(self, bytes_in: int, bytes_out: int) -> None:
         """Notes that who asked has gone away before that."""
 
 
-class Exchange:
+class HttpRequest:
     """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
 
     Attributes:
@@ -317,8 +317,8 @@ class Exchange:
         self,
         head: RequestHead,
         client: str,
-        send: Callable[["Exchange", "Reply | StreamedReply"], None],
-        mailbox: Mailbox,
+        send: Callable[["HttpRequest", "Reply | StreamingReply"], None],
+        mailbox: LoopQueue,
     ) -> None:
         """Made by the connection: ``send`` takes the answer, ``mailbox`` is its loop's."""
         self.head = head
@@ -326,7 +326,7 @@ class Exchange:
         self.client = client
         self.on_end: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None
-        self.visit: Visit | None = None
+        self.visit: RequestObserver | None = None
         self._send = send
         self._mailbox = mailbox
         self._is_answered = False
@@ -337,17 +337,17 @@ class Exchange:
         """What was asked for, without the query."""
         return self.head.target.partition("?")[0]
 
-    def answer(self, reply: "Reply | StreamedReply") -> None:
+    def answer(self, reply: "Reply | StreamingReply") -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
         if self._is_answered:
             return
         self._is_answered = True
         self.on_gone = None
         if self.visit is not None:
-            reply = self.visit.answered(reply)
-        if self.visit is None and self.on_end is None and type(reply) is not StreamedReply:
+            reply = self.visit.on_answer(reply)
+        if self.visit is None and self.on_end is None and type(reply) is not StreamingReply:
             self.is_over = True  # nobody wants to know
-        elif not isinstance(reply, StreamedReply):  # that is over when it has been sent
+        elif not isinstance(reply, StreamingReply):  # that is over when it has been sent
             self.over(len(reply.body))
         self._send(self, reply)
 
@@ -364,7 +364,7 @@ class Exchange:
         if self.on_end is not None:
             self.on_end()
 
-    def gone(self, bytes_out: int = 0) -> None:
+    def on_cancel(self, bytes_out: int = 0) -> None:
         """Notes that who asks has gone away (called by the connection).
 
         Args:
@@ -375,7 +375,7 @@ class Exchange:
         if self.on_gone is not None:
             self.on_gone()
         if self.visit is not None:
-            self.visit.gone(len(self.body), bytes_out)
+            self.visit.on_cancel(len(self.body), bytes_out)
         self._is_answered = self.is_over = True
         self.on_gone = None
         if self.on_end is not None:

@@ -7,7 +7,7 @@ import httptools
 
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.reply import Body, RefusedError, Reply, reply_of_status
-from modelflow.http.request import Exchange, Handler, KnownHeads, RequestHead, split_target
+from modelflow.http.request import Handler, HeaderCache, HttpRequest, RequestHead, split_target
 
 _HOST = b"host"
 # Of requests that say more than that they have a body.
@@ -24,16 +24,16 @@ class LongHeadError(Exception):
 class Receiver(Protocol):
     """Who is told of requests."""
 
-    def receive(self, head: RequestHead, *, is_kept: bool) -> Exchange | None:
+    def receive(self, head: RequestHead, *, is_kept: bool) -> HttpRequest | None:
         """Takes a request whose head is there; None: none is taken any more, and it is dropped.
 
         ``is_kept``: others may follow it.
         """
 
-    def refuse_body(self, exchange: Exchange, reply: Reply) -> None:
+    def refuse_body(self, exchange: HttpRequest, reply: Reply) -> None:
         """Answers one whose body is not wanted; what comes of it is dropped."""
 
-    def invite_body(self, exchange: Exchange) -> None:
+    def invite_body(self, exchange: HttpRequest) -> None:
         """Tells the client, who waits for it, to send the body."""
 
 
@@ -51,7 +51,7 @@ class RequestReader:
     """
 
     def __init__(
-        self, receiver: Receiver, handler: Handler, limits: ConnectionLimits, heads: KnownHeads
+        self, receiver: Receiver, handler: Handler, limits: ConnectionLimits, heads: HeaderCache
     ) -> None:
         """Begins at the beginning of a message.
 
@@ -61,7 +61,7 @@ class RequestReader:
             limits: What their heads may be.
             heads: Those that need not be read any more.
         """
-        self.exchange: Exchange | None = None
+        self.exchange: HttpRequest | None = None
         self.body: Body | None = None
         self.unheard = 0
         self.is_reading = self.is_old = False
@@ -74,7 +74,7 @@ class RequestReader:
         self._heads = heads
         self._head = b""  # of the message before, where it was one whole request
         self.is_within, self.is_kept = False, True
-        self._whole: list[Exchange] = []  # the requests that have become so in what is fed
+        self._whole: list[HttpRequest] = []  # the requests that have become so in what is fed
 
     def feed(self, data: bytes) -> bytes:
         """Reads what came.
@@ -130,7 +130,7 @@ class RequestReader:
             raise httptools.HttpParserCallbackError from error
         self.exchange = None
 
-    def _learn(self, message: bytes, exchange: Exchange) -> None:
+    def _learn(self, message: bytes, exchange: HttpRequest) -> None:
         """Keeps the head of a message that was one whole request, if it is the second with it.
 
         Heads that differ each time, as with an id of the request, are not kept.
@@ -231,7 +231,7 @@ def _check_host(head: RequestHead) -> None:
         raise RefusedError(reply_of_status(HTTPStatus.BAD_REQUEST, text))
 
 
-def length_of(exchange: Exchange) -> int | None:
+def length_of(exchange: HttpRequest) -> int | None:
     """Returns how long a body is, as the head says; None: it does not."""
     value = exchange.head.named.get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None

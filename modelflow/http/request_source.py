@@ -92,11 +92,11 @@ class RequestSource:
         return ctx.opening(
             self._buffer(request),
             context={REQUEST: request} if self._is_waiting else None,
-            deadline=self._left(request) if self._is_waiting else None,
+            deadline=self._remaining(request) if self._is_waiting else None,
             on_end=request.end,
         )
 
-    def _left(self, request: PendingRequest) -> float:
+    def _remaining(self, request: PendingRequest) -> float:
         """Returns the seconds that who asked still waits: a busy machine may have used up some."""
         return self.listener.limits.time_out + request.arrived - time.monotonic()
 

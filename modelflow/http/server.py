@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import ConfigError, MissingDependencyError
-from modelflow.http.accept import BACKLOG, Door, arrivals
+from modelflow.http.accept import BACKLOG, InheritedConnections, arrivals
 from modelflow.http.connections import ConnectionLimits, Connections, Member
 from modelflow.http.options import Endpoint
 from modelflow.http.request import Handler
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ def server_context(options: TlsOptions, protocol: str = "http/1.1") -> ssl.SSLCo
     Raises:
         ConfigError: a file cannot be read, or the certificate is not valid today.
     """
-    context = _loaded(options)
+    context = _load(options)
     _try(context, options)
     if options.client_ca is not None:
         try:
@@ -74,7 +74,7 @@ def context_of(cert: str | Path, key: str | Path | None) -> ssl.SSLContext:
     return context
 
 
-def _loaded(options: TlsOptions) -> ssl.SSLContext:
+def _load(options: TlsOptions) -> ssl.SSLContext:
     # One after the other, as OpenSSL's errors name no file.
     for what, path, mark in (
         ("certificate", options.cert, b"CERTIFICATE-----"),
@@ -173,7 +173,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-class Guest(Protocol):
+class GuestServer(Protocol):
     """Something else that lives on a server's loop, and ends with it."""
 
     async def start(self) -> None:
@@ -192,7 +192,7 @@ class Server:
 
     def __init__(
         self,
-        bound: socket.socket | Door,
+        bound: socket.socket | InheritedConnections,
         handler: Handler,
         limits: ConnectionLimits,
         tls: ssl.SSLContext | None = None,
@@ -200,7 +200,7 @@ class Server:
         """Listens, and starts the thread.
 
         Args:
-            bound: A socket with an address (see `bound_socket`), which stays the caller's to close;
+            bound: A socket with an address (see `bind_socket`), which stays the caller's to close;
                 or where another process hands connections over, which ends with the server.
             handler: Called on the server's thread.
             limits: What the connections may cost.
@@ -211,8 +211,8 @@ class Server:
             MissingDependencyError: what reads requests is not installed.
         """
         check_parser()
-        self._bound = bound if isinstance(bound, Door) else bound.dup()
-        if isinstance(bound, Door):
+        self._bound = bound if isinstance(bound, InheritedConnections) else bound.dup()
+        if isinstance(bound, InheritedConnections):
             host, port = bound.address
         else:
             bound.listen(BACKLOG)
@@ -220,9 +220,9 @@ class Server:
         self._handler = handler
         self._tls = tls
         self._loop = new_loop()
-        self.mailbox = Mailbox(self._loop)
+        self.mailbox = LoopQueue(self._loop)
         self._connections = Connections(limits, self.mailbox)
-        self._guests: list[Guest] = []
+        self._guests: list[GuestServer] = []
         self.last: Callable[[], Awaitable[None]] | None = None
         """Called on the loop when all requests, and all guests, have come to their end."""
         self._is_ending = asyncio.Event()
@@ -234,14 +234,14 @@ class Server:
         )
         self._thread.start()
 
-    def invite(self, guest: Guest) -> None:
+    def invite(self, guest: GuestServer) -> None:
         """Starts something else on the server's loop; the server's end is its end, too.
 
         From another thread; returns when it has started, and raises what that raises.
         """
         asyncio.run_coroutine_threadsafe(self._start(guest), self._loop).result()
 
-    async def _start(self, guest: Guest) -> None:
+    async def _start(self, guest: GuestServer) -> None:
         await guest.start()
         self._guests.append(guest)
 
@@ -295,11 +295,11 @@ class Server:
 
     async def _end_connections(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._connections.until_ended(), seconds)
+            await asyncio.wait_for(self._connections.wait_until_ended(), seconds)
         self._connections.abort()
 
 
-def bound_socket(endpoint: Endpoint) -> socket.socket:
+def bind_socket(endpoint: Endpoint) -> socket.socket:
     """Returns a socket with the endpoint's address, which does not listen yet.
 
     Raises:

@@ -44,7 +44,7 @@ def read_box(value: Any, where: str = "in_region") -> Box:
     Raises:
         ValueError: it is none of these, a number is not finite, or a width or height is negative.
     """
-    packed = _packed(value)
+    packed = _pack(value)
     if packed is not None and packed.size == _REGION.itemsize:
         value = list(packed.view(_REGION)[0].tolist())
     if isinstance(value, Mapping):
@@ -72,7 +72,7 @@ def read_boxes(data: Any, where: str = "in_region") -> list[Box]:
     Raises:
         ValueError: the data is no such list, or one of its boxes is none.
     """
-    packed = _packed(data)
+    packed = _pack(data)
     if packed is not None and packed.size % _FOUND.itemsize == 0:
         return [
             read_box([x, y, w, h, score, category], f"{where}[{index}]")
@@ -126,7 +126,7 @@ def suppress(
     return kept
 
 
-def _packed(value: Any) -> npt.NDArray[np.uint8] | None:
+def _pack(value: Any) -> npt.NDArray[np.uint8] | None:
     """Returns a row of bytes; None where the value is none."""
     if isinstance(value, bytes | bytearray | memoryview):
         return np.frombuffer(value, np.uint8)

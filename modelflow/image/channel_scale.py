@@ -50,7 +50,7 @@ class ChannelScale:
         The channels are the axis that the meta ``layout`` says: the last (``hwc``, the default),
         or the third from the end (``chw``). See `apply_all`.
         """
-        found = [self._checked(buffer, where) for buffer in buffers]
+        found = [self._check(buffer, where) for buffer in buffers]
         scaled = self.apply_all([one for one in found if type(one) is tuple])
         if len(scaled) == len(found):
             return [*scaled]
@@ -75,7 +75,7 @@ class ChannelScale:
                 scaled.append(self.apply(data, layout, out))
         return scaled
 
-    def _checked(self, buffer: Buffer, where: str) -> tuple[Any, str] | ValueError:
+    def _check(self, buffer: Buffer, where: str) -> tuple[Any, str] | ValueError:
         try:
             return self.check(buffer, where)
         except ValueError as error:
@@ -159,7 +159,7 @@ class ChannelScale:
         if width not in self._rows:
             if len(self._rows) > 16:  # images of ever new widths are not to pile up rows
                 self._rows.clear()
-            self._rows[width] = (_tiled(self.mean, width), _tiled(self.scale, width))
+            self._rows[width] = (_tile(self.mean, width), _tile(self.scale, width))
         return self._rows[width]
 
 
@@ -185,7 +185,7 @@ def _layout(buffer: Buffer, where: str) -> str:
     return str(layout)
 
 
-def _tiled(values: Values | None, width: int) -> Values | None:
+def _tile(values: Values | None, width: int) -> Values | None:
     if values is None or len(values) == 1:
         return values
     return np.tile(values, width // len(values))

@@ -42,8 +42,8 @@ def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Imag
     layout = layout or image.layout
     source, target = image.pix_fmt.removesuffix("p"), pix_fmt.removesuffix("p")
     if source == target:
-        return _relabelled(image, pix_fmt) if layout == image.layout else _moved(image, pix_fmt)
-    packed = image.data if not image.is_planar else _moved(image, source).data
+        return _relabel(image, pix_fmt) if layout == image.layout else _move(image, pix_fmt)
+    packed = image.data if not image.is_planar else _move(image, source).data
     if target == "nv12":
         return Image(_to_nv12(packed, source), "nv12")
     channel = 1 if target == "gray" else 3
@@ -51,7 +51,7 @@ def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Imag
     cv2 = opencv()
     cv2.cvtColor(packed, getattr(cv2, _CODES[source, target]), dst=out)
     converted = Image(out, target)
-    return converted if layout == "hwc" else _moved(converted, pix_fmt)
+    return converted if layout == "hwc" else _move(converted, pix_fmt)
 
 
 def check_nv12_size(width: int, height: int) -> None:
@@ -63,11 +63,11 @@ def check_nv12_size(width: int, height: int) -> None:
         raise ValueError(message)
 
 
-def _relabelled(image: Image, pix_fmt: str) -> Image:
+def _relabel(image: Image, pix_fmt: str) -> Image:
     return image if image.pix_fmt == pix_fmt else Image(image.data, pix_fmt, image.layout)
 
 
-def _moved(image: Image, pix_fmt: str) -> Image:
+def _move(image: Image, pix_fmt: str) -> Image:
     """Gives the image in the other of the two layouts."""
     cv2 = opencv()
     if image.is_planar:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
-from modelflow.image.row import is_as_said, unrolled
+from modelflow.image.row import is_as_said, unroll
 from modelflow.pixels import CHANNELS, PLANAR, is_ambiguous, is_pillow, pixels_of
 
 _UINT8 = np.dtype(np.uint8)
@@ -131,7 +131,7 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
 
     Without a format an array is taken for packed BGR, or gray if it has one channel or two axes.
     Its size is that of the array, whatever the meta say. Pixels in one row (uint8, or bytes) get
-    the shape that the meta name: see `unrolled`. An image of Pillow's is turned upright and copied:
+    the shape that the meta name: see `unroll`. An image of Pillow's is turned upright and copied:
     bgr, or gray.
 
     Args:
@@ -156,7 +156,7 @@ def read_image(buffer: Buffer, where: str = "in_image", *, allow_nv12: bool = Fa
 def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
     if is_pillow(buffer.data):
         return image_of_pillow(buffer.data, where)
-    data = unrolled(buffer, where)
+    data = unroll(buffer, where)
     dtype = array_dtype(data)
     if dtype is None:
         message = f"{where}: got {_kind(data)}; expected a uint8 array of an image{_hint(data)}"

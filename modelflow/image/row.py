@@ -27,7 +27,7 @@ def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
     return layout == "hwc" and _PACKED.get(pix_fmt) == shape[2]
 
 
-def unrolled(buffer: Buffer, where: str) -> Any:
+def unroll(buffer: Buffer, where: str) -> Any:
     """Returns the pixels of a buffer in the shape that its meta name; no copy is made.
 
     Data that is no row of pixels, or whose meta name no width and height, is returned as it is, and

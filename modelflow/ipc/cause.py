@@ -32,7 +32,7 @@ class Cause(NamedTuple):
     @classmethod
     def of(cls, raised: BaseException) -> "Cause":
         """Returns an exception as it crosses."""
-        known = (kind.__name__ for kind in type(raised).__mro__ if _known(kind.__name__) is kind)
+        known = (kind.__name__ for kind in type(raised).__mro__ if _is_known(kind.__name__) is kind)
         try:
             text = "".join((str(raised),))  # and of no class of a user's
         except Exception:  # noqa: BLE001 - what it raises is nobody's answer
@@ -42,12 +42,12 @@ class Cause(NamedTuple):
 
     def exception(self) -> Exception:
         """Returns an exception that is and says the same, as far as classes are known here."""
-        base = next(filter(None, map(_known, self.known)), Exception)
+        base = next(filter(None, map(_is_known, self.known)), Exception)
         if base.__name__ == self.name:
-            made = _made(base, self.text)
+            made = _make(base, self.text)
             if made is not None:
                 return made
-        return _named(self.name, base, self.text, [part.exception() for part in self.parts])
+        return _make_named(self.name, base, self.text, [part.exception() for part in self.parts])
 
 
 def cause_of(error: FlowUnitError) -> Cause | None:
@@ -55,12 +55,12 @@ def cause_of(error: FlowUnitError) -> Cause | None:
     return None if error.__cause__ is None else Cause.of(error.__cause__)
 
 
-def _known(name: str) -> type[Exception] | None:
+def _is_known(name: str) -> type[Exception] | None:
     found = getattr(errors, name, None) or getattr(builtins, name, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-def _made(kind: type[Exception], text: str) -> Exception | None:
+def _make(kind: type[Exception], text: str) -> Exception | None:
     """Returns an exception that says a text; None: its class takes something else, or says more."""
     try:
         made = kind(text)
@@ -69,7 +69,9 @@ def _made(kind: type[Exception], text: str) -> Exception | None:
     return made if str(made) == text else None
 
 
-def _named(name: str, base: type[Exception], text: str, parts: Sequence[Exception]) -> Exception:
+def _make_named(
+    name: str, base: type[Exception], text: str, parts: Sequence[Exception]
+) -> Exception:
     """Returns an exception of a class that is made for it."""
     said: dict[str, Any] = {"__str__": lambda _: text, "__init__": lambda *_: None}
     given = (text, parts) if issubclass(base, ExceptionGroup) else ()

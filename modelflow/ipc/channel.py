@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from modelflow.device import empty
-from modelflow.errors import described
+from modelflow.errors import describe_error
 
 _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
@@ -63,11 +63,11 @@ class Channel(ABC):
             OSError: the other side has ended.
             MessageError: it cannot be sent: whatever was raised when it was pickled is the cause.
         """
-        head, views = self.pickled(message)
+        head, views = self.pickle_message(message)
         self._socket.settimeout(timeout)
         self._write(head, views)
 
-    def pickled(self, message: Any) -> tuple[bytes, list[memoryview]]:
+    def pickle_message(self, message: Any) -> tuple[bytes, list[memoryview]]:
         """Returns a message as it is sent, and the bytes of its arrays.
 
         Raises:
@@ -80,7 +80,7 @@ class Channel(ABC):
             sizes = b"".join(_SIZE.pack(view.nbytes) for view in views)
             head = _HEAD.pack(len(pickled), len(views)) + sizes + pickled
         except _ANY as error:
-            raise MessageError(described(error)) from error
+            raise MessageError(describe_error(error)) from error
         if len(views) > _MOST_ARRAYS:
             raise MessageError(_too_many(len(views)))
         return head, views
@@ -113,7 +113,7 @@ class Channel(ABC):
             # From our own process: nobody else has the other side.
             return pickle.loads(pickled, buffers=arrays)
         except _ANY as error:
-            raise MessageError(described(error)) from error
+            raise MessageError(describe_error(error)) from error
 
     def has_come(self, timeout: float) -> bool:
         """Tells whether something is there to be received, an end too; waits so long for it."""

@@ -18,7 +18,7 @@ def new_memory() -> int:
     return descriptor
 
 
-class Ends(NamedTuple):
+class LinkDescriptors(NamedTuple):
     """What a process needs to take up its side of a link: descriptors.
 
     Attributes:
@@ -37,7 +37,7 @@ class Ends(NamedTuple):
             os.close(descriptor)
 
 
-def new_link() -> tuple[Ends, Ends]:
+def new_link() -> tuple[LinkDescriptors, LinkDescriptors]:
     """Returns both sides of a new link.
 
     Raises:
@@ -45,18 +45,21 @@ def new_link() -> tuple[Ends, Ends]:
     """
     with contextlib.ExitStack() as made:
 
-        def kept(descriptor: int) -> int:
+        def keep(descriptor: int) -> int:
             made.callback(os.close, descriptor)
             return descriptor
 
-        one, other = (kept(end.detach()) for end in socket.socketpair())
-        there, back = kept(new_memory()), kept(new_memory())
-        sides = Ends(one, back, there), Ends(other, kept(os.dup(there)), kept(os.dup(back)))
+        one, other = (keep(end.detach()) for end in socket.socketpair())
+        there, back = keep(new_memory()), keep(new_memory())
+        sides = (
+            LinkDescriptors(one, back, there),
+            LinkDescriptors(other, keep(os.dup(there)), keep(os.dup(back))),
+        )
         made.pop_all()
     return sides
 
 
-class Hatch:
+class FdChannel:
     """Takes the descriptors of links from a Unix socket. For the loop's thread."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -65,7 +68,7 @@ class Hatch:
         self._socket.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def open(self, taken: Callable[[Ends, int], object]) -> None:
+    def open(self, taken: Callable[[LinkDescriptors, int], object]) -> None:
         """Begins; ``taken`` is called with each, and the number of the process behind it.
 
         The descriptors become its own.
@@ -82,7 +85,7 @@ class Hatch:
         self._socket.close()
 
     def _take(self) -> None:
-        count = len(Ends._fields)
+        count = len(LinkDescriptors._fields)
         try:
             said, descriptors, *_ = socket.recv_fds(self._socket, 1, count)
         except BlockingIOError:
@@ -92,10 +95,10 @@ class Hatch:
         if not said:
             self.close()
         elif len(descriptors) == count:
-            self._taken(Ends(*descriptors), said[0])
+            self._taken(LinkDescriptors(*descriptors), said[0])
 
 
-def give(hatch: socket.socket, ends: Ends, peer: int) -> None:
+def give(hatch: socket.socket, ends: LinkDescriptors, peer: int) -> None:
     """Gives a process its side of a link, which is closed here. One that has ended takes none.
 
     Args:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.files.json_value import json_value
-from modelflow.ipc.shared_memory import Arena, Gallery
+from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter
 
 try:
     import orjson
@@ -39,10 +39,10 @@ _MAX_DEPTH = 64  # as `json_value`
 _PLAIN = (str, bool, int, float)
 
 
-class Packer:
+class FrameWriter:
     """Fills one parcel after the other. For one thread."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: SharedMemoryWriter) -> None:
         """Takes where large arrays go."""
         self.arena = arena
         """Where large arrays go."""
@@ -58,7 +58,7 @@ class Packer:
         """Returns the parcel, part by part, and begins another; nothing: nothing was added."""
         if not self._messages:
             return []
-        text = _dumped(self._messages)
+        text = _dump(self._messages)
         text += b" " * (-len(text) % _ALIGNMENT)
         found = [HEAD.pack(len(text), self._size) + text, *self._parts]
         self._messages, self._parts, self._size = [], [], 0
@@ -74,7 +74,7 @@ class Packer:
             return self._array(value)
         if isinstance(value, bytes):
             return ["b", *self._bytes([value]), len(value)]
-        text = json.dumps(self._tagged(value, 0)).encode()
+        text = json.dumps(self._tag(value, 0)).encode()
         return ["v", self._append(text), len(text)]
 
     def _array(self, array: npt.NDArray[Any]) -> Value:
@@ -91,7 +91,7 @@ class Packer:
         items = array.ravel().tolist()
         if all(type(item) is bytes for item in items):
             return ["B", array.shape, *self._bytes(items), list(map(len, items))]
-        tagged = {"$o": [array.shape, [self._tagged(item, 1) for item in items]]}
+        tagged = {"$o": [array.shape, [self._tag(item, 1) for item in items]]}
         text = json.dumps(tagged).encode()
         return ["v", self._append(text), len(text)]
 
@@ -112,7 +112,7 @@ class Packer:
         self._size += len(part) + padding
         return where
 
-    def _tagged(self, value: Any, depth: int) -> Any:
+    def _tag(self, value: Any, depth: int) -> Any:
         """A value as JSON has it, with marks for what JSON has no form for."""
         if value is None or isinstance(value, _PLAIN):
             return value
@@ -124,31 +124,31 @@ class Packer:
             return {"$b": self.value(bytes(value))}
         if depth >= _MAX_DEPTH:
             return json_value(value, depth)  # which says what is wrong
-        return self._tagged_many(value, depth + 1)
+        return self._tag_many(value, depth + 1)
 
-    def _tagged_many(self, value: Any, depth: int) -> Any:
+    def _tag_many(self, value: Any, depth: int) -> Any:
         if isinstance(value, tuple) and hasattr(value, "_asdict"):
             value = value._asdict()
         if isinstance(value, Mapping):
-            pairs = [[str(key), self._tagged(held, depth)] for key, held in value.items()]
+            pairs = [[str(key), self._tag(held, depth)] for key, held in value.items()]
             if any(key.startswith("$") for key, _ in pairs):
                 return {"$d": pairs}
             return dict(pairs)
         if isinstance(value, list):
-            return [self._tagged(held, depth) for held in value]
+            return [self._tag(held, depth) for held in value]
         if isinstance(value, tuple):
-            return {"$t": [self._tagged(held, depth) for held in value]}
+            return {"$t": [self._tag(held, depth) for held in value]}
         return json_value(value, depth)  # which says what is wrong
 
 
-class Unpacker:
+class FrameReader:
     """Reads a parcel. What it gives may be kept: views keep what they look at."""
 
-    def __init__(self, parcel: bytes, start: int, gallery: Gallery) -> None:
+    def __init__(self, parcel: bytes, start: int, gallery: SharedMemoryReader) -> None:
         """Takes the bytes, where the parcel begins in them, and the shared memory."""
         length, _ = HEAD.unpack_from(parcel, start)
         text = start + HEAD.size
-        self.messages: list[Any] = _loaded(parcel[text : text + length])
+        self.messages: list[Any] = _load(parcel[text : text + length])
         """The messages."""
         self._parcel = parcel
         self._bytes = text + length  # where they begin
@@ -159,7 +159,7 @@ class Unpacker:
         kind = value[0]
         if kind == "v":
             _, where, length = value
-            return self._revived(json.loads(self._read(where, length)))
+            return self._revive(json.loads(self._read(where, length)))
         if kind == "b":
             _, where, is_shared, length = value
             return self._gallery.read(where, length) if is_shared else self._read(where, length)
@@ -186,41 +186,41 @@ class Unpacker:
         start = self._bytes + where
         return self._parcel[start : start + length]
 
-    def _revived(self, value: Any) -> Any:
+    def _revive(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self._revived(held) for held in value]
+            return [self._revive(held) for held in value]
         if not isinstance(value, dict):
             return value
         mark, held = next(iter(value.items()), ("", None))
         if mark.startswith("$"):
-            return self._marked(mark, held)
-        return {key: self._revived(one) for key, one in value.items()}
+            return self._mark(mark, held)
+        return {key: self._revive(one) for key, one in value.items()}
 
-    def _marked(self, mark: str, held: Any) -> Any:
+    def _mark(self, mark: str, held: Any) -> Any:
         match mark:
             case "$n":
                 return self.value(held)[()]
             case "$t":
-                return tuple(self._revived(one) for one in held)
+                return tuple(self._revive(one) for one in held)
             case "$d":
-                return {key: self._revived(one) for key, one in held}
+                return {key: self._revive(one) for key, one in held}
             case "$o":
                 shape, items = held
                 found = np.empty(len(items), object)
                 for place, one in enumerate(items):
-                    found[place] = self._revived(one)
+                    found[place] = self._revive(one)
                 return found.reshape(shape)
         return self.value(held)  # of an array, or of bytes
 
 
-def _dumped(messages: list[Any]) -> bytes:
+def _dump(messages: list[Any]) -> bytes:
     if orjson is None:
         return json.dumps(messages).encode()
     text: bytes = orjson.dumps(messages)
     return text
 
 
-def _loaded(text: bytes) -> list[Any]:
+def _load(text: bytes) -> list[Any]:
     found: list[Any] = json.loads(text) if orjson is None else orjson.loads(text)
     return found
 

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from modelflow.ipc.fd_channel import Ends
-from modelflow.ipc.frame import HEAD, Packer, Unpacker, Value
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.ipc.shared_memory import Arena, Gallery
+from modelflow.ipc.fd_channel import LinkDescriptors
+from modelflow.ipc.frame import HEAD, FrameReader, FrameWriter, Value
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter
 
 _FREE = "free"
 # How long the other side may take to read what was said last.
@@ -24,14 +24,14 @@ class Listener(Protocol):
     def hear(self, message: list[Any], read: Callable[[Value], Any], /) -> None:
         """Takes a message; ``read`` gives the values in it, each once."""
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Takes note that the other side has ended, however it has, or `Link.close` was called."""
 
 
 class Link(asyncio.Protocol):
     """One side. For the loop's thread."""
 
-    def __init__(self, ends: Ends, mailbox: Mailbox, listener: Listener) -> None:
+    def __init__(self, ends: LinkDescriptors, mailbox: LoopQueue, listener: Listener) -> None:
         """Takes up a side.
 
         Args:
@@ -41,9 +41,9 @@ class Link(asyncio.Protocol):
         """
         self._socket = socket.socket(fileno=ends.socket)
         self._socket.setblocking(False)
-        self._packer = Packer(Arena(ends.outgoing))
+        self._packer = FrameWriter(SharedMemoryWriter(ends.outgoing))
         self._arena = self._packer.arena
-        self._gallery = Gallery(ends.incoming, self._set_free)
+        self._gallery = SharedMemoryReader(ends.incoming, self._set_free)
         os.close(ends.incoming)
         os.close(ends.outgoing)
         self._mailbox = mailbox
@@ -132,14 +132,14 @@ class Link(asyncio.Protocol):
             self._wanted = HEAD.size + text + size
             if end - start < self._wanted:
                 break
-            self._read(Unpacker(data, start, self._gallery))
+            self._read(FrameReader(data, start, self._gallery))
             start += self._wanted
         if start < end:
             self._rest += data[start:]
             if end - start < HEAD.size:
                 self._wanted = HEAD.size
 
-    def _read(self, unpacker: Unpacker) -> None:
+    def _read(self, unpacker: FrameReader) -> None:
         for message in unpacker.messages:
             if message[0] == _FREE:
                 for where in message[1]:
@@ -147,7 +147,7 @@ class Link(asyncio.Protocol):
             else:
                 self._tell(message, unpacker)
 
-    def _tell(self, message: list[Any], unpacker: Unpacker) -> None:
+    def _tell(self, message: list[Any], unpacker: FrameReader) -> None:
         try:
             self._listener.hear(message, unpacker.value)
         except Exception as error:  # noqa: BLE001 - one message's; the others are heard all the same
@@ -160,4 +160,4 @@ class Link(asyncio.Protocol):
         self._arena.close()
         self._gallery.close()
         self._over.set()
-        self._listener.lost()
+        self._listener.on_lost()

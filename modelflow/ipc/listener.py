@@ -67,7 +67,7 @@ class Listener:
             thread.join()
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[bool]:
+    def hold(self) -> Iterator[bool]:
         """Counts as somebody connected while it lasts; gives whether anybody can be, still."""
         with self._changed:
             is_over = self._is_over

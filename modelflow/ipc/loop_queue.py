@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Mailbox:
+class LoopQueue:
     """What other threads want done on the thread of an event loop.
 
     A batch of thirty-two answers wakes the loop once: while a wake-up is on its way, no other is

@@ -20,7 +20,7 @@ _FIRST_SIZE = 1 << 16
 _KEPT = 64 << 20
 
 
-class Ends(NamedTuple):
+class ChannelDescriptors(NamedTuple):
     """What a process needs to take up its side of a channel: file descriptors.
 
     Attributes:
@@ -52,7 +52,7 @@ class _Memory:
             self._map.madvise(mmap.MADV_REMOVE)
             self._filled = 0
         self._filled = max(self._filled, size)
-        return self._mapped(size, lambda: os.ftruncate(self._fd, 1 << (size - 1).bit_length()))
+        return self._map_memory(size, lambda: os.ftruncate(self._fd, 1 << (size - 1).bit_length()))
 
     def readable(self, size: int) -> mmap.mmap:
         """Returns its memory, in which the other side has written so many bytes.
@@ -60,9 +60,9 @@ class _Memory:
         Raises:
             MessageError: it cannot be mapped.
         """
-        return self._mapped(size, lambda: None)
+        return self._map_memory(size, lambda: None)
 
-    def _mapped(self, size: int, prepare: Callable[[], None]) -> mmap.mmap:
+    def _map_memory(self, size: int, prepare: Callable[[], None]) -> mmap.mmap:
         if size > len(self._map):
             try:
                 prepare()
@@ -84,7 +84,7 @@ class MemoryChannel(Channel):
 
     _follow = False
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: ChannelDescriptors) -> None:
         """Takes up a side, whose descriptors are its own from now on.
 
         Raises:
@@ -114,7 +114,7 @@ class MemoryChannel(Channel):
             at += _room(array.nbytes)
 
 
-def open_channel() -> tuple[MemoryChannel, Ends]:
+def open_channel() -> tuple[MemoryChannel, ChannelDescriptors]:
     """Returns this side of a new channel, and what the other one is taken up with.
 
     Raises:
@@ -129,7 +129,9 @@ def open_channel() -> tuple[MemoryChannel, Ends]:
         ours, theirs, there, back = fds
         fds.append(os.dup(back))
         fds.append(os.dup(there))
-        return MemoryChannel(Ends(ours, *fds[-2:])), Ends(theirs, there, back)
+        return MemoryChannel(ChannelDescriptors(ours, *fds[-2:])), ChannelDescriptors(
+            theirs, there, back
+        )
     except BaseException:
         for fd in fds:
             os.close(fd)

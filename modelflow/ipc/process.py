@@ -18,13 +18,15 @@ END_TIMEOUT = 5.0
 _PR_SET_PDEATHSIG = 1
 
 
-class Preparing:
+class Preparation:
     """Whether this process imports the main module of another one, which must not start it all."""
 
     is_so = False
 
 
-def started(entry: str, ends: Sequence[int], search_path: Sequence[str]) -> subprocess.Popen[bytes]:
+def start_process(
+    entry: str, ends: Sequence[int], search_path: Sequence[str]
+) -> subprocess.Popen[bytes]:
     """Starts a process of Python.
 
     Args:
@@ -49,7 +51,7 @@ def started(entry: str, ends: Sequence[int], search_path: Sequence[str]) -> subp
 
 
 def preparation_of(name: str, search_path: Sequence[str], pickled: bytes) -> dict[str, Any]:
-    """Returns what a process must do (`prepare`) before it can read ``pickled``.
+    """Returns what a process must do (`prepare`) before it can read ``pickle_message``.
 
     The main module is imported there only where something in it is needed.
     """
@@ -70,9 +72,9 @@ def is_main_importable(preparation: Mapping[str, Any]) -> bool:
 
 def prepare(preparation: Mapping[str, Any]) -> None:
     """Sets up where modules are found, and the main module; in the process itself."""
-    Preparing.is_so = True
+    Preparation.is_so = True
     spawn.prepare(dict(preparation))
-    Preparing.is_so = False
+    Preparation.is_so = False
 
 
 def end_with(parent: int) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 _ALIGNMENT = 64
 
 
-class Arena:
+class SharedMemoryWriter:
     """The side that writes. For one thread."""
 
     def __init__(self, descriptor: int) -> None:
@@ -77,7 +77,7 @@ class Arena:
         return None
 
 
-class Gallery:
+class SharedMemoryReader:
     """The side that reads: arrays over the memory itself, which nobody can write to."""
 
     def __init__(self, descriptor: int, on_unused: Callable[[int], object]) -> None:
@@ -97,12 +97,12 @@ class Gallery:
         """Returns the array in a slot, without a copy."""
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, self._view, where)
 
-        def gone(_: object) -> None:
+        def on_gone(_: object) -> None:
             self._shown.pop(where, None)
             self._on_unused(where)
 
         # Views of the array hold the array itself: it goes with the last of them.
-        self._shown[where] = ref(array, gone)
+        self._shown[where] = ref(array, on_gone)
         return array
 
     def close(self) -> None:

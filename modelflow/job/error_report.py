@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, Self
 
 from modelflow.buffer import Buffer
 from modelflow.error_log import ErrorLog
-from modelflow.errors import ConfigError, FlowUnitError, described
+from modelflow.errors import ConfigError, FlowUnitError, describe_error
 from modelflow.files.json_value import shown
-from modelflow.job.finished import Failed
+from modelflow.job.finished import FailedCounts
 from modelflow.wire.json_text import json_line
 
 Report = Callable[[str, FlowUnitError | None], None]
@@ -92,7 +92,7 @@ class ErrorReport:
                 self._failure = ConfigError(message)
                 raise self._failure from error
 
-    def go_on(self, before: Failed) -> None:
+    def go_on(self, before: FailedCounts) -> None:
         """Takes over what has failed before; cuts off what was told of inputs that are not done.
 
         Args:
@@ -111,11 +111,11 @@ class ErrorReport:
             message = f"--errors {self._path}: cannot be written: {error.strerror or error}"
             raise ConfigError(message) from error
 
-    def told(self) -> Failed:
+    def count_failures(self) -> FailedCounts:
         """Returns what has failed so far, in the runs before as well."""
         with self._lock:
             size = 0 if self._file is None else self._file.tell()
-            return Failed(self.before + self.count, str(self._path or ""), size)
+            return FailedCounts(self.before + self.count, str(self._path or ""), size)
 
     @property
     def count(self) -> int:
@@ -149,7 +149,7 @@ def _describe(value: Any) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - it is anybody's object
-        return f"cannot be shown: {described(error)}"
+        return f"cannot be shown: {describe_error(error)}"
     return found
 
 

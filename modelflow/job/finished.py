@@ -33,7 +33,7 @@ _START = b'{"job": '
 _MOST_RUNS = 1 << 32
 
 
-class Failed(NamedTuple):
+class FailedCounts(NamedTuple):
     """What has failed of what is done.
 
     Attributes:
@@ -47,10 +47,10 @@ class Failed(NamedTuple):
     size: int = 0
 
 
-_NONE = Failed()
+_NONE = FailedCounts()
 
 
-class Finished:
+class FinishedInputs:
     """The inputs of a job that are done, in a file that grows; of one run at a time.
 
     Attributes:
@@ -67,7 +67,7 @@ class Finished:
         path: Path,
         job: Mapping[str, Any],
         version: str = "",
-        failed: Failed = _NONE,
+        failed: FailedCounts = _NONE,
     ) -> None:
         """Reads the list, or begins it.
 
@@ -135,7 +135,7 @@ class Finished:
             self._write({"job": dict(job), "version": version, "failed": self.failed._asdict()})
 
     def _read(self, lines: Sequence[bytes], job: Mapping[str, Any], version: str) -> None:
-        before = self._parsed(lines[0], 1, _is_first)
+        before = self._parse(lines[0], 1, _is_first)
         self.is_begun = True
         self.failed = before.get("failed", _NONE)
         self.is_changed = before.get("version", version) != version
@@ -146,7 +146,7 @@ class Finished:
             )
             raise ConfigError(message)
         for number, text in enumerate(lines[1:], 2):
-            line = self._parsed(text, number, lambda line: _is_of(line, job))
+            line = self._parse(text, number, lambda line: _is_of(line, job))
             if "died" in line:
                 self.deaths.update(map(absolute, line["died"]))
                 self.run = line["run"]
@@ -156,7 +156,7 @@ class Finished:
                 self.sizes = line["sizes"]
                 self.failed = line.get("failed", self.failed)
 
-    def _parsed(
+    def _parse(
         self, line: bytes, number: int, is_right: Callable[[Mapping[str, Any]], bool]
     ) -> dict[str, Any]:
         try:
@@ -166,7 +166,7 @@ class Finished:
         if not (isinstance(found, dict) and is_right(found)):
             self._refuse(line, number)
         if "failed" in found:
-            found["failed"] = Failed(**found["failed"])
+            found["failed"] = FailedCounts(**found["failed"])
         return found
 
     def _refuse(self, line: bytes, number: int) -> NoReturn:
@@ -196,7 +196,7 @@ class Finished:
         """Returns how often a process has died with an input under way."""
         return self.deaths[absolute(key)]
 
-    def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: Failed) -> None:
+    def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: FailedCounts) -> None:
         """Notes that inputs are done, all or none of them; their results have been written.
 
         Args:

@@ -55,7 +55,7 @@ class Journal:
     def enter(self, key: Key) -> None:
         """Notes that an item is about to be sent."""
         slot = _HEAD.size + self._entered % _SLOTS * _NAME
-        self._map[slot : slot + _NAME] = _named(key)  # before the counter says that it is there
+        self._map[slot : slot + _NAME] = _name(key)  # before the counter says that it is there
         self._entered += 1
         _COUNT.pack_into(self._map, _ENTERED, self._entered)
 
@@ -99,10 +99,10 @@ def suspects(path: Path, after: int, keys: Sequence[Key]) -> tuple[int, list[Key
     for number in range(max(left, entered - _SLOTS), entered):
         slot = _HEAD.size + number % _SLOTS * _NAME
         names.add(raw[slot : slot + _NAME])
-    return run, [key for key in keys if _named(key) in names]
+    return run, [key for key in keys if _name(key) in names]
 
 
-def _named(key: Key) -> bytes:
+def _name(key: Key) -> bytes:
     named = "\0".join(absolute(key))
     return hashlib.blake2b(named.encode(errors="surrogateescape"), digest_size=8).digest()
 

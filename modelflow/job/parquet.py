@@ -186,7 +186,7 @@ class TableWriter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return
         self._path.mkdir(parents=True, exist_ok=True)
-        there = self._found()
+        there = self._find_parts()
         if there and not is_begun:
             message = (
                 f"{self._option}: {min(there.values())} is there already, and the list that "
@@ -208,7 +208,7 @@ class TableWriter:
             if self._column is None and not self._pa.types.is_null(field.type):
                 self._column = Column(field.type, (field.metadata or {}).get(b"encoding", b""))
 
-    def _found(self) -> dict[int, Path]:
+    def _find_parts(self) -> dict[int, Path]:
         """Returns the parts that are there, by their numbers."""
         paths = ((path, _PART.fullmatch(path.name)) for path in self._path.iterdir())
         return {int(found[1]): path for path, found in paths if found}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, WorkerProcessError
-from modelflow.job.finished import Finished
+from modelflow.job.finished import FinishedInputs
 from modelflow.job.inputs import Feed
 from modelflow.job.journal import Journal, Key, suspects
 
@@ -74,7 +74,7 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
             raise ConfigError(message)
 
 
-class Resuming:
+class ResumedJob:
     """Notes each input as done when its results have been written.
 
     `write` and `close` are for one thread; another one may go through `feeds`.
@@ -112,7 +112,7 @@ class Resuming:
         """
         self._writer, self._errors = writer, errors
         job = {"graph": graph.source, "outputs": writer.places}
-        self._finished = Finished(path, job, graph.digest(), errors.told())
+        self._finished = FinishedInputs(path, job, graph.digest(), errors.count_failures())
         self.is_changed = self._finished.is_changed
         try:
             self._begin(journal_of(path), feeds)
@@ -206,7 +206,7 @@ class Resuming:
         if count:
             parts = self._writer.write_parts(count)
             keys = self._left[self._noted : self._written]
-            self._finished.add(keys, {**self._last, **parts}, self._errors.told())
+            self._finished.add(keys, {**self._last, **parts}, self._errors.count_failures())
             self._noted = self._written
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ def journal_of(path: Path) -> Path:
 class _Watched(Feed):
     """The files of the first input, each told before it is read."""
 
-    def __init__(self, feed: Feed, resuming: Resuming) -> None:
+    def __init__(self, feed: Feed, resuming: ResumedJob) -> None:
         super().__init__(feed.port, feed.paths)
         self._resuming = resuming
 

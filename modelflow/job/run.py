@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from modelflow.errors import Cancelled, EndOfStream, ModelflowError, StreamClosed
-from modelflow.signals import undisturbed
+from modelflow.signals import call_undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ class Run:
         """Returns every session that was fed here or by a source."""
         return [*self._sources, *([self._stream] if self._stream is not None else [])]
 
-    def threaded(self) -> None:
+    def run_threaded(self) -> None:
         """Sends and receives in threads of their own; writes here.
 
         Raises:
@@ -66,7 +66,7 @@ class Run:
         begun: list[threading.Thread] = []
         ended = 0
         try:
-            undisturbed(partial(_start, threads, begun))
+            call_undisturbed(partial(_start, threads, begun))
             while ended < len(receivers):
                 result = self._results.get()
                 if result is None:
@@ -77,16 +77,16 @@ class Run:
             if self._failure is not None:
                 raise self._failure
         except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
-            undisturbed(self._cancel)
+            call_undisturbed(self._cancel)
             while ended < min(len(begun), len(receivers)):  # they may wait for room in the queue
                 ended += self._results.get() is None
             raise
         finally:
-            undisturbed(self._stop_feeds)
+            call_undisturbed(self._stop_feeds)
             for thread in begun:
                 thread.join()
 
-    def inline(self) -> None:
+    def run_inline(self) -> None:
         """Does everything on the calling thread."""
         if self._stream is not None:
             for _ in self._send_rows(self._stream):
@@ -135,7 +135,7 @@ class Run:
             work()
         except (Cancelled, StreamClosed):
             return  # the run is ending: whoever ended it says why
-        except BaseException as error:  # noqa: BLE001 - raised by `threaded`
+        except BaseException as error:  # noqa: BLE001 - raised by `run_threaded`
             self._failure = self._failure or error
             self._cancel()
 

@@ -118,7 +118,7 @@ class ResultWriter:
                     path, f"--output {text}", done_parts, is_begun=is_begun
                 )
             elif where != "-" and _is_folder(where):
-                self._folders[port] = _made(path, text)
+                self._folders[port] = _make_folder(path, text)
                 saved = self._saved[port] = (sizes or {}).get(port, 0)
                 if sizes is not None:
                     remove_drafts(path)
@@ -126,8 +126,8 @@ class ResultWriter:
                 elif any(path.iterdir()):
                     self._note(f"{where} is not empty: what is in it stays beside the new files")
             elif where != "-":
-                _made(path.parent, text)
-                self._files[port] = _opened(path, text, None if sizes is None else sizes.get(port))
+                _make_folder(path.parent, text)
+                self._files[port] = _open(path, text, None if sizes is None else sizes.get(port))
         return self
 
     def __enter__(self) -> Self:
@@ -218,7 +218,7 @@ class ResultWriter:
         if self._inputs and name in self._inputs.get(os.path.realpath(folder), ()):
             message = f"{folder / name} is one of the inputs; give another folder"
             raise FileExistsError(message)
-        with self._written(output, folder):
+        with self._on_written(output, folder):
             write_whole(folder / name, data)
         self._saved[output] += 1
 
@@ -296,7 +296,7 @@ class ResultWriter:
     def _print(self, output: str, line: Mapping[str, Any]) -> None:
         data = json_line(line).encode() + b"\n"
         file = self._files.get(output)
-        with self._written(output, "standard output" if file is None else file.name):
+        with self._on_written(output, "standard output" if file is None else file.name):
             if file is None:
                 sys.stdout.flush()  # what units have printed
                 file = sys.stdout.buffer  # JSON is UTF-8, whatever the terminal takes
@@ -304,7 +304,7 @@ class ResultWriter:
             file.flush()
 
     @contextlib.contextmanager
-    def _written(self, output: str, where: object) -> Iterator[None]:
+    def _on_written(self, output: str, where: object) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
@@ -322,7 +322,7 @@ def _is_folder(where: str) -> bool:
     return not Path(where).suffix and not is_device
 
 
-def _made(folder: Path, text: str) -> Path:
+def _make_folder(folder: Path, text: str) -> Path:
     """Makes a folder, where it is not there yet."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -332,7 +332,7 @@ def _made(folder: Path, text: str) -> Path:
     return folder
 
 
-def _opened(path: Path, text: str, size: int | None) -> BinaryIO:
+def _open(path: Path, text: str, size: int | None) -> BinaryIO:
     """Opens a file anew, or behind ``size`` bytes of it, cutting off what follows them."""
     try:
         if not size:

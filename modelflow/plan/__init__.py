@@ -9,7 +9,7 @@ from modelflow.plan.execution_plan import (
     UnitPlan,
 )
 from modelflow.plan.make import make_plan
-from modelflow.plan.reconfigure import reconfigured
+from modelflow.plan.reconfigure import reconfigure_plan
 
 __all__ = [
     "SLOW_ROW",
@@ -19,5 +19,5 @@ __all__ = [
     "Target",
     "UnitPlan",
     "make_plan",
-    "reconfigured",
+    "reconfigure_plan",
 ]

@@ -6,7 +6,7 @@ from modelflow.errors import PlanError
 from modelflow.graph.node import Node
 
 
-def allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
+def read_allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
     """Returns ``allowed_batch_sizes``, rising; the largest must be the batch size that is given.
 
     Raises:

@@ -40,12 +40,12 @@ def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | 
     for what in ("threads", "batch_size", "devices", "cpu_affinity", "executor"):
         one, other = getattr(before, what), getattr(stage, what)
         if one != other:
-            return f"{what} differ: {_shown(one)} and {_shown(other)}; say the same for both"
+            return f"{what} differ: {_show(one)} and {_show(other)}; say the same for both"
     own = [key for key in OF_QUEUES if key in stage.unit.settings.given]
     return f"it has no queue of its own there; leave {own[0]} out" if own else None
 
 
-def joined(before: StagePlan, stage: StagePlan, reason: str) -> StagePlan:
+def join(before: StagePlan, stage: StagePlan, reason: str) -> StagePlan:
     """Returns the two as one stage, under the name of the first.
 
     Args:
@@ -65,7 +65,7 @@ def joined(before: StagePlan, stage: StagePlan, reason: str) -> StagePlan:
     )
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, tuple | frozenset):
         return ", ".join(map(str, sorted(value, key=str))) or "any"
     return str(value)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from modelflow.errors import PlanError
-from modelflow.plan.chain import joined, obstacle
+from modelflow.plan.chain import join, obstacle
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan
 
 
@@ -38,7 +38,7 @@ def fuse(plan: ExecutionPlan, locations: Mapping[str, object]) -> ExecutionPlan:
                 )
                 raise PlanError(message)
             del stages[stage.name]
-            stage = joined(before, stage, f"fuse={name}")  # noqa: PLW2901 - the chain so far
+            stage = join(before, stage, f"fuse={name}")  # noqa: PLW2901 - the chain so far
         chains[name] = stages[stage.name] = stage
     for name, chain in chains.items():
         if len(chain.units) == 1:

@@ -9,7 +9,7 @@ else takes it in. Units that may wait gain by threads of their own, so they keep
 from dataclasses import replace
 
 from modelflow.device import CPU
-from modelflow.plan.chain import OF_QUEUES, joined, obstacle
+from modelflow.plan.chain import OF_QUEUES, join, obstacle
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
 
 # What a node says of its own threads or queue is meant for a stage of its own.
@@ -33,7 +33,7 @@ def fuse_unasked(plan: ExecutionPlan, processors: int) -> ExecutionPlan:
         before = chains.pop(_feeder(plan, stage), None)
         if before is not None and obstacle(plan, before, stage) is None:
             del stages[stage.name]
-            stage = joined(before, stage, _REASON)  # noqa: PLW2901 - the chain so far
+            stage = join(before, stage, _REASON)  # noqa: PLW2901 - the chain so far
         chains[stage.nodes[-1]] = stages[stage.name] = stage
     stages = {name: _with_threads(stage, processors) for name, stage in stages.items()}
     return replace(plan, stages=stages)

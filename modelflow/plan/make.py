@@ -7,7 +7,7 @@ from modelflow.errors import PlanError
 from modelflow.graph.check.scopes import Merge
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.plan.attributes import affinity, allowed_sizes, check_split_size, executor
+from modelflow.plan.attributes import affinity, check_split_size, executor, read_allowed_sizes
 from modelflow.plan.execution_plan import (
     ExecutionPlan,
     MergePlan,
@@ -80,7 +80,7 @@ class _Maker:
         batch_size = settings.batch_size or spec.batch_size or spec.kind.traits.batch_size
         if spec.max_batch_size is not None:
             batch_size = min(batch_size, spec.max_batch_size)
-        allowed = allowed_sizes(node, batch_size)
+        allowed = read_allowed_sizes(node, batch_size)
         if allowed and not settings.batch_size:
             batch_size = allowed[-1]
         check_split_size(node)
@@ -109,7 +109,7 @@ class _Maker:
             depth=self._scopes.depth(node.name),
             marks=self._marks(node),
             moves=self._moves(node),
-            delivered=self._delivered(node),
+            delivered=self._deliver(node),
             cpu_affinity=affinity(node),
             executor=executor(node),
         )
@@ -119,7 +119,7 @@ class _Maker:
         before = (self._graph.nodes[edge.source.node].devices for edge in edges)
         return any(d.kind != CPU.kind for devices in (node.devices, *before) for d in devices)
 
-    def _delivered(self, node: Node) -> frozenset[int]:
+    def _deliver(self, node: Node) -> frozenset[int]:
         outputs = self._graph.outputs
         leaving = {
             e.source.port for e in self._graph.edges_from(node.name) if e.target.node in outputs

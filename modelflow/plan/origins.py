@@ -49,7 +49,7 @@ def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     return Origin(
         outputs=outputs,
         terminals=terminals,
-        counted_at=terminals if is_counted else _counted_at(graph, ways, whole, terminals),
+        counted_at=terminals if is_counted else _find_counted(graph, ways, whole, terminals),
         single_outputs=frozenset(single & set(outputs)),
         is_counted=is_counted,
         is_row_by_row=not origin and _is_row_by_row(graph),
@@ -66,7 +66,7 @@ def _is_row_by_row(graph: Graph) -> bool:
     )
 
 
-def _counted_at(
+def _find_counted(
     graph: Graph,
     ways: Any,
     whole: set[str],

@@ -15,7 +15,7 @@ _OPTIONS = {option.name: option for option in options_of(NodeOptions)}
 _CHANGEABLE = ("batch_size", "batch_timeout_ms", "queue_size", "queue_bytes", "threads")
 
 
-def reconfigured(plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPlan:
+def reconfigure_plan(plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPlan:
     """Returns a plan with changes that can be made while it runs.
 
     Args:
@@ -34,7 +34,7 @@ def reconfigured(plan: ExecutionPlan, changes: Mapping[str, Any]) -> ExecutionPl
             most = _in_flight(plan, value)
             continue
         change = _Change.of(plan, target, value)
-        stages[change.stage] = change.applied(stages[change.stage])
+        stages[change.stage] = change.apply(stages[change.stage])
     for stage in stages.values():
         _check(stage)
     return replace(plan, stages=stages, max_in_flight=most)
@@ -81,7 +81,7 @@ class _Change:
             raise ConfigError(message)
         return cls(stage.name, node, key, converted)
 
-    def applied(self, stage: StagePlan) -> StagePlan:
+    def apply(self, stage: StagePlan) -> StagePlan:
         """Returns the stage with this change."""
         unit, settings = stage.unit, stage.unit.settings
         if self.key == "threads":

@@ -54,7 +54,7 @@ class Journal:
             self._recording = Recording(scheduler, path, requests=sample)
 
     @classmethod
-    def wanted(
+    def begin_if_wanted(
         cls, scheduler: Scheduler, settings: Mapping[str, Any], folder: Path
     ) -> "Journal | None":
         """Returns one that has begun, if the section asks for any file.
@@ -69,7 +69,7 @@ class Journal:
         return journal
 
     def start(self) -> None:
-        """Begins; see `wanted`."""
+        """Begins; see `begin_if_wanted`."""
         self._write(lambda: self._folder.mkdir(parents=True, exist_ok=True))
         if self._recording is not None:
             self._recording.start()

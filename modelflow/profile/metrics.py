@@ -76,11 +76,11 @@ class FlowCollector(Collector):  # type: ignore[misc]  # it is not always there
         told: dict[tuple[str, ...], float] = {}  # of what there is now: replicas come and go
         for family in node_families(("flow",), nodes):
             if family.type == "counter":
-                family.samples = [self._risen(sample, told) for sample in family.samples]
+                family.samples = [self._raise_counter(sample, told) for sample in family.samples]
             yield family
         self._told = told
 
-    def _risen(self, sample: Sample, told: dict[tuple[str, ...], float]) -> Sample:
+    def _raise_counter(self, sample: Sample, told: dict[tuple[str, ...], float]) -> Sample:
         """Returns a counter's sample that is no lower than the one before, and notes it.
 
         A call that ends while the figures of its worker are read is missing from the seconds.

@@ -23,7 +23,7 @@ from modelflow.profile.trace_file import TraceFile
 from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.watcher import Part, Watcher
-from modelflow.runtime.workers.trace_buffer import Ring
+from modelflow.runtime.workers.trace_buffer import TraceBuffer
 
 logger = logging.getLogger("modelflow")
 
@@ -70,8 +70,8 @@ class _Watched:
         self._over = over
         self._leave = leave
 
-    def called(self, part: Part) -> None:
-        """See `Watcher.called`."""
+    def on_call(self, part: Part) -> None:
+        """See `Watcher.on_call`."""
         self.parts.append(part)
         if len(self.parts) >= _MOST_PARTS:
             self._leave(self)
@@ -127,7 +127,7 @@ class Recording:
         self._most_seconds, self._followed = most_seconds, followed
         self._is_packed = path.suffix == ".gz" if is_packed is None else is_packed
         self._is_writing = self._has_left = False
-        self._rings: dict[str, Ring] = {}
+        self._rings: dict[str, TraceBuffer] = {}
         self._sessions = itertools.count()
         self._open: dict[_Watched, None] = {}
         # Those of them that are still told of each step: not any more after many.
@@ -142,15 +142,15 @@ class Recording:
 
     # -- told by the runtime ----------------------------------------------------------------------
 
-    def ring(self, track: str) -> Ring:
+    def ring(self, track: str) -> TraceBuffer:
         """See `Recorder.ring`."""
         ring = self._rings.get(track)
         if ring is None:  # else its worker has left, and another has come
-            ring = self._rings[track] = Ring(self._every, self._short, self._told)
+            ring = self._rings[track] = TraceBuffer(self._every, self._short, self._told)
         return ring
 
-    def happened(self, what: str, details: Mapping[str, str]) -> None:
-        """See `Recorder.happened`."""
+    def note_event(self, what: str, details: Mapping[str, str]) -> None:
+        """See `Recorder.note_event`."""
         self._moments.append((what, self._clock.now(), details))
 
     def watcher(
@@ -161,7 +161,7 @@ class Recording:
         if not is_sampled and not self._slowest:
             return None
         leaving = partial(self._leave, leave)
-        watched = _Watched(session, began, self._ended, leaving, is_sampled=is_sampled)
+        watched = _Watched(session, began, self._on_end, leaving, is_sampled=is_sampled)
         self._open[watched] = self._told[watched] = None
         return watched
 
@@ -169,7 +169,7 @@ class Recording:
         self._told.pop(watched, None)
         leave(watched)
 
-    def _ended(self, watched: _Watched) -> None:
+    def _on_end(self, watched: _Watched) -> None:
         self._told.pop(watched, None)
         if self._open.pop(watched, self) is not None or self._has_failed:
             return

@@ -38,13 +38,13 @@ class TraceEvents:
             yield _meta("process_name", process, 0, {"name": name})
             yield _meta("process_sort_index", process, 0, {"sort_index": process})
         for track, number in self._tracks.items():
-            yield from _named(track, number)
+            yield from _name(track, number)
 
     def track(self, name: str) -> Iterator[str]:
         """Gives what names the track of a worker that has come since; else nothing."""
         if name not in self._tracks:
             self._tracks[name] = number = len(self._tracks) + 1
-            yield from _named(name, number)
+            yield from _name(name, number)
 
     def slice(self, track: str, one: Slice) -> str:
         """Gives what a worker did."""
@@ -146,7 +146,7 @@ class TraceEvents:
         return f"{max(0.0, when - self.begin) * 1e6:.3f}"
 
 
-def _named(track: str, number: int) -> Iterator[str]:
+def _name(track: str, number: int) -> Iterator[str]:
     yield _meta("thread_name", _FLOW, number, {"name": track})
     yield _meta("thread_sort_index", _FLOW, number, {"sort_index": number})
 

@@ -74,7 +74,7 @@ class _Folder:
             return self.names[top]
         if top == "modelflow" or (top in sys.modules and top not in _plain):
             return None
-        if top not in _plain and _found_elsewhere(top) is not None:
+        if top not in _plain and _find_elsewhere(top) is not None:
             return None
         others = (folder.names.get(top) for folder in self.folders.all() if folder is not self)
         return next(filter(None, others), None)
@@ -158,7 +158,7 @@ class UnitFolders:
         if top in sys.modules:
             found: str | None = getattr(sys.modules[top], "__file__", None)
         else:
-            found = _found_elsewhere(top)
+            found = _find_elsewhere(top)
         if found is None and top not in sys.modules:
             return top
         if found is not None and Path(found).resolve() in (file.path, file.path / "__init__.py"):
@@ -249,7 +249,7 @@ def _digest(files: Iterator[Path] | Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def _found_elsewhere(top: str) -> str | None:
+def _find_elsewhere(top: str) -> str | None:
     """Returns the file of an installed module of a name, which is not imported; None: none."""
     for finder in sys.meta_path:
         spec = None if isinstance(finder, _FolderFinder) else finder.find_spec(top, None)
@@ -321,7 +321,7 @@ def _import_in(folder: _Folder) -> Callable[..., Any]:
         if found is None:
             if not level and name in unit_modules():
                 return importlib.import_module(unit_modules()[name])
-            if not level and top in _plain and _found_elsewhere(top) is None:
+            if not level and top in _plain and _find_elsewhere(top) is None:
                 message = f"No module named {top!r}"  # it is one of another registry's folders
                 raise ModuleNotFoundError(message, name=top)
             return builtins.__import__(name, globals, locals, fromlist or (), level)

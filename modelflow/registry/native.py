@@ -77,7 +77,7 @@ class NativeUnit(FlowUnit):
             ConfigError: there is no such library, it is none, it was built for another version, or
                 it refuses the options.
         """
-        self._library = _loaded(self._path)
+        self._library = _load(self._path)
         error = _Error()
         options = json.dumps(dict(config)).encode()
         self._instance = self._library.modelflow_open(options, ctypes.byref(error))
@@ -102,7 +102,7 @@ class NativeUnit(FlowUnit):
         for row, cells in enumerate(zip(*columns, strict=True)):
             try:
                 arrays = [self._array(i, cell) for i, cell in enumerate(cells)]
-                outputs = [empty(shape, dtype) for dtype, shape in self._described(arrays)]
+                outputs = [empty(shape, dtype) for dtype, shape in self._describe(arrays)]
             except ValueError as error:
                 _fill(results, row, error)
                 continue
@@ -150,17 +150,17 @@ class NativeUnit(FlowUnit):
             raise ValueError(message)
         return np.ascontiguousarray(data)
 
-    def _described(self, arrays: list[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    def _describe(self, arrays: list[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
         """Asks the unit for the outputs of such inputs; once a combination of types and shapes."""
         kind = tuple((_CODES[array.dtype], array.shape) for array in arrays)
         found = self._kinds.get(kind)
         if found is None:
             if len(self._kinds) > 256:  # images of ever new sizes are not to pile up
                 self._kinds.clear()
-            found = self._kinds[kind] = self._asked(arrays)
+            found = self._kinds[kind] = self._request(arrays)
         return found
 
-    def _asked(self, arrays: list[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    def _request(self, arrays: list[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
         inputs = (_Array * len(arrays))()
         outputs = (_Array * max(1, len(self._outputs)))()
         error = _Error()
@@ -210,7 +210,7 @@ def _dtype(library: Path, port: Port) -> np.dtype[Any]:
     return found
 
 
-def _loaded(path: Path) -> ctypes.CDLL:
+def _load(path: Path) -> ctypes.CDLL:
     if not path.is_file():
         message = f"{path}: there is no such library; build it (make, in its folder)"
         raise ConfigError(message)

@@ -90,14 +90,14 @@ def unit_defaults(file: Path) -> dict[str, Any]:
         SyntaxError: the file is not Python.
     """
     found: dict[str, Any] = {}
-    for name in _imported(file) & unit_modules().keys():
+    for name in _import(file) & unit_modules().keys():
         found |= getattr(importlib.import_module(unit_modules()[name]), "UNIT_DEFAULTS", {})
     return found
 
 
-def _imported(file: Path) -> set[str]:
+def _import(file: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(_parsed(file)):
+    for node in ast.walk(_parse(file)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -105,7 +105,7 @@ def _imported(file: Path) -> set[str]:
     return names
 
 
-def _parsed(file: Path) -> ast.Module:
+def _parse(file: Path) -> ast.Module:
     source = file.read_bytes()
     try:
         with _parsing:
@@ -126,7 +126,7 @@ def names_in(file: Path) -> set[str]:
         SyntaxError: it is not Python.
     """
     names: set[str] = set()
-    for node in ast.walk(_parsed(file)):
+    for node in ast.walk(_parse(file)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):

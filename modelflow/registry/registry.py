@@ -11,7 +11,7 @@ from typing import Any
 from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean
 from modelflow.registry.folder import UnusableUnit, read_folder
 from modelflow.registry.folder_modules import UnitFolders
-from modelflow.unit.function import declared_specs
+from modelflow.unit.function import list_declared
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
@@ -93,7 +93,7 @@ class Registry:
                 units bear the name; or this version does not run the unit.
         """
         if ":" in name:
-            return _imported(name)
+            return _import(name)
         for where, table in self._all_tables():
             if name in table:
                 if self._skip_default and table is self._packages():
@@ -134,7 +134,7 @@ class Registry:
         packages = {} if self._skip_default else self._packages()
         # The functions of packages are declared once these are loaded; they count as the packages'.
         theirs = {id(unit) for units in packages.values() for unit in units}
-        yield "decorated functions", _by_name(s for s in declared_specs() if id(s) not in theirs)
+        yield "decorated functions", _by_name(s for s in list_declared() if id(s) not in theirs)
         yield "installed packages", packages
 
     def _all_tables(self) -> Iterable[tuple[str, Table]]:
@@ -178,12 +178,14 @@ class Registry:
         if near:
             message += near
         else:
-            places = [self._searched(folder) for folder in self._dirs if Path(folder).is_dir()]
+            places = [
+                self._describe_searched(folder) for folder in self._dirs if Path(folder).is_dir()
+            ]
             places.append("the built-in and installed units")
             message += f" (searched: {', '.join(places)})"
         return UnknownFlowUnitError("; ".join([message, *self.absent, *self._missing()]))
 
-    def _searched(self, folder: str) -> str:
+    def _describe_searched(self, folder: str) -> str:
         """Returns a folder and what it holds: ``the folder units (holds a, b)``."""
         held = [
             name
@@ -204,7 +206,7 @@ def specs_in(unit: Any) -> list[FlowUnitSpec]:
     if isinstance(unit, FlowUnitSpec):
         return [unit]
     if isinstance(unit, ModuleType):
-        found = getattr(unit, "SPECS", None) or getattr(unit, "SPEC", None) or _made_in(unit)
+        found = getattr(unit, "SPECS", None) or getattr(unit, "SPEC", None) or _list_made(unit)
         if found:
             return specs_in(found)
     elif isinstance(unit, Iterable) and not isinstance(unit, str | bytes):
@@ -220,14 +222,14 @@ def specs_in(unit: Any) -> list[FlowUnitSpec]:
     raise ConfigError(message)
 
 
-def _imported(name: str) -> FlowUnitSpec:
+def _import(name: str) -> FlowUnitSpec:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the module does when it is imported
         message = (
             f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
-            f"{_where_looked(module_name, error)}"
+            f"{_describe_search(module_name, error)}"
         )
         raise ConfigError(message) from error
     unit = getattr(module, attribute, None)
@@ -239,7 +241,7 @@ def _imported(name: str) -> FlowUnitSpec:
     return spec
 
 
-def _where_looked(module_name: str, error: BaseException) -> str:
+def _describe_search(module_name: str, error: BaseException) -> str:
     """What to say where it is the module itself that is not found, not one that it imports."""
     if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
         return ""
@@ -259,7 +261,7 @@ def _near_folder(folder: Path) -> str:
     )
 
 
-def _made_in(module: ModuleType) -> list[FlowUnitSpec]:
+def _list_made(module: ModuleType) -> list[FlowUnitSpec]:
     """Returns the units of the functions and classes that a module defines."""
     own = [unit for unit in vars(module).values() if inspect.isfunction(unit) or _is_unit(unit)]
     specs: list[FlowUnitSpec] = []

@@ -103,7 +103,7 @@ class UnitFileReader:
             return self._unusable(base, f"type={kind!r}: {TYPES[kind]}")
         make_other = _maker_of(kind)
         if kind not in ("python", "c++") and make_other is None:
-            return self._configured(base, inputs, outputs, find_unit)
+            return self._configure(base, inputs, outputs, find_unit)
         if not inputs and not outputs:
             self._sections.wrong(
                 "no [input.input1] and no [output.output1]; expected a port at least"
@@ -246,7 +246,7 @@ class UnitFileReader:
         except (EngineError, ImportError) as error:
             return self._unusable(base, str(error))
 
-    def _configured(
+    def _configure(
         self,
         base: Mapping[str, Any],
         inputs: tuple[Port, ...],

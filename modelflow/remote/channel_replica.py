@@ -14,7 +14,7 @@ from modelflow.config.placement import UNPLACED, PlacementConfig
 from modelflow.errors import ReplicaLostError
 from modelflow.ipc.channel import Channel, MessageError
 from modelflow.remote.message import Answers, Rows
-from modelflow.remote.replica import NotSendableError, Replica, Report, Reporting
+from modelflow.remote.replica import NotSendableError, Replica, Report, ReportSender
 from modelflow.runtime.clock import SYSTEM_CLOCK
 
 # Seconds without a sign of life after which a replica is lost; it gives one a second. One whose
@@ -32,7 +32,7 @@ class ChannelReplica(Replica):
         self._lock = threading.Lock()
         self._channels: list[Channel] = []
         self._free: list[Channel] = []
-        self._reporting = Reporting()
+        self._reporting = ReportSender()
         self._ended = threading.Event()
         self._hung = ""  # how it was seen to hang
 
@@ -42,12 +42,12 @@ class ChannelReplica(Replica):
         """What it is, for people."""
 
     @abstractmethod
-    def _how_it_ended(self) -> str:
+    def _describe_end(self) -> str:
         """Returns what is known of its end."""
 
     def reason(self) -> str:
         """Says why it was lost, as far as is known; see `Replica.reason`."""
-        return self._hung or self._how_it_ended()
+        return self._hung or self._describe_end()
 
     def _kill_hung(self) -> None:
         """Ends it: it is there and does nothing."""
@@ -98,7 +98,7 @@ class ChannelReplica(Replica):
         with self._lock:
             channel = None if self._is_over else self._free.pop()
         if channel is None:
-            raise ReplicaLostError(self._how_it_ended())
+            raise ReplicaLostError(self._describe_end())
         try:
             try:
                 channel.send(rows, _SILENCE)
@@ -114,7 +114,7 @@ class ChannelReplica(Replica):
             self._kill_hung()
             raise ReplicaLostError(self._hung) from error
         except (EOFError, OSError) as error:
-            raise ReplicaLostError(self._how_it_ended()) from error
+            raise ReplicaLostError(self._describe_end()) from error
         self._give_back(channel)
         if isinstance(found, Exception):
             raise found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from modelflow.buffer import Buffer
-from modelflow.errors import DeadlineExceeded, FlowUnitError, described
+from modelflow.errors import DeadlineExceeded, FlowUnitError, describe_error
 from modelflow.ipc.cause import Cause, cause_of
 from modelflow.ipc.channel import MessageError, sendable
 from modelflow.runtime.session import watcher
@@ -70,7 +70,7 @@ class Fault:
     def error(self) -> FlowUnitError:
         """Returns the error as the flow in front has it: it names the node inside the part."""
         error = FlowUnitError(
-            described(DeadlineExceeded(self.message)) if self.is_late else self.message,
+            describe_error(DeadlineExceeded(self.message)) if self.is_late else self.message,
             node=self.node,
             unit=self.unit,
             phase=self.phase,
@@ -193,7 +193,7 @@ def portable(answers: Answers, pickled: Callable[[Any], object]) -> Answers:
 
     Args:
         answers: What has become of a batch.
-        pickled: As `Channel.pickled`.
+        pickled: As `Channel.pickle_message`.
     """
     columns: dict[str, Column] = {}
     for output, (data, metas) in answers.columns.items():

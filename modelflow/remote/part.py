@@ -53,7 +53,7 @@ class Part:
     config: FlowConfig
     units: tuple[Any, ...] = ()
 
-    def moved(self, folder: Path, manifest: Manifest) -> "Part":
+    def move(self, folder: Path, manifest: Manifest) -> "Part":
         """Returns a part of an archive's graph where the archive is unpacked on another machine."""
         config = replace(
             self.config,
@@ -113,7 +113,7 @@ class _Batch:
     """A batch that has come; the thread that answers it counts how many rows are not done."""
 
     def __init__(self, left: int) -> None:
-        self.left = left
+        self.on_end = left
         self.come = SYSTEM_CLOCK.now()
         self.done: list[Done] = []
 
@@ -124,7 +124,7 @@ class _RowWatcher:
     def __init__(self, batch: _Batch, row: int) -> None:
         self._batch, self._row = batch, row
 
-    def called(self, part: watcher.Part) -> None:
+    def on_call(self, part: watcher.Part) -> None:
         come = self._batch.come
         track = f"{this_process()}/{part.track}"
         start, end = part.start - come, part.end - come
@@ -191,9 +191,9 @@ class PartFlow:
         batch = _Batch(len(rows))
         self._batches[batch] = None
         try:
-            columns = self._answered(rows, batch, sign)
+            columns = self._on_answer(rows, batch, sign)
         except StreamClosed as error:
-            if said := self._said_at_end():
+            if said := self._find_end_message():
                 raise PartEndedError(said) from error
             raise
         finally:
@@ -205,12 +205,12 @@ class PartFlow:
         """Returns how many rows are not done of a batch, and of those that came before it."""
         total = 0
         for other in list(self._batches):
-            total += other.left
+            total += other.on_end
             if other is batch:
                 break
         return total
 
-    def _answered(
+    def _on_answer(
         self, rows: Rows, batch: "_Batch", sign: Callable[[bool], None] | None
     ) -> dict[str, Column]:
         events: SimpleQueue[bool] = SimpleQueue()
@@ -253,10 +253,10 @@ class PartFlow:
         has_room = partial(events.put, False)
         unsent = self._flow.submit(requests, has_room)
         before, signed = self._ahead(batch), SYSTEM_CLOCK.now()
-        while batch.left:
+        while batch.on_end:
             with contextlib.suppress(Empty):
                 if events.get(timeout=None if sign is None else _MOVED):
-                    batch.left -= 1
+                    batch.on_end -= 1
                 else:
                     unsent = self._flow.submit(unsent, has_room)
             if sign is None or (passed := SYSTEM_CLOCK.now() - signed) < _MOVED:
@@ -266,7 +266,7 @@ class PartFlow:
                 sign(now < before)
                 before, signed = now, SYSTEM_CLOCK.now()
 
-    def _said_at_end(self) -> str:
+    def _find_end_message(self) -> str:
         """Returns what a unit said that has ended the flow; "": none has."""
         try:
             self._flow.stop(drain=False)
@@ -277,7 +277,7 @@ class PartFlow:
         return ""
 
 
-def started(parts: Sequence[Part]) -> dict[str, PartFlow]:
+def start_parts(parts: Sequence[Part]) -> dict[str, PartFlow]:
     """Opens every unit of some parts; returns what runs, by the names of the parts.
 
     Raises:

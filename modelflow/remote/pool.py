@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import NoReplicaError, ReplicaLostError, told
+from modelflow.errors import NoReplicaError, ReplicaLostError, format_error
 from modelflow.remote.message import Answers, Rows
 from modelflow.remote.replica import Replica, Reports
-from modelflow.remote.slot import IDLE, Slot, Terms
+from modelflow.remote.slot import IDLE, Slot, SlotSettings
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.stats import NodeStats
 
@@ -92,7 +92,7 @@ class Pool:
         self._clock = clock
         self._changed = threading.Condition()
         self._reports = Reports()
-        self._terms = Terms(
+        self._terms = SlotSettings(
             placement,
             make,
             clock,
@@ -166,7 +166,7 @@ class Pool:
             message = f"placement {name!r}: the flow ends before its replicas are ready"
             raise NoReplicaError(message)
         if failures:
-            message = f"placement {name!r}: no replica: {told(failures[0])}"
+            message = f"placement {name!r}: no replica: {format_error(failures[0])}"
             raise NoReplicaError(message) from failures[0]
 
     def _is_so_within(self, seconds: float, is_so: Callable[[], bool]) -> bool:
@@ -325,7 +325,7 @@ class Pool:
     @contextlib.contextmanager
     def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[Slot]:
         """Takes a place at a replica and gives it back."""
-        slot = self._taken(user, is_alone, patience)
+        slot = self._take(user, is_alone, patience)
         is_lost = False
         try:
             yield slot
@@ -342,7 +342,7 @@ class Pool:
                     self._lose(slot)
                 self._changed.notify_all()
 
-    def _taken(self, user: User, is_alone: bool, patience: float | None) -> Slot:
+    def _take(self, user: User, is_alone: bool, patience: float | None) -> Slot:
         begun = without = self._clock.now()
         reserved: Slot | None = None
         with self._changed:
@@ -362,7 +362,7 @@ class Pool:
                     growing = None if slot is not None else self._grow(now - begun)
                     if any(slot.is_ready for slot in self._slots.values()):
                         without = now
-                    left = self._left(now - begun, now - without, patience)
+                    left = self._remaining(now - begun, now - without, patience)
                     if left is not None and left <= 0:
                         break
                     waits = [wait for wait in (left, growing) if wait is not None]
@@ -373,7 +373,7 @@ class Pool:
                     reserved.is_reserved = False
                 self._waiting -= 1
 
-    def _left(self, waited: float, without: float, patience: float | None) -> float | None:
+    def _remaining(self, waited: float, without: float, patience: float | None) -> float | None:
         """Returns how long a call may still wait; None: until something changes.
 
         Args:
@@ -414,7 +414,7 @@ class Pool:
         if user.is_gone:
             return NoReplicaError(f"placement {name!r}: the flow ends; nothing is sent any more")
         failures = [slot.failure for slot in self._slots.values() if slot.failure is not None]
-        last = f"; the last one: {told(failures[-1])}" if failures else ""
+        last = f"; the last one: {format_error(failures[-1])}" if failures else ""
         return NoReplicaError(
             f"placement {name!r}: none of {len(self._slots)} replicas had room within "
             f"{waited:.3g} s{last}"

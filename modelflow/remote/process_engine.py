@@ -62,14 +62,14 @@ class ProcessReplica(ChannelReplica):
     def start(self, timeout: float) -> None:
         """Starts the process and opens the parts there; see `Replica.start`."""
         name = self._placement.name
-        if processes.Preparing.is_so:
+        if processes.Preparation.is_so:
             message = (
                 f"placement {name!r}: the main module starts the flow where it is imported, and "
                 "its replicas must import it; put what starts the flow under: "
                 "if __name__ == '__main__':"
             )
             raise PlanError(message)
-        job = _pickled(self._parts, name)
+        job = _pickle(self._parts, name)
         label = f"modelflow/{name}/{self._number}"
         preparation = processes.preparation_of(label, self._search_path, job)
         with self._lock:
@@ -85,7 +85,7 @@ class ProcessReplica(ChannelReplica):
             message = f"not ready within {timeout:g} s ([placement.{name}] start_timeout_ms)"
             raise TimeoutError(message) from error
         except (EOFError, OSError) as error:
-            raise ReplicaLostError(self._how_it_ended("before it was ready")) from error
+            raise ReplicaLostError(self._describe_end("before it was ready")) from error
         if not is_good:
             raise answer
         self._use(self._channels)
@@ -103,7 +103,7 @@ class ProcessReplica(ChannelReplica):
                 mine, ends = open_channel()
                 ours.append(mine)
                 theirs.extend(ends)
-            self._process = processes.started(_ENTRY, theirs, self._search_path)
+            self._process = processes.start_process(_ENTRY, theirs, self._search_path)
         except BaseException:
             for channel in ours:
                 channel.close()
@@ -143,7 +143,7 @@ class ProcessReplica(ChannelReplica):
             processes.see_end_of(self._process)
         self._close_channels()
 
-    def _how_it_ended(self, when: str = "") -> str:
+    def _describe_end(self, when: str = "") -> str:
         process = self._process
         if process is None:
             return "its process was not there any more"
@@ -152,7 +152,7 @@ class ProcessReplica(ChannelReplica):
         return f"process {process.pid} has ended ({end}) {when}".rstrip()
 
 
-def _pickled(parts: Sequence[Part], name: str) -> bytes:
+def _pickle(parts: Sequence[Part], name: str) -> bytes:
     try:
         return pickle.dumps(tuple(parts))
     except (pickle.PicklingError, AttributeError, TypeError) as error:

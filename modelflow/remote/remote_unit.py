@@ -124,14 +124,14 @@ class RemoteUnit(FlowUnit):
         watched = tuple(place for place, watcher in enumerate(watchers) if watcher is not None)
         rows = replace(rows_of(self._node, ctx.inputs, now), watched=watched)
         known = [_errors_of(row) for row in zip(*ctx.inputs.values(), strict=True)]
-        for port, (data, metas) in self._asked(rows, now, watchers).items():
+        for port, (data, metas) in self._request(rows, now, watchers).items():
             for place, errors in enumerate(known):
                 fault = data[place]
                 if errors and isinstance(fault, Fault):  # one that passed by is the one that came
                     data[place] = errors.get(fault, fault)
             ctx.emit(buffers_of((data, metas)), port)
 
-    def _asked(self, rows: Rows, begun: float, watchers: Watchers) -> Mapping[str, Column]:
+    def _request(self, rows: Rows, begun: float, watchers: Watchers) -> Mapping[str, Column]:
         retries = self._pool.placement.retries
         losses: list[str] = []
         for attempt in range(retries + 1):
@@ -147,7 +147,7 @@ class RemoteUnit(FlowUnit):
                 if len(rows) > 1:
                     return self._one_by_one(rows, begun, watchers, losses)
                 return self._without(rows, error, phase="transfer")
-        return self._without(rows, _lost(losses))
+        return self._without(rows, _make_lost_error(losses))
 
     def _one_by_one(
         self, rows: Rows, begun: float, watchers: Watchers, losses: Sequence[str]
@@ -159,7 +159,7 @@ class RemoteUnit(FlowUnit):
             try:
                 columns = self._call(row, begun, watchers[place:], is_alone=bool(losses))
             except ReplicaLostError as loss:
-                columns = self._without(row, _lost([*losses, str(loss)]))
+                columns = self._without(row, _make_lost_error([*losses, str(loss)]))
             except NoReplicaError as refusal:
                 columns = self._without(row, refusal, begun)
             except NotSendableError as error:
@@ -188,7 +188,7 @@ class RemoteUnit(FlowUnit):
             if (watcher := watchers[row]) is not None:
                 error = None if fault is None else fault.error()
                 begun, ended = come + call.start, come + call.end
-                watcher.called(call._replace(start=begun, end=ended, error=error))
+                watcher.on_call(call._replace(start=begun, end=ended, error=error))
         return answers.columns
 
     def _without(
@@ -219,7 +219,7 @@ def _errors_of(row: Sequence[Buffer]) -> dict[Fault, FlowUnitError]:
     return {fault_of(buffer.error): buffer.error for buffer in row if buffer.error is not None}
 
 
-def _lost(losses: Sequence[str]) -> ReplicaLostError:
+def _make_lost_error(losses: Sequence[str]) -> ReplicaLostError:
     last = losses[-1]
     if len(losses) == 1:
         message = f"{last}; it may have been worked on, and is not sent again (retries=0)"

@@ -51,7 +51,7 @@ class Report:
         return cls(this_process(), figures)
 
 
-class Reporting:
+class ReportSender:
     """One side of the channel by which a replica is asked for reports; from any thread."""
 
     def __init__(self) -> None:

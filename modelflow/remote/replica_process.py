@@ -8,12 +8,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelflow.errors import FlowFailed, ReplicaLostError, described
+from modelflow.errors import FlowFailed, ReplicaLostError, describe_error
 from modelflow.ipc.channel import Channel, MessageError
-from modelflow.ipc.memory_channel import Ends, MemoryChannel
+from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
 from modelflow.remote.message import Rows, portable
-from modelflow.remote.part import PartFlow, started, stop_all
+from modelflow.remote.part import PartFlow, start_parts, stop_all
 from modelflow.remote.replica import Inquiry, NotSendableError, PartEndedError, Report
 
 
@@ -65,7 +65,7 @@ def _answer(channel: Channel, rows: Rows, parts: Mapping[str, PartFlow]) -> tupl
     except OSError:  # nobody hears any more how it goes
         raise
     except Exception as error:  # noqa: BLE001 - the part cannot go on: it is told to the flow
-        return False, ReplicaLostError(said(error))
+        return False, ReplicaLostError(describe_fault(error))
 
 
 def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
@@ -73,15 +73,15 @@ def _send(channel: Channel, answer: tuple[bool, Any]) -> None:
         channel.send(answer)
     except MessageError:
         try:
-            channel.send((True, portable(answer[1], channel.pickled)))
+            channel.send((True, portable(answer[1], channel.pickle_message)))
         except MessageError as error:  # each row can be, and all at once cannot
             message = f"an answer cannot be sent to another process: {error}"
             channel.send((False, NotSendableError(message)))
 
 
-def said(error: Exception) -> str:
+def describe_fault(error: Exception) -> str:
     """Returns what an error says of a part that cannot run, or go on."""
-    return str(error) if isinstance(error, FlowFailed) else described(error)
+    return str(error) if isinstance(error, FlowFailed) else describe_error(error)
 
 
 def main(arguments: list[str]) -> None:
@@ -89,8 +89,10 @@ def main(arguments: list[str]) -> None:
     *fds, parent = map(int, arguments)
     end_with(parent)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    size = len(Ends._fields)
-    run([MemoryChannel(Ends(*fds[at : at + size])) for at in range(0, len(fds), size)])
+    size = len(ChannelDescriptors._fields)
+    run(
+        [MemoryChannel(ChannelDescriptors(*fds[at : at + size])) for at in range(0, len(fds), size)]
+    )
 
 
 def run(channels: Sequence[Channel]) -> None:
@@ -100,9 +102,9 @@ def run(channels: Sequence[Channel]) -> None:
         preparation, pickled = first.receive()
         try:
             prepare(preparation)
-            parts = started(pickle.loads(pickled))
+            parts = start_parts(pickle.loads(pickled))
         except Exception as error:  # noqa: BLE001 - it is told to the flow
-            first.send((False, ReplicaLostError(said(error))))
+            first.send((False, ReplicaLostError(describe_fault(error))))
             return
         threads: list[threading.Thread] = []
         asking: list[Channel] = []
@@ -114,7 +116,7 @@ def run(channels: Sequence[Channel]) -> None:
                 thread.start()
                 threads.append(thread)
         except RuntimeError as error:  # there are too many
-            first.send((False, ReplicaLostError(said(error))))
+            first.send((False, ReplicaLostError(describe_fault(error))))
         else:
             first.send((True, os.getpid()))
             answer_all(first, parts, asking)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from modelflow.config.placement import PlacementConfig
-from modelflow.errors import told
+from modelflow.errors import format_error
 from modelflow.remote.replica import Replica, Reports
 from modelflow.runtime.clock import Clock
 
@@ -27,7 +27,7 @@ _PAUSES = (0.5, 5.0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Terms:
+class SlotSettings:
     """What the slots of a pool have in common.
 
     Attributes:
@@ -65,7 +65,7 @@ class Slot:
         thread: Who keeps it.
     """
 
-    def __init__(self, number: int, terms: Terms) -> None:
+    def __init__(self, number: int, terms: SlotSettings) -> None:
         """Starts nothing: its thread does, when that is started."""
         self.number = number
         self.replica: Replica | None = None
@@ -134,7 +134,7 @@ class Slot:
             self.failure, self.replica = error if is_wanted else None, None
             terms.changed.notify_all()
         if is_wanted:
-            name, said = terms.placement.name, told(error)
+            name, said = terms.placement.name, format_error(error)
             logger.warning("placement %r: replica %d does not start: %s", name, self.number, said)
 
     def _wait_for_end(self) -> bool:

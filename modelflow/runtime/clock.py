@@ -37,8 +37,8 @@ Item = TypeVar("Item")
 class Delayed(Generic[Item]):
     """Items, each with the moment at which it is due. Its owner guards it with a lock.
 
-    With a clock at 100: ``add("b", 5); add("a", 1)`` makes `left` 1 second; at 102, `due` gives
-    ``"a"`` and `left` is 3.
+    With a clock at 100: ``add("b", 5); add("a", 1)`` makes `remaining` 1 second; at 102, `due`
+    gives ``"a"`` and `remaining` is 3.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -69,6 +69,6 @@ class Delayed(Generic[Item]):
         """Drops every item."""
         self._items.clear()
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         """Returns the seconds until the next item is due; None: there is none."""
         return self._items[0][0] - self._clock.now() if self._items else None

@@ -15,7 +15,7 @@ from modelflow.runtime.waiting import Waiting
 logger = logging.getLogger("modelflow")
 
 
-class Life:
+class FlowState:
     """The state of a flow, with the lock that guards it (and the sessions); from any thread."""
 
     name: str
@@ -97,7 +97,7 @@ class Life:
         """Returns how long it has run, or ran until it was stopped; ``now``: the clock's time."""
         return 0.0 if self._began is None else (self._ended or now) - self._began
 
-    def opened(self) -> None:
+    def on_open(self) -> None:
         """Notes an open unit."""
         with self.lock:
             self.opening -= 1
@@ -110,7 +110,7 @@ class Life:
                 self.changed.wait(self.clock, None)
             return self.goes_on and not self.is_aborted
 
-    def begun(self) -> None:
+    def on_begin(self) -> None:
         """Notes that a unit has begun."""
         with self.lock:
             self.beginning -= 1
@@ -126,7 +126,7 @@ class Life:
         if not is_noticed:  # else start or stop is under way, and raises it
             logger.error("flow %r fails: %s", self.name, error, exc_info=error.__cause__)
 
-    def closed_error(self) -> StreamClosed:
+    def make_closed_error(self) -> StreamClosed:
         """Returns what to tell those who want something of a flow that does not run."""
         if self.errors:
             error = StreamClosed(f"flow {self.name!r} has failed: {self.errors[0]}")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from modelflow.errors import FlowFailed, RecordingError
-from modelflow.runtime.flow_state import Life
+from modelflow.runtime.flow_state import FlowState
 from modelflow.runtime.runners import Runner
-from modelflow.runtime.session_registry import Sessions
+from modelflow.runtime.session_registry import SessionRegistry
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.workers.worker import Worker
 
@@ -80,13 +80,13 @@ _INSTEAD = {
 }
 
 
-class Ending:
+class FlowShutdown:
     """The end of a flow, in its steps; which of them are taken, and when, the `Scheduler` says."""
 
     def __init__(
         self,
-        life: Life,
-        sessions: Sessions,
+        life: FlowState,
+        sessions: SessionRegistry,
         wiring: Wiring,
         workers: Sequence[Worker],
         runner: Runner,
@@ -160,7 +160,7 @@ class Ending:
         life = self._life
         with life.lock:
             life.is_aborted = True  # a session that a source opens from now on ends at once
-            sessions, failure = list(self._sessions.known), life.closed_error()
+            sessions, failure = list(self._sessions.known), life.make_closed_error()
         for session in sessions:
             session.cancel(failure)
         self._wiring.close()
@@ -192,7 +192,7 @@ class Ending:
             worker.wake()
 
 
-class Starting:
+class FlowStartup:
     """The start of a flow. A stop from another thread, or a Ctrl-C, may come between any two steps.
 
     Whatever comes, workers that wait until all are open are told: of a start that was given up they
@@ -200,7 +200,7 @@ class Starting:
     """
 
     def __init__(
-        self, life: Life, workers: Sequence[Worker], runner: Runner, ending: Ending
+        self, life: FlowState, workers: Sequence[Worker], runner: Runner, ending: FlowShutdown
     ) -> None:
         """Starts nothing yet.
 

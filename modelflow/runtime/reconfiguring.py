@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import FlowFailed, FlowUnitError, PlanError, StreamClosed
-from modelflow.plan import ExecutionPlan, StagePlan, reconfigured
-from modelflow.runtime.flow_state import Life
+from modelflow.plan import ExecutionPlan, StagePlan, reconfigure_plan
+from modelflow.runtime.flow_state import FlowState
 from modelflow.runtime.runners import Runner
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.wiring import Wiring
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modelflow.runtime.session.session import Session
 
 
-class Reconfiguring:
+class Reconfiguration:
     """Brings a running flow from one plan to another, a stage after the other."""
 
     plan: ExecutionPlan
@@ -34,7 +34,7 @@ class Reconfiguring:
         wiring: Wiring,
         workers: list[Worker],
         runner: Runner,
-        life: Life,
+        life: FlowState,
         owner: WorkerOwner,
     ) -> None:
         """Changes nothing yet.
@@ -56,7 +56,7 @@ class Reconfiguring:
         self._lock = threading.Lock()
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Makes changes, one call at a time; see `reconfigured`. `plan` says what runs then.
+        """Makes changes, one call at a time; see `reconfigure_plan`. `plan` says what runs then.
 
         Raises:
             ConfigError, PlanError: a change cannot be made; none is.
@@ -66,16 +66,16 @@ class Reconfiguring:
         """
         with self._lock:
             if not self._life.is_running:
-                raise self._life.closed_error()
-            wanted = reconfigured(self.plan, changes)
+                raise self._life.make_closed_error()
+            wanted = reconfigure_plan(self.plan, changes)
             for name, planned in wanted.stages.items():
                 self._check(self._wiring.stages[name], planned.threads)
             for name, planned in wanted.stages.items():
                 stage = self._wiring.stages[name]
                 if planned != stage.plan:
-                    self._change(stage, planned, self._grown(stage, planned.threads))
+                    self._change(stage, planned, self._grow(stage, planned.threads))
                     self.plan = replace(self.plan, stages={**self.plan.stages, name: planned})
-            self._wiring.bound(wanted.max_in_flight)
+            self._wiring.set_bounds(wanted.max_in_flight)
             self.plan = wanted
 
     def _check(self, stage: Stage, threads: int) -> None:
@@ -94,12 +94,12 @@ class Reconfiguring:
 
     # -- more threads ---------------------------------------------------------------------------
 
-    def _grown(self, stage: Stage, threads: int) -> "list[tuple[Worker, _Joining]]":
+    def _grow(self, stage: Stage, threads: int) -> "list[tuple[Worker, _JoinedThreads]]":
         """Opens the units of those that a stage is to have more; they wait to be let go."""
         made = []
         stage.figures.add_workers(threads)
         for number in range(stage.plan.threads, threads):
-            joining = _Joining()
+            joining = _JoinedThreads()
             worker = (stage.kind.worker or Worker)(stage, number, joining, stage.clock)
             worker.seat.is_leaving = True  # until it is let go
             made.append((worker, joining))
@@ -108,9 +108,9 @@ class Reconfiguring:
         try:
             for worker, joining in made:
                 try:
-                    self._runner.add(worker, joining.ended)
+                    self._runner.add(worker, joining.on_end)
                 except FlowUnitError as error:
-                    joining.failed(error)
+                    joining.on_failure(error)
             for _, joining in made:
                 errors += joining.wait_open()
             is_given_up = bool(errors)
@@ -132,7 +132,7 @@ class Reconfiguring:
     # -- the change -----------------------------------------------------------------------------
 
     def _change(
-        self, stage: Stage, planned: StagePlan, more: "list[tuple[Worker, _Joining]]"
+        self, stage: Stage, planned: StagePlan, more: "list[tuple[Worker, _JoinedThreads]]"
     ) -> None:
         """Goes by a new plan: where the number of threads changes, in a moment when all rest."""
         before = stage.plan.threads
@@ -184,7 +184,7 @@ class Reconfiguring:
                 worker.look_at_seat()
 
 
-class _Joining:
+class _JoinedThreads:
     """Whose a worker is that joins while the flow runs, until it is let go: opened, or to end."""
 
     is_draining = is_watched = False
@@ -209,12 +209,12 @@ class _Joining:
         self._goes_on = goes_on
         self._decided.set()
 
-    def opened(self) -> None:
+    def on_open(self) -> None:
         """See `WorkerOwner`."""
         self._is_open = True
         self._over.set()
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Notes that its thread ends."""
         self._over.set()
 
@@ -223,13 +223,13 @@ class _Joining:
         self._decided.wait()
         return self._goes_on
 
-    def begun(self) -> None:
+    def on_begin(self) -> None:
         """See `WorkerOwner`."""
 
     def cancel(self, session: "Session") -> None:
         """See `WorkerOwner`; it has had no rows yet."""
 
-    def failed(self, error: FlowUnitError) -> None:
+    def on_failure(self, error: FlowUnitError) -> None:
         """See `WorkerOwner`; the flow goes on."""
         self._errors.append(error)
         self._over.set()

@@ -199,7 +199,7 @@ class ThreadRunner:
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - self._clock.now()))
             if thread.is_alive() and not worker.is_away:  # whom it stands in for is named
-                hung.append(worker.hung_error(timeout))
+                hung.append(worker.describe_hung(timeout))
         if self._watchdog.thread.ident is not None:
             self._watchdog.thread.join()
         return hung

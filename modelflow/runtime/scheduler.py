@@ -2,7 +2,8 @@
 
 ``Scheduler(plan, options)`` makes stages and queues; `start` has every worker open its unit and
 returns when all are open; `stop` ends the inputs, waits until what was sent has passed, closes
-every queue and joins every thread. Who is in it `Sessions` knows, how far it has come `Life`.
+every queue and joins every thread. Who is in it `SessionRegistry` knows, how far it has come
+`FlowState`.
 """
 
 import _thread
@@ -14,16 +15,16 @@ from typing import Any
 from modelflow.device import host_pool
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.plan import ExecutionPlan
-from modelflow.runtime.flow_state import Life
-from modelflow.runtime.lifecycle import Ending, Starting
-from modelflow.runtime.reconfiguring import Reconfiguring
+from modelflow.runtime.flow_state import FlowState
+from modelflow.runtime.lifecycle import FlowShutdown, FlowStartup
+from modelflow.runtime.reconfiguring import Reconfiguration
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
-from modelflow.runtime.session.request_batch import Bundle
+from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.session import Session
-from modelflow.runtime.session_registry import Sessions
+from modelflow.runtime.session_registry import SessionRegistry
 from modelflow.runtime.stats import FlowStats
 from modelflow.runtime.wiring import SchedulerOptions, Wiring
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.trace_buffer import Recorder
 from modelflow.runtime.workers.worker import Worker
 from modelflow.wire.tensor import TensorSpec
@@ -61,19 +62,19 @@ class Scheduler:
             for stage in self._wiring.stages.values()
             for number in range(stage.plan.threads)
         ]
-        self._life = Life(plan.name, len(workers), clock)
-        self._sessions = Sessions(self._wiring, workers, self._life)
+        self._life = FlowState(plan.name, len(workers), clock)
+        self._sessions = SessionRegistry(self._wiring, workers, self._life)
         self.sources = self._sessions.of_sources
         self._runner: Runner = InlineRunner(workers)
         if not options.is_inline:
             self._runner = ThreadRunner(
                 plan.name, workers, self._sessions.has_work, options.watchdog_interval, clock
             )
-        self._ending = Ending(
+        self._ending = FlowShutdown(
             self._life, self._sessions, self._wiring, workers, self._runner, options.stop_timeout
         )
-        self._starting = Starting(self._life, workers, self._runner, self._ending)
-        self._reconfiguring = Reconfiguring(
+        self._starting = FlowStartup(self._life, workers, self._runner, self._ending)
+        self._reconfiguring = Reconfiguration(
             plan, self._wiring, workers, self._runner, self._life, self
         )
 
@@ -106,17 +107,17 @@ class Scheduler:
         if self._life.errors:
             self.stop(drain=False)
 
-    def opened(self) -> None:
+    def on_open(self) -> None:
         """Notes an open unit (called by its worker)."""
-        self._life.opened()
+        self._life.on_open()
 
     def wait_until_all_open(self) -> bool:
         """Waits until every unit is open, or the start is given up: False (called by workers)."""
         return self._life.wait_until_all_open()
 
-    def begun(self) -> None:
+    def on_begin(self) -> None:
         """Notes that a unit has begun (called by its worker)."""
-        self._life.begun()
+        self._life.on_begin()
 
     # -- sessions -------------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class Scheduler:
     def create_bundle(self) -> Session:
         """Makes a session for requests of one row each; see `create_session`."""
         session = self.create_session()
-        session.carry(Bundle(len(self.plan.origins[""].terminals)))
+        session.carry(RequestBatch(len(self.plan.origins[""].terminals)))
         return session
 
     def create_sessions(self, count: int) -> list[Session]:
@@ -146,7 +147,7 @@ class Scheduler:
         self._runner.wake()
         return made
 
-    def caller_of(self, session: Session) -> Relay | None:
+    def caller_of(self, session: Session) -> Handoff | None:
         """Has the only caller of the flow work for its answer itself; None: others do.
 
         There is nobody then whose rows its own could be one batch with, and a thread that only
@@ -164,7 +165,7 @@ class Scheduler:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # there is none
-            session.relay = Relay(None, self._sessions.known)
+            session.relay = Handoff(None, self._sessions.known)
         return session.relay
 
     def cancel(self, session: Session) -> None:
@@ -246,9 +247,9 @@ class Scheduler:
         self._runner.pump()
         return life.wait_while(lambda: session in known and not life.errors, timeout)
 
-    def held(self) -> dict[str, int]:
+    def count_held(self) -> dict[str, int]:
         """Returns what is kept of sessions, by place: nothing when no session is open."""
-        found, known = self._wiring.held(), self._sessions.known
+        found, known = self._wiring.count_held(), self._sessions.known
         return {**found, "sessions": len(known)} if known else found
 
     def tensor(self, node: str, port: str) -> TensorSpec | None:
@@ -308,13 +309,13 @@ class Scheduler:
         try:
             self._wiring.reload(node)
         except BaseException:
-            self._happened("reload failed", {"node": node or "all"})
+            self._note_event("reload failed", {"node": node or "all"})
             raise
-        self._happened("reload", {"node": node or "all"})
+        self._note_event("reload", {"node": node or "all"})
 
-    def _happened(self, what: str, details: Mapping[str, str]) -> None:
+    def _note_event(self, what: str, details: Mapping[str, str]) -> None:
         if (recorder := self._sessions.recorder) is not None:
-            recorder.happened(what, details)
+            recorder.note_event(what, details)
 
     def reconfigure(self, changes: Mapping[str, Any]) -> None:
         """Changes batches, queues, threads or the bound on rows in flight; see `Flow.reconfigure`.
@@ -327,7 +328,7 @@ class Scheduler:
         """
         self._ending.check_not_inside("reconfigure")
         self._reconfiguring.apply(changes)
-        self._happened("reconfigure", {name: str(value) for name, value in changes.items()})
+        self._note_event("reconfigure", {name: str(value) for name, value in changes.items()})
         recorder = self._sessions.recorder
         for worker in list(self._workers):
             if worker.ring is None and recorder is not None:
@@ -335,10 +336,10 @@ class Scheduler:
 
     # -- ending ---------------------------------------------------------------------------------
 
-    def failed(self, error: FlowUnitError) -> None:
+    def on_failure(self, error: FlowUnitError) -> None:
         """Ends the flow because of an error that belongs to no buffer; does not wait."""
         self._life.fail(error)
-        self._happened("failed", {"error": str(error)})
+        self._note_event("failed", {"error": str(error)})
         self._ending.abort()
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from modelflow.errors import StreamClosed
-from modelflow.runtime.flow_state import Life
+from modelflow.runtime.flow_state import FlowState
 from modelflow.runtime.kinds.source import SourceWorker
 from modelflow.runtime.session.results import SharedResults
 from modelflow.runtime.session.session import Session
@@ -23,8 +23,8 @@ from modelflow.runtime.workers.worker import Worker
 logger = logging.getLogger("modelflow")
 
 
-class Sessions:
-    """Who is in a flow; guarded by the lock of its `Life`."""
+class SessionRegistry:
+    """Who is in a flow; guarded by the lock of its `FlowState`."""
 
     known: dict[Session, None]
     """Those that are not over, in the order in which they were made."""
@@ -37,7 +37,7 @@ class Sessions:
     recorder: Recorder | None
     """Who is asked which of them are watched; None: nobody records."""
 
-    def __init__(self, wiring: Wiring, workers: Iterable[Worker], life: Life) -> None:
+    def __init__(self, wiring: Wiring, workers: Iterable[Worker], life: FlowState) -> None:
         """Knows those of the sources.
 
         Args:
@@ -79,7 +79,7 @@ class Sessions:
                 self._sample(self.recorder, session)
         with life.lock:
             if not life.is_running:
-                raise life.closed_error()
+                raise life.make_closed_error()
             self.known.update(dict.fromkeys(made))
         return made
 
@@ -100,14 +100,14 @@ class Sessions:
         """Makes a session for one buffer of a source, which is told of its errors."""
         node, life = source.origin, self._life
         name = f"{node}/{next(self._numbers)}"
-        session = self._wiring.session(name, node, partial(self._opened_finished, source), source)
+        session = self._wiring.session(name, node, partial(self._open_finished, source), source)
         session.began = life.clock.now()
         if self.recorder is not None:
             self._sample(self.recorder, session)
         with life.lock:
             self.opened_by_sources += 1
             self.known[session] = None
-            failure = life.closed_error() if life.is_aborted else source.failure
+            failure = life.make_closed_error() if life.is_aborted else source.failure
             is_late = life.is_aborted or source.is_cancelled
         if is_late:
             session.cancel(failure)
@@ -115,7 +115,7 @@ class Sessions:
 
     # -- over -----------------------------------------------------------------------------------
 
-    def _opened_finished(self, source: Session, session: Session) -> None:
+    def _open_finished(self, source: Session, session: Session) -> None:
         source.progress.adopt_errors(session.progress)
         with self._life.lock:
             self.opened_by_sources -= 1

@@ -7,10 +7,10 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.runtime.entry.edge_probe import tapped
+from modelflow.runtime.entry.edge_probe import add_probe
 from modelflow.runtime.entry.entry_port import EntryPort
 from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal
-from modelflow.runtime.entry.submitter import Entrance
+from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.session import Session
@@ -52,7 +52,7 @@ class Wiring:
     """By the name of their first node, in topological order."""
     instances: dict[str, UnitInstances]
     """By node."""
-    entrance: Entrance
+    entrance: Submitter
     """Where sessions put their data in."""
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
@@ -85,7 +85,7 @@ class Wiring:
         for stage in self.stages.values():
             self._connect(stage)
         ports = {name: self._entry_port(name, targets) for name, targets in plan.entries.items()}
-        self.entrance = Entrance(ports, self._in_flight, results_bound, clock, self.cancel)
+        self.entrance = Submitter(ports, self._in_flight, results_bound, clock, self.cancel)
 
     def session(
         self,
@@ -139,7 +139,7 @@ class Wiring:
             stage.outbox.refresh()
         changed.inbox.call_due()
 
-    def bound(self, max_in_flight: int | None) -> None:
+    def set_bounds(self, max_in_flight: int | None) -> None:
         """Lets so many rows be inside from now on, where they are counted."""
         if self._in_flight is not None and max_in_flight is not None:
             self._in_flight.go_by(max_in_flight)
@@ -177,12 +177,21 @@ class Wiring:
         instances = self.instances.get(node)
         return None if instances is None else instances.tensor(port)
 
-    def held(self) -> dict[str, int]:
+    def count_held(self) -> dict[str, int]:
         """Returns what is kept of sessions, by place: nothing when no session is open."""
         places = {
-            **{f"inbox of {name!r}": stage.inbox.held() for name, stage in self.stages.items()},
-            **{f"outbox of {name!r}": stage.outbox.held() for name, stage in self.stages.items()},
-            **{f"merge before {to.node!r}": merge.held() for to, merge in self._merges.items()},
+            **{
+                f"inbox of {name!r}": stage.inbox.count_held()
+                for name, stage in self.stages.items()
+            },
+            **{
+                f"outbox of {name!r}": stage.outbox.count_held()
+                for name, stage in self.stages.items()
+            },
+            **{
+                f"merge before {to.node!r}": merge.count_held()
+                for to, merge in self._merges.items()
+            },
         }
         return {place: count for place, count in places.items() if count}
 
@@ -202,7 +211,7 @@ class Wiring:
         last = plan.units[-1]
         names = [port.name for port in last.spec.outputs]
         routes: list[Route] = [
-            tapped(self._tap, last.node, name, tuple(map(self._outer, route)))
+            add_probe(self._tap, last.node, name, tuple(map(self._outer, route)))
             for name, route in zip(names, plan.routes, strict=True)
         ]
         if plan.is_terminal:
@@ -219,10 +228,10 @@ class Wiring:
         stages = [self.stages[target.node] for target in targets if target.node in self.stages]
         return EntryPort(
             name,
-            tapped(self._tap, name, name, tuple(map(self._outer, targets))),
+            add_probe(self._tap, name, name, tuple(map(self._outer, targets))),
             any(stage.plan.unit.settings.queue_policy == "reject" for stage in stages),
             lambda: (
-                max((stage.figures.expected_wait() or 0.0 for stage in stages), default=0.0) or None
+                max((stage.figures.estimate_wait() or 0.0 for stage in stages), default=0.0) or None
             ),
         )
 

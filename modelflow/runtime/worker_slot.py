@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 CHEAP = 300e-6
 
 
-class Stander(Protocol):
+class SlotOwner(Protocol):
     """What a seat belongs to: a worker."""
 
-    def stand_in(self, relay: "Relay") -> None:
+    def stand_in(self, relay: "Handoff") -> None:
         """Does one batch of what waits, on the calling thread, and gives the seat back."""
 
-    def rise(self, relay: "Relay", *, is_owing: bool) -> None:
+    def rise(self, relay: "Handoff", *, is_owing: bool) -> None:
         """Gives back the seat that ``relay`` was lent; harmless where that was done before."""
 
 
-class Seat:
+class WorkerSlot:
     """A worker's place at its inbox, whose lock guards it. One thread at a time is in it."""
 
     __slots__ = (
@@ -48,11 +48,11 @@ class Seat:
         "worker",
     )
 
-    worker: Stander | None
+    worker: SlotOwner | None
     """Whose it is; None: of somebody who only takes."""
     is_lendable: bool
     """Other threads may run the unit."""
-    tenant: "Relay | None"
+    tenant: "Handoff | None"
     """Who else is in it, or will be: the worker's own thread must not take anything."""
     is_called: bool
     """The worker's own thread was woken, and has not looked yet."""
@@ -64,7 +64,7 @@ class Seat:
     """What its worker counts."""
 
     def __init__(
-        self, lock: Lock, worker: Stander | None = None, stats: WorkerStats | None = None
+        self, lock: Lock, worker: SlotOwner | None = None, stats: WorkerStats | None = None
     ) -> None:
         """Takes the inbox's lock, whose it is, and what its calls cost."""
         self.worker = worker
@@ -97,7 +97,7 @@ class Seat:
         try:
             clock.wait(self._condition, timeout)
         finally:
-            stats.rested(clock.now())
+            stats.end_rest(clock.now())
 
     def wake(self) -> None:
         """Wakes the worker's own thread, if it rests; with the lock held."""
@@ -106,12 +106,12 @@ class Seat:
         self.is_called = True  # second: a Ctrl-C in between must not leave it asleep
 
 
-class Relay:
+class Handoff:
     """The seats that a thread was lent, and goes on with when it has emitted. For that thread."""
 
     __slots__ = ("_home", "_is_in", "_is_laden", "_known", "seats")
 
-    seats: deque[Seat]
+    seats: deque[WorkerSlot]
     """Those that it has not given back; it is in the first, or will be."""
 
     def __init__(self, home: object, known: Sized = ()) -> None:
@@ -128,7 +128,7 @@ class Relay:
         self._is_in = False  # the first of its seats
         self._is_laden = False  # it is to make a call that is not known to be cheap
 
-    def takes(self, seat: Seat) -> bool:
+    def takes(self, seat: WorkerSlot) -> bool:
         """Takes the seat of a worker that rests, or leaves it: then that one is to be woken.
 
         A worker's does with calls known to be cheap, while nothing waits for it at home: what comes

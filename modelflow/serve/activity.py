@@ -39,11 +39,11 @@ class State(IntEnum):
         return "was loaded" if self is State.LOADING else "worked for requests"
 
 
-class Doing:
+class VersionActivity:
     """The byte of one version. From any thread."""
 
     def __init__(self, memory: "MutableSequence[int] | mmap", place: int) -> None:
-        """Made by `Activity.begin`."""
+        """Made by `ActivityTable.begin`."""
         self._memory = memory
         self.place = place
 
@@ -65,7 +65,7 @@ class Doing:
             self.rest()
 
 
-class Activity:
+class ActivityTable:
     """The bytes of all versions, and what is known of versions that have ended processes.
 
     Attributes:
@@ -94,17 +94,17 @@ class Activity:
         self.condemned = dict(condemned or {})
         self.suspects = set(suspects)
 
-    def begin(self, name: str, version: int) -> Doing:
+    def begin(self, name: str, version: int) -> VersionActivity:
         """Gives a version that is about to be loaded a byte, and says so."""
         place = self._free.pop() if self._free else MOST - 1
         self._tell({"doing": place, "model": name, "version": version})
-        return Doing(self._memory, place)
+        return VersionActivity(self._memory, place)
 
-    def know_threads(self, doing: Doing, threads: Collection[int]) -> None:
+    def know_threads(self, doing: VersionActivity, threads: Collection[int]) -> None:
         """Says that the version has been loaded, and which threads run code of it."""
         self._tell({"loaded": doing.place, "threads": sorted(threads)})
 
-    def end(self, doing: Doing) -> None:
+    def end(self, doing: VersionActivity) -> None:
         """Takes the byte of a version back that is unloaded, or has not been loaded."""
         doing.rest()
         if doing.place < MOST - 1:

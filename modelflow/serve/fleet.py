@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 
 Told = Callable[[Exception | None], None]
 """Is told when everything that is wanted was tried; what went wrong, or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class GroupCounts:
     """What all processes have counted.
 
     Attributes:
@@ -21,16 +21,16 @@ class Census:
         deaths: How many processes have ended and were replaced, by what they are called.
     """
 
-    pictures: Sequence[Picture]
+    pictures: Sequence[ModelSnapshot]
     up: int | None = None
     count: int = 1
     deaths: Mapping[str, int] = field(default_factory=dict)
 
 
-class Fleet(Protocol):
+class ReplicaGroup(Protocol):
     """All of them. For the server's thread, on which everybody is told, now or later."""
 
-    def census(self, told: Callable[[Census], object]) -> None:
+    def census(self, told: Callable[[GroupCounts], object]) -> None:
         """Has somebody told what all have counted."""
 
     def load(self, name: str, told: Told) -> None:

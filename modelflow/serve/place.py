@@ -4,15 +4,15 @@ import socket
 from collections.abc import Collection
 from typing import Protocol
 
-from modelflow.http.accept import Door
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.activity import Activity
-from modelflow.serve.fleet import Fleet
+from modelflow.http.accept import InheritedConnections
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.activity import ActivityTable
+from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.stock import Stock
 
 
-class Place(Protocol):
+class ConnectionSource(Protocol):
     """Who is given connections, and is not alone.
 
     Attributes:
@@ -23,10 +23,10 @@ class Place(Protocol):
         is_part: Some models are isolated: it has one of them alone, or none of them.
     """
 
-    door: Door
+    door: InheritedConnections
     grpc: socket.socket | None
     unloaded: Collection[str]
-    activity: Activity
+    activity: ActivityTable
     is_part: bool
 
     def stock(self, options: ServeOptions) -> Stock | None:
@@ -35,11 +35,11 @@ class Place(Protocol):
     def extend(self, own: Stock, options: ServeOptions) -> Stock:
         """Returns what it serves beside its own models."""
 
-    def join(self, own: Stock) -> Fleet:
+    def join(self, own: Stock) -> ReplicaGroup:
         """Returns what changes what all serve, of which ``own`` is what this one does."""
 
     async def end(self) -> None:
         """Ends what it has on that thread, when all requests have come to their end."""
 
-    def begin(self, mailbox: Mailbox) -> None:
+    def begin(self, mailbox: LoopQueue) -> None:
         """Begins to be asked, and told, on the thread of this mailbox."""

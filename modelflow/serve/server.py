@@ -10,23 +10,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import Cancelled, StreamClosed
-from modelflow.http.accept import Door
+from modelflow.http.accept import InheritedConnections
 from modelflow.http.options import Endpoint as Address
 from modelflow.http.options import join_address
 from modelflow.http.reply import BodyBudget, BodyLimits
 from modelflow.http.server import Server as HttpServer
-from modelflow.http.server import bound_socket
+from modelflow.http.server import bind_socket
 from modelflow.log import LEVELS
-from modelflow.serve.access.access_control import Gate
+from modelflow.serve.access.access_control import AccessControl
 from modelflow.serve.grpc.address import grpc_socket
 from modelflow.serve.grpc.choice import GrpcGuest, server_of
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
-from modelflow.serve.http.frontend import Front
+from modelflow.serve.http.frontend import HttpFrontend
 from modelflow.serve.options import ReadLimits, ServeOptions
-from modelflow.serve.place import Place
+from modelflow.serve.place import ConnectionSource
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.requests.model import Model
 from modelflow.serve.stock import Stock
@@ -61,7 +61,7 @@ class Server:
         self,
         sources: "Mapping[str, str | Path | Flow] | ServeConfig",
         options: ServeOptions | None = None,
-        place: Place | None = None,
+        place: ConnectionSource | None = None,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 
@@ -81,8 +81,8 @@ class Server:
         self._fleet = self._stock.fleet if place is None else place.join(self._stock)
         self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
-        self._front: Front | None = None
-        self._gate: Gate | None = None
+        self._front: HttpFrontend | None = None
+        self._gate: AccessControl | None = None
         self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()  # handlers may put, as well
         self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()  # the same
@@ -150,7 +150,7 @@ class Server:
                 message = f"the server listens already, at {self.address}"
                 raise _ListensAlreadyError(message)
             with self._busy():
-                self._gate = Gate(self.options)  # before anything listens
+                self._gate = AccessControl(self.options)  # before anything listens
                 self._listen(addresses, self._gate)
             if self.is_stopped:  # by a handler of signals, meanwhile
                 self.stop(drain=False)
@@ -167,10 +167,12 @@ class Server:
         finally:
             self._is_busy = False
 
-    def _listen(self, addresses: contextlib.ExitStack, gate: Gate) -> None:
+    def _listen(self, addresses: contextlib.ExitStack, gate: AccessControl) -> None:
         options = self.options
-        bound = self._bound(addresses)
-        host, port = bound.address if isinstance(bound, Door) else bound.getsockname()[:2]
+        bound = self._bind(addresses)
+        host, port = (
+            bound.address if isinstance(bound, InheritedConnections) else bound.getsockname()[:2]
+        )
         scheme = "http" if gate.tls is None else "https"
         self.address = f"{scheme}://{join_address(host, port)}"
         budget = BodyBudget(options.max_bodies)
@@ -178,7 +180,7 @@ class Server:
         if gate.tracer is not None:
             gate.tracer.listens(self.address, "" if guest is None else guest.address)
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
-        self._front = front = Front(
+        self._front = front = HttpFrontend(
             self._stock,
             self._fleet,
             limits,
@@ -195,11 +197,11 @@ class Server:
             self._http.last = self._place.end
             self._place.begin(mailbox)
 
-    def _bound(self, addresses: contextlib.ExitStack) -> socket.socket | Door:
+    def _bind(self, addresses: contextlib.ExitStack) -> socket.socket | InheritedConnections:
         if self._place is not None:
             return self._place.door
         address = Address(self.options.host, self.options.http_port)
-        return addresses.enter_context(bound_socket(address))
+        return addresses.enter_context(bind_socket(address))
 
     def open_grpc(self) -> None:
         """Begins to answer gRPC; `listen` does, unless it is one of several.
@@ -236,7 +238,7 @@ class Server:
             raise Cancelled(message)
 
     def _grpc(
-        self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: Gate
+        self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: AccessControl
     ) -> GrpcGuest | None:
         options = self.options
         if options.grpc_port is None:
@@ -298,9 +300,9 @@ class Server:
         """
         self._loader.interrupt()
         if self._http is not None:
-            self._http.mailbox.post(self._left)
+            self._http.mailbox.post(self._on_leave)
 
-    def _left(self) -> None:
+    def _on_leave(self) -> None:
         self._stock.end()
         if self._health is not None:
             self._health.look()

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 
 if TYPE_CHECKING:
-    from modelflow.serve.fleet import Fleet
+    from modelflow.serve.fleet import ReplicaGroup
     from modelflow.serve.repository.models import Models
 
 
@@ -18,7 +18,7 @@ class Stock(Protocol):
         """What requests see."""
 
     @property
-    def fleet(self) -> "Fleet":
+    def fleet(self) -> "ReplicaGroup":
         """What changes it."""
 
     @property
@@ -35,7 +35,7 @@ class Stock(Protocol):
             ConfigError: a path holds nothing to serve.
         """
 
-    def begin(self, mailbox: Mailbox, told: Callable[[], object]) -> None:
+    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
         """Begins; on the thread that made it.
 
         Args:

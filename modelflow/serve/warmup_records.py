@@ -16,7 +16,7 @@ from modelflow.errors import EngineError, ModelflowError
 from modelflow.serve.requests.rows import items_of
 from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Problem
-from modelflow.wire.tf_serving.examples import examples_of_input, serialized
+from modelflow.wire.tf_serving.examples import examples_of_input, serialize
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import predict_arrays
 
@@ -59,11 +59,11 @@ def read_records(path: Path) -> Iterator[Any]:
             return
         where = f"warm-up requests {path}, record {place}"
         if len(data) - at < _HEAD.size:
-            raise _torn(where)
+            raise _make_torn_error(where)
         length, _ = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         if length > len(data) - at - _TAIL:
-            raise _torn(where)
+            raise _make_torn_error(where)
         try:
             yield TF_SERVING.parse("tensorflow.serving.PredictionLog", data[at : at + length])
         except Problem as problem:
@@ -94,7 +94,7 @@ def _requests(model: ServedModel, log: Any, where: str) -> Iterator[tuple[Served
 
 
 def _examples(model: ServedModel, message: Any) -> Arrays:
-    texts = [serialized(example) for example in examples_of_input(message)]
+    texts = [serialize(example) for example in examples_of_input(message)]
     array = np.empty(len(texts), np.object_)
     array[:] = texts
     return {model.signature.inputs[0].name: array}
@@ -109,5 +109,5 @@ def _run(model: ServedModel, arrays: Arrays) -> None:
                 raise buffer.error
 
 
-def _torn(where: str) -> EngineError:
+def _make_torn_error(where: str) -> EngineError:
     return EngineError(f"{where}: it is torn; expected TFRecords, undamaged")

@@ -2,6 +2,6 @@
 
 from modelflow.stream_io.awaiting import wait_until_deadline
 from modelflow.stream_io.stream_io import StreamIO
-from modelflow.stream_io.values import answer_of, received, sent
+from modelflow.stream_io.values import answer_of, unwrap_output, wrap_input
 
-__all__ = ["StreamIO", "answer_of", "received", "sent", "wait_until_deadline"]
+__all__ = ["StreamIO", "answer_of", "unwrap_output", "wait_until_deadline", "wrap_input"]

@@ -47,7 +47,7 @@ async def within(timeout: float | None, work: Awaitable[Result]) -> Result:
         return await work
 
 
-async def signalled(
+async def wait_for_callback(
     register: Callable[[Callable[[], None]], None], forget: Callable[[Callable[[], None]], None]
 ) -> None:
     """Waits until the callback given to ``register`` is called, from whichever thread."""

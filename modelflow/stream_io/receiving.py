@@ -10,8 +10,8 @@ from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.progress import Progress
 from modelflow.runtime.session.results import Results
 from modelflow.runtime.session.session import Session
-from modelflow.stream_io.awaiting import signalled, within
-from modelflow.stream_io.values import raise_error, received
+from modelflow.stream_io.awaiting import wait_for_callback, within
+from modelflow.stream_io.values import raise_error, unwrap_output
 
 logger = logging.getLogger("modelflow")
 
@@ -54,7 +54,7 @@ class Receiving:
             timeout = check_seconds("timeout", timeout)
         results, scheduler = self._results(port), self._scheduler
         if scheduler.is_foreign or scheduler.options.is_inline:
-            timeout = self._pumped(timeout)
+            timeout = self._pump(timeout)
         # For long where only the end of the input, which nobody sends, could bring anything?
         session = self._session
         is_open = timeout is None and not session.origin and not self._reader.is_closed
@@ -67,7 +67,7 @@ class Receiving:
             self._warn(port)
             buffer = results.get(clock, None)
         self._reader.took()
-        return received(buffer) if buffer._is_exclusive else buffer
+        return unwrap_output(buffer) if buffer._is_exclusive else buffer
 
     def _warn(self, port: str | None) -> None:
         """Says that a `recv` waits for nothing but the end of the input."""
@@ -79,7 +79,7 @@ class Receiving:
             )
             logger.warning(text, self._session.name, f" from {port!r}" if port else "", WARN_AFTER)
 
-    def _pumped(self, timeout: float | None) -> float | None:
+    def _pump(self, timeout: float | None) -> float | None:
         """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
         self._scheduler.check_process()
         if not self._scheduler.options.is_inline:
@@ -113,7 +113,7 @@ class Receiving:
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
         results, clock = self._results(port), self._scheduler.options.clock
-        results.wait_ready(clock, self._pumped(timeout))
+        results.wait_ready(clock, self._pump(timeout))
 
     async def arecv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
         """Does what `recv` does without blocking the event loop."""
@@ -126,13 +126,13 @@ class Receiving:
         """Does what `recv_buffer` does without blocking the event loop."""
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
-        results, timeout = self._results(port), self._pumped(timeout)
+        results, timeout = self._results(port), self._pump(timeout)
 
         async def get() -> Buffer:
             while (buffer := results.get_nowait()) is None:
                 if timeout == 0:
                     return results.get(self._scheduler.options.clock, timeout)  # raises
-                await signalled(results.on_ready, results.forget)
+                await wait_for_callback(results.on_ready, results.forget)
             return buffer
 
         try:
@@ -141,7 +141,7 @@ class Receiving:
             message = f"no result within {timeout:.3g} s"
             raise TimeoutError(message) from error
         self._reader.took()
-        return received(buffer)
+        return unwrap_output(buffer)
 
     def stream(self, port: str | None = None) -> Iterator[Buffer]:
         """Iterates over `recv` of one output until the end of the stream."""

@@ -11,14 +11,14 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream
 from modelflow.quantities import check_seconds
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.entry.request_group import Entrant
-from modelflow.runtime.queues.backpressure import Blocker
+from modelflow.runtime.entry.request_group import SessionEntry
+from modelflow.runtime.queues.backpressure import Backpressure
 from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.request_batch import RAISED, Party
+from modelflow.runtime.session.request_batch import RAISED, BatchMembers
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.runtime.waiting import call_each
-from modelflow.stream_io import received, sent
+from modelflow.stream_io import unwrap_output, wrap_input
 
 
 class Request:
@@ -85,7 +85,7 @@ class Request:
             self._due = SYSTEM_CLOCK.now() + check_seconds("deadline", deadline)
         self._context = context
         self._is_cancelled = False
-        self._entrant: Entrant | None = None  # made, and then there was no room for it
+        self._entrant: SessionEntry | None = None  # made, and then there was no room for it
         # Of one in a bundle: its place, and what has become of it.
         self._place: tuple[SubmittedRows, int] | None = None
         self._found: dict[str, list[Buffer]] | None = None
@@ -123,7 +123,7 @@ class Request:
         if self._watcher is not None:
             scheduler.is_watched = True
             session.watch(self._watcher)
-        session.on_end(self._ended)
+        session.on_end(self._finish)
         if self._on_result is not None:
             self._open = list(session.results)
             self._wait_for_results(session)
@@ -134,30 +134,30 @@ class Request:
         """Returns what it brings into a bundle (called by `submit`, perhaps again)."""
         if self._row is None:
             (values,) = self.inputs.values()
-            self._row = sent(values[0])
+            self._row = wrap_input(values[0])
             self._row._deadline = self._due
         return self._row
 
-    def arrived(self, found: dict[str, list[Buffer]]) -> None:
+    def on_result(self, found: dict[str, list[Buffer]]) -> None:
         """Takes what has become of its row, which was in a bundle."""
         self._found = found
-        self._ended()
+        self._finish()
 
-    def failed(self, failure: Exception) -> None:
+    def on_failure(self, failure: Exception) -> None:
         """Takes why nothing comes any more of its row."""
         self._failure = failure
-        self._ended()
+        self._finish()
 
-    def entrant(self) -> Entrant:
+    def entrant(self) -> SessionEntry:
         """Returns what goes into the graph (called by `submit`)."""
         assert self._session is not None  # `begin` was called
         if self._entrant is not None:
             kept, self._entrant = self._entrant, None
             return kept
-        columns = {name: [*map(sent, values)] for name, values in self.inputs.items()}
-        return Entrant(self._session, columns, self._due)
+        columns = {name: [*map(wrap_input, values)] for name, values in self.inputs.items()}
+        return SessionEntry(self._session, columns, self._due)
 
-    def _ended(self) -> None:
+    def _finish(self) -> None:
         # What is to be called often leads here again, and to all that the request holds: the two
         # would be left to the collector of cycles.
         on_end, self._on_end = self._on_end, None
@@ -205,7 +205,7 @@ class Request:
             if buffer is not None:
                 self._open.append(self._open.pop(self._open.index(output)))  # they take turns
                 session.progress.took()
-                return output, received(buffer)
+                return output, unwrap_output(buffer)
         if not self._open:
             message = "everything has come out"
             raise EndOfStream(message)
@@ -231,7 +231,7 @@ class Request:
         """
         if self._session is not None:
             return {
-                output: [*map(received, results.get_all(SYSTEM_CLOCK, 0.0))]
+                output: [*map(unwrap_output, results.get_all(SYSTEM_CLOCK, 0.0))]
                 for output, results in self._session.results.items()
             }
         if self._failure is not None:
@@ -242,11 +242,11 @@ class Request:
             raise TimeoutError(message)
         for buffers in self._found.values():
             for buffer in buffers:
-                received(buffer)
+                unwrap_output(buffer)
         return self._found
 
 
-def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Backpressure | None]:
     """Sends requests on their way, in order, as long as there is room; see `Flow.submit`.
 
     Returns:
@@ -275,21 +275,21 @@ def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Bloc
 _IS_SINGLE = attrgetter("is_single")
 
 
-class _Riders:
+class _BatchedRequests:
     """The requests of a bundle, each of which is told of its own row alone."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests = requests
 
-    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         due: deque[Callable[[], None]] = deque()
         for place, position in enumerate(positions):
             own = {output: [buffers[place]] for output, buffers in found.items()}
-            due.append(partial(self._requests[position].arrived, own))
+            due.append(partial(self._requests[position].on_result, own))
         call_each(due, RAISED)
 
-    def failed(self, positions: Sequence[int], failure: Exception) -> None:
-        told = (partial(self._requests[position].failed, failure) for position in positions)
+    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
+        told = (partial(self._requests[position].on_failure, failure) for position in positions)
         call_each(deque(told), RAISED)
 
 
@@ -316,17 +316,19 @@ class SubmittedRows:
 
 
 def submit_rows(
-    scheduler: Scheduler, party: Party, rows: Sequence[Buffer]
-) -> tuple[SubmittedRows, Blocker | None]:
+    scheduler: Scheduler, party: BatchMembers, rows: Sequence[Buffer]
+) -> tuple[SubmittedRows, Backpressure | None]:
     """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
     session = scheduler.create_bundle()
     count, blocker = scheduler.entrance.enter_bundle(session, party, rows)
     return SubmittedRows(session, count), blocker
 
 
-def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Blocker | None]:
+def _submit_bundle(
+    scheduler: Scheduler, requests: Sequence[Request]
+) -> tuple[int, Backpressure | None]:
     rows = [request.row() for request in requests]
-    submitted, blocker = submit_rows(scheduler, _Riders(requests), rows)
+    submitted, blocker = submit_rows(scheduler, _BatchedRequests(requests), rows)
     for position in range(submitted.count):
         request = requests[position]
         request._place, request._row = (submitted, position), None
@@ -337,7 +339,7 @@ def _submit_bundle(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[i
 
 def _submit_sessions(
     scheduler: Scheduler, requests: Sequence[Request]
-) -> tuple[int, Blocker | None]:
+) -> tuple[int, Backpressure | None]:
     """Sends each as a session; of those that find no room, nothing is made.
 
     512 requests are offered and there is room for two: two sessions are made, with their buffers.

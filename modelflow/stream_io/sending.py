@@ -7,11 +7,11 @@ from modelflow.buffer import Buffer
 from modelflow.quantities import check_limits, check_seconds
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.session import Session
-from modelflow.stream_io.awaiting import signalled, within
-from modelflow.stream_io.values import sent
+from modelflow.stream_io.awaiting import wait_for_callback, within
+from modelflow.stream_io.values import wrap_input
 
 if TYPE_CHECKING:
-    from modelflow.runtime.queues.backpressure import Blocker
+    from modelflow.runtime.queues.backpressure import Backpressure
 
 
 class Sending:
@@ -56,7 +56,7 @@ class Sending:
         scheduler = self._scheduler
         if scheduler.is_foreign:
             scheduler.check_process()
-        buffers = (sent(data, copy),)
+        buffers = (wrap_input(data, copy),)
         scheduler.entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
         if scheduler.options.is_inline:
             scheduler.pump()
@@ -74,7 +74,7 @@ class Sending:
         if deadline is not None:
             deadline = check_seconds("deadline", deadline)
         self._scheduler.check_process()
-        self._try_send(port, (sent(data, copy),), deadline)
+        self._try_send(port, (wrap_input(data, copy),), deadline)
         self._scheduler.pump()
 
     def _try_send(
@@ -83,7 +83,7 @@ class Sending:
         entrance, session = self._scheduler.entrance, self._session
         blocker = entrance.try_send(session, port, buffers, is_last=is_last, deadline=deadline)
         if blocker is not None:
-            raise entrance.refused(entrance.port(port), blocker)
+            raise entrance.make_refusal(entrance.port(port), blocker)
 
     async def asend(
         self,
@@ -98,7 +98,7 @@ class Sending:
         if timeout is not None or deadline is not None:
             timeout, deadline = check_limits(timeout, deadline)
         self._scheduler.check_process()
-        await self._asend(port, (sent(data, copy),), timeout, deadline)
+        await self._asend(port, (wrap_input(data, copy),), timeout, deadline)
         self._scheduler.pump()
 
     async def _asend(
@@ -111,7 +111,7 @@ class Sending:
         is_last: bool = False,
     ) -> None:
         entrance, session = self._scheduler.entrance, self._session
-        blocker: Blocker | None = None
+        blocker: Backpressure | None = None
 
         async def put() -> None:
             nonlocal blocker
@@ -120,7 +120,7 @@ class Sending:
                     session, port, buffers, is_last=is_last, deadline=deadline
                 )
             ) is not None:
-                await signalled(blocker.on_gone, blocker.forget)
+                await wait_for_callback(blocker.on_gone, blocker.forget)
 
         try:
             await within(timeout, put())

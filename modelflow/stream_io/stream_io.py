@@ -11,7 +11,7 @@ from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import within
 from modelflow.stream_io.receiving import Receiving
 from modelflow.stream_io.sending import Sending
-from modelflow.stream_io.values import received, sent
+from modelflow.stream_io.values import unwrap_output, wrap_input
 
 
 class StreamIO(Sending, Receiving):
@@ -121,7 +121,7 @@ class StreamIO(Sending, Receiving):
             else:  # a unit that does not come back would keep this thread, whatever its time
                 scheduler.check_outside()
             for port, values in inputs.items():
-                buffers = [sent(value) for value in values]
+                buffers = [wrap_input(value) for value in values]
                 if wait:
                     left = None if end is None else max(0.0, end - clock.now())
                     entrance.send(
@@ -136,7 +136,7 @@ class StreamIO(Sending, Receiving):
             scheduler.pump()
             for output, results in session.results.items():
                 left = None if end is None else max(0.0, end - clock.now())
-                answers[output] = list(map(received, results.get_all(clock, left)))
+                answers[output] = list(map(unwrap_output, results.get_all(clock, left)))
         except BaseException:  # also Ctrl-C: nobody waits for the rest
             if relay is not None:
                 relay.give_back()
@@ -169,7 +169,7 @@ class StreamIO(Sending, Receiving):
         session = self._session
         session.progress.is_collected = True
         for port, values in inputs.items():
-            buffers = [sent(value) for value in values]
+            buffers = [wrap_input(value) for value in values]
             if wait:
                 await self._asend(port, buffers, None, deadline, is_last=True)
             else:

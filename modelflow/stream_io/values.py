@@ -10,7 +10,7 @@ from modelflow.errors import DeadlineExceeded
 from modelflow.runtime.stages.exclusive import is_alone
 
 
-def sent(data: Any, copy: bool = False) -> Buffer:
+def wrap_input(data: Any, copy: bool = False) -> Buffer:
     """Returns a buffer of our own: what units do to it, the caller's own buffer does not see."""
     buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
@@ -24,7 +24,7 @@ def sent(data: Any, copy: bool = False) -> Buffer:
     return buffer
 
 
-def received(buffer: Buffer) -> Buffer:
+def unwrap_output(buffer: Buffer) -> Buffer:
     """Makes the result's array writable again where nobody else can see it."""
     if buffer._is_exclusive and is_alone(buffer):
         buffer.data.flags.writeable = True

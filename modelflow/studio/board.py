@@ -1,6 +1,7 @@
 """Looks at a flow as long as somebody watches, and tells everybody who does.
 
-The thread of a `Board` waits while nobody watches: the flow is not asked then, and pays nothing.
+The thread of a `SnapshotFeed` waits while nobody watches: the flow is not asked then, and pays
+nothing.
 """
 
 import logging
@@ -8,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from modelflow.errors import ModelflowError, described
+from modelflow.errors import ModelflowError, describe_error
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.moments import Moments, event
 
@@ -30,10 +31,11 @@ class News(NamedTuple):
 
 
 Watch = Callable[[News], None]
-"""Takes what there is to tell; on the board's thread, or in `Board.add`. It must not wait."""
+"""Takes what there is to tell; on the board's thread, or in `SnapshotFeed.add`. It must not "
+"wait."""
 
 
-class Board:
+class SnapshotFeed:
     """What is known of a flow, for all who watch it. Safe from any thread."""
 
     def __init__(
@@ -90,7 +92,7 @@ class Board:
             last = News(self._moments.picture, b"") if self._is_lost else self._news()
             self._tell(last, is_last=True)
         except Exception as error:  # noqa: BLE001 - it is told, to whoever watches and to the log
-            text = f"the figures cannot be shown: {described(error)}"
+            text = f"the figures cannot be shown: {describe_error(error)}"
             _log.exception(text)
             self._tell(News(self._moments.picture, event("lost", text)), is_last=True)
 

@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Self
 
 from modelflow.profile.snapshot import Snapshot
-from modelflow.studio.board import Board
-from modelflow.studio.desk import Desk
+from modelflow.studio.board import SnapshotFeed
+from modelflow.studio.desk import PageHandler
 from modelflow.studio.recorder import Record, Recorder
 from modelflow.studio.site import Site
 from modelflow.studio.viewer import Viewer
@@ -30,7 +30,7 @@ class Dashboard:
         """Takes the address.
 
         Args:
-            look: Gives the flow as it is now; see `Board`.
+            look: Gives the flow as it is now; see `SnapshotFeed`.
             host: Where to listen.
             port: 0: any that is free.
             every: Seconds between two looks at the flow, while somebody watches.
@@ -53,14 +53,14 @@ class Dashboard:
             MissingDependencyError: what reads requests is not installed.
         """
         self._recorder = None if self._record is None else Recorder(self._record)
-        self._desk = Desk(self._site.gate, self._viewer, self._recorder)
+        self._desk = PageHandler(self._site.gate, self._viewer, self._recorder)
         try:
             self._site.open(self._desk)
         except BaseException:
             self._close_desk()
             raise
-        beside = bytes if self._recorder is None else self._recorder.told
-        self._board = Board(self._look, self._every, beside)
+        beside = bytes if self._recorder is None else self._recorder.describe_state
+        self._board = SnapshotFeed(self._look, self._every, beside)
         return self
 
     def __exit__(

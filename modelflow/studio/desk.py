@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
-from modelflow.errors import ModelflowError, described
+from modelflow.errors import ModelflowError, describe_error
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
-from modelflow.http.request import Exchange, StreamedReply
-from modelflow.studio.gate import Gate
+from modelflow.http.request import HttpRequest, StreamingReply
+from modelflow.studio.gate import TokenCheck
 from modelflow.studio.pages import HEADERS, PAGES, STREAM, page
 from modelflow.studio.recorder import Recorder
 from modelflow.studio.viewer import Viewer
@@ -19,10 +19,12 @@ EVENTS = "/events"
 _NO_BODY = BodyLimits(0, BodyBudget(0), 5.0)
 
 
-class Desk:
+class PageHandler:
     """Answers every request; on the server's thread."""
 
-    def __init__(self, gate: Gate, viewer: Callable[[], Viewer], recorder: Recorder | None) -> None:
+    def __init__(
+        self, gate: TokenCheck, viewer: Callable[[], Viewer], recorder: Recorder | None
+    ) -> None:
         """Takes who may come in, what makes a viewer of one who has, and what records."""
         self._gate = gate
         self._viewer = viewer
@@ -39,7 +41,7 @@ class Desk:
         """Ends the thread that records are made on, once it has done what it is at."""
         self._clerk.shutdown(cancel_futures=True)
 
-    def begin(self, exchange: Exchange) -> BodyLimits:
+    def begin(self, exchange: HttpRequest) -> BodyLimits:
         """Looks at the head of a request.
 
         Raises:
@@ -53,11 +55,11 @@ class Desk:
             raise RefusedError(refusal)
         return _NO_BODY
 
-    def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: HttpRequest) -> None:
         """Answers a request."""
         task = self._tasks.get((exchange.head.method, exchange.path))
         if exchange.path == EVENTS:
-            exchange.answer(StreamedReply(200, self._viewer().begin, STREAM))
+            exchange.answer(StreamingReply(200, self._viewer().begin, STREAM))
         elif task is not None and self._recorder is not None:
             try:
                 self._clerk.submit(_work, task, self._recorder, exchange)
@@ -71,14 +73,14 @@ class Desk:
             exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
 
 
-def _work(task: Callable[[Recorder], Reply], recorder: Recorder, exchange: Exchange) -> None:
+def _work(task: Callable[[Recorder], Reply], recorder: Recorder, exchange: HttpRequest) -> None:
     try:
         reply = task(recorder)
     except ModelflowError as error:
         reply = reply_of_status(HTTPStatus.NOT_FOUND, str(error))
     except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
         _log.exception("a request of the dashboard failed")
-        text = f"the dashboard failed: {described(error)}; its log tells more"
+        text = f"the dashboard failed: {describe_error(error)}; its log tells more"
         reply = reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text)
     exchange.answer_soon(reply)
 

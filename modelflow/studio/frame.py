@@ -112,14 +112,14 @@ def _marks(histogram: Histogram) -> dict[str, float] | None:
 def _verdict(moments: Sequence[Snapshot]) -> dict[str, str]:
     first, last = moments[0], moments[-1]
     if last.stats.time - first.stats.time < _LEAST_SECONDS:
-        return _said("looking")
+        return _describe("looking")
     case = Case.between(first, last)
     nodes = case.interval.nodes
     if not any(node.rows_per_second for node in nodes):
         stuck = next((node.node for node in nodes if node.busy >= _STUCK / node.threads), None)
         if stuck is not None:
-            return _said(f"{stuck} is in the middle of a call, and nothing else moves", stuck)
-        return _said("idle: nothing has come in for the last seconds")
+            return _describe(f"{stuck} is in the middle of a call, and nothing else moves", stuck)
+        return _describe("idle: nothing has come in for the last seconds")
     return _of(diagnose(case))
 
 
@@ -128,19 +128,19 @@ def _of(found: Diagnosis) -> dict[str, str]:
         finding = found.findings[0]
         change = " ".join(_set(finding.change.items()))
         text = f"{finding.node}: {finding.cause}: {finding.sentence}"
-        return _said(text, finding.node, "finding", change)
+        return _describe(text, finding.node, "finding", change)
     if found.headroom is not None:
         text = f"nothing is wrong: {found.busiest} is the busiest node, and could do "
-        return _said(f"{text}{found.headroom:.0%} more", found.busiest, "good")
+        return _describe(f"{text}{found.headroom:.0%} more", found.busiest, "good")
     if found.busiest:
         text = f"{found.busiest} is always at work, and nothing is known that would help it"
-        return _said(text, found.busiest, "good")
-    return _said("nothing is wrong", "", "good")
+        return _describe(text, found.busiest, "good")
+    return _describe("nothing is wrong", "", "good")
 
 
 def _set(change: Iterable[tuple[str, Any]]) -> Iterable[str]:
     return (f"--set {key}={value}" for key, value in change)
 
 
-def _said(text: str, node: str = "", level: str = "idle", change: str = "") -> dict[str, str]:
+def _describe(text: str, node: str = "", level: str = "idle", change: str = "") -> dict[str, str]:
     return {"text": text, "node": node, "level": level, "change": change}

@@ -21,7 +21,7 @@ _UNSAID = 80
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Gate:
+class TokenCheck:
     """Looks at the head of every request.
 
     Attributes:
@@ -48,16 +48,16 @@ class Gate:
         """
         host = head.named.get(b"host", b"").decode("latin-1")
         if not self._is_anywhere and host not in self._hosts:
-            return _refused(HTTPStatus.MISDIRECTED_REQUEST, f"this server is not {host!r}")
+            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, f"this server is not {host!r}")
         origin = head.named.get(b"origin", b"").decode("latin-1")
         if origin and origin != f"http://{host}":
-            return _refused(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
+            return _refuse(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
         if head.method != method:
             text = f"got {head.method}; expected {method}"
-            return _refused(HTTPStatus.METHOD_NOT_ALLOWED, text, {"allow": method})
+            return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, text, {"allow": method})
         if is_secret and not self._has_token(head):
             text = "the address has no token, or a wrong one; open the one that was printed"
-            return _refused(HTTPStatus.FORBIDDEN, text)
+            return _refuse(HTTPStatus.FORBIDDEN, text)
         return None
 
     def _has_token(self, head: RequestHead) -> bool:
@@ -65,6 +65,6 @@ class Gate:
         return hmac.compare_digest(found.encode(), self.token.encode())
 
 
-def _refused(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING) -> Reply:
+def _refuse(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING) -> Reply:
     reply = reply_of_status(status, message)
     return Reply(reply.status, reply.body, {**reply.headers, **HEADERS, **more})

@@ -94,7 +94,7 @@ class Recorder:
             raise ModelflowError(message)
         return os.pread(self._file.fileno(), size, 0)
 
-    def told(self) -> bytes:
+    def describe_state(self) -> bytes:
         """Returns how it stands, as an event; from any thread."""
         recording = self._recording
         known = recording is not None

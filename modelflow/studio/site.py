@@ -3,9 +3,9 @@
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.options import Endpoint
 from modelflow.http.request import Handler
-from modelflow.http.server import Server, bound_socket
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.studio.gate import Gate
+from modelflow.http.server import Server, bind_socket
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.studio.gate import TokenCheck
 
 _LIMITS = ConnectionLimits(connections=64, per_client=64)
 # Seconds for a client to take the last that is sent.
@@ -26,9 +26,9 @@ class Site:
         Raises:
             OSError: it is in use, or not of this machine.
         """
-        self._socket = bound_socket(Endpoint(host, port))
+        self._socket = bind_socket(Endpoint(host, port))
         bound = self._socket.getsockname()[1]
-        self.gate = Gate(host, bound)
+        self.gate = TokenCheck(host, bound)
         self.url = f"{Endpoint(host, bound)}?token={self.gate.token}"
 
     def open(self, handler: Handler) -> None:
@@ -45,7 +45,7 @@ class Site:
             raise
 
     @property
-    def mailbox(self) -> Mailbox:
+    def mailbox(self) -> LoopQueue:
         """The loop of the server; once it is open."""
         return self._server.mailbox
 

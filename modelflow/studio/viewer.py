@@ -2,9 +2,9 @@
 
 import threading
 
-from modelflow.http.request import Outflow
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.studio.board import Board, News
+from modelflow.http.request import StreamingResponse
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.studio.board import News, SnapshotFeed
 
 _END = b"event: end\ndata: {}\n\n"
 
@@ -12,22 +12,22 @@ _END = b"event: end\ndata: {}\n\n"
 class Viewer:
     """Sends what there is to tell to one client. Made and ended on the server's thread."""
 
-    def __init__(self, board: Board, mailbox: Mailbox) -> None:
+    def __init__(self, board: SnapshotFeed, mailbox: LoopQueue) -> None:
         """Takes who tells, and the loop of the server."""
         self._board = board
         self._mailbox = mailbox
-        self._outflow: Outflow | None = None
+        self._outflow: StreamingResponse | None = None
         self._picture = b""
         self._lock = threading.Lock()
         self._latest: News | None = None  # that waits for the server's thread
 
-    def begin(self, outflow: Outflow) -> None:
+    def begin(self, outflow: StreamingResponse) -> None:
         """Begins to send."""
         self._outflow = outflow
-        outflow.on_gone = self._gone
-        self._board.add(self._told)
+        outflow.on_gone = self._on_cancel
+        self._board.add(self._notify)
 
-    def _told(self, news: News) -> None:
+    def _notify(self, news: News) -> None:
         """Leaves it for the server's thread; what that has not taken yet is old."""
         with self._lock:
             is_due, self._latest = self._latest is not None, news
@@ -49,6 +49,6 @@ class Viewer:
             outflow.end()
             self._outflow = None
 
-    def _gone(self) -> None:
+    def _on_cancel(self) -> None:
         self._outflow = None
-        self._board.remove(self._told)
+        self._board.remove(self._notify)

@@ -113,7 +113,7 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
     if spec.is_source:
         flow.wait()
         (stream,) = flow.source_streams.values()
-        found = {name: list(_received(stream, name)) for name in stream.outputs}
+        found = {name: list(_receive(stream, name)) for name in stream.outputs}
     else:
         stream = flow.create_stream_io()
         whole = {port: [_buffer(v) for v in values] for port, values in inputs.items()}
@@ -121,11 +121,11 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
             whole = {port: [Buffer(values)] for port, values in whole.items()}
         found = stream.exchange({input_of(port): values for port, values in whole.items()})
     if spec.is_sink:
-        return {"errors": list(map(_failed, stream.errors))}
+        return {"errors": list(map(_fail, stream.errors))}
     return {port.name: found[output_of(port.name)] for port in spec.outputs}
 
 
-def _received(stream: StreamIO, output: str) -> Iterator[Buffer]:
+def _receive(stream: StreamIO, output: str) -> Iterator[Buffer]:
     while True:
         try:
             yield stream.recv_buffer(output)
@@ -133,7 +133,7 @@ def _received(stream: StreamIO, output: str) -> Iterator[Buffer]:
             return
 
 
-def _failed(error: Exception) -> Buffer:
+def _fail(error: Exception) -> Buffer:
     assert isinstance(error, FlowUnitError)  # as everything that comes from a unit
     return Buffer.from_error(error)
 

@@ -170,7 +170,7 @@ def _unit_type(signature: Signature, kind: str) -> type[FunctionUnit]:
     raise ConfigError(message)
 
 
-def declared_specs() -> list[FlowUnitSpec]:
+def list_declared() -> list[FlowUnitSpec]:
     """Returns what the decorator has made in this process; a module's last one of each name."""
     with _lock:
         return [spec for units in _declared.values() for _, _, spec in units]

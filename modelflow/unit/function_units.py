@@ -134,7 +134,7 @@ class FunctionUnit(FlowUnit):
             return {}
         if answer is None:
             expected = f"output {outputs[0]!r}" if len(outputs) == 1 else f"the outputs {outputs}"
-            message = f"{self._named()} returned None; expected a value for {expected} (no return?)"
+            message = f"{self._name()} returned None; expected a value for {expected} (no return?)"
             raise TypeError(message)
         if len(outputs) == 1:
             return {outputs[0]: answer}
@@ -143,19 +143,19 @@ class FunctionUnit(FlowUnit):
         if isinstance(answer, tuple) and len(answer) == len(outputs):
             return dict(zip(outputs, answer, strict=True))
         message = (
-            f"{self._named()} returned {_returned(answer, outputs)}; expected a tuple of "
+            f"{self._name()} returned {_check_returned(answer, outputs)}; expected a tuple of "
             f"{len(outputs)} values, or a mapping, for the outputs {outputs}"
         )
         raise TypeError(message)
 
-    def _named(self) -> str:
+    def _name(self) -> str:
         """Names the function, and the place where it begins."""
         code = getattr(self._signature.function, "__code__", None)
         place = "" if code is None else f" ({below_here(code.co_filename)}:{code.co_firstlineno})"
         return f"{self._signature.name}(){place}"
 
 
-def _returned(answer: Any, outputs: Sequence[str]) -> str:
+def _check_returned(answer: Any, outputs: Sequence[str]) -> str:
     """Tells what is wrong with what a function returned for several outputs."""
     if isinstance(answer, tuple):
         return f"a tuple of {len(answer)}"

@@ -116,8 +116,8 @@ def read_signature(
         wants,
         is_batched,
         tuple(options),
-        _declared(inputs or ()),
-        _declared(outputs),
+        _read_declared(inputs or ()),
+        _read_declared(outputs),
     )
 
 
@@ -125,7 +125,7 @@ def _names(ports: Sequence[str | Port]) -> tuple[str, ...]:
     return tuple(port.name if isinstance(port, Port) else port for port in ports)
 
 
-def _declared(ports: Sequence[str | Port]) -> dict[str, Port]:
+def _read_declared(ports: Sequence[str | Port]) -> dict[str, Port]:
     return {port.name: port for port in ports if isinstance(port, Port)}
 
 

@@ -256,7 +256,7 @@ class FlowUnitSpec:
             name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
         }
 
-    def required_modules(self, config: Any) -> Mapping[str, str]:
+    def list_required_modules(self, config: Any) -> Mapping[str, str]:
         """Returns the modules that the unit needs -> the extra of modelflow that brings each.
 
         Args:

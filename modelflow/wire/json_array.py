@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.tensor import MOST_AXES, datatype_of
 
 _FEW = 64  # values, for which Python is quicker than NumPy's calls
@@ -46,7 +46,7 @@ def array_of(
         return array_of(value, np.dtype(np.float32), where, takes_b64=takes_b64).astype(dtype)
     if isinstance(value, np.ndarray):
         return _of_numbers(value, dtype or value.dtype, where)
-    shape, leaves, kinds = _flattened(value, where)
+    shape, leaves, kinds = _flatten(value, where)
     wanted = _kind_of(leaves, kinds) if dtype is None else dtype
     flat = _READERS[wanted.kind](leaves, kinds, wanted, where, takes_b64)
     return flat.reshape(shape)
@@ -62,7 +62,7 @@ def json_type(value: Any) -> str:
     return _JSON_TYPES.get(type(value), "list")
 
 
-def _flattened(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[type]]:
+def _flatten(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[type]]:
     """The shape of nested lists, what is innermost, in a row, and of which types that is.
 
     Goes level by level, so that each row is touched by C alone.
@@ -138,7 +138,7 @@ def _floats(
         if min(leaves) >= -end and max(leaves) <= end:
             return np.asarray(leaves, dtype)
     try:
-        return _rounded(np.asarray(leaves, np.float64), dtype, where)
+        return _round(np.asarray(leaves, np.float64), dtype, where)
     except OverflowError as error:
         message = f"{where}: an integer that is out of range of {datatype_of(dtype)}"
         raise Problem(message) from error
@@ -167,14 +167,14 @@ def _of_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> np
     if array.dtype == dtype or not array.size:
         return array.astype(dtype, copy=False)
     if dtype.kind == "f":
-        return _rounded(array, dtype, where)
+        return _round(array, dtype, where)
     if dtype.kind not in "iu" or array.dtype.kind == "f":
         _demand(set(), [array.flat[0].item()], {object}, dtype, where)
     _demand_range(int(array.min()), int(array.max()), dtype, where)
     return array.astype(dtype)
 
 
-def _rounded(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDArray[Any]:
+def _round(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDArray[Any]:
     """Numbers as floats of fewer digits; those that were finite stay so."""
     with np.errstate(over="ignore"):
         rounded = array.astype(dtype, copy=False)
@@ -196,7 +196,7 @@ def _demand(
         return
     at, leaf = next((at, leaf) for at, leaf in enumerate(leaves) if type(leaf) not in allowed)
     message = (
-        f"{where}: {shown(leaf)} (value {at}) is {json_type(leaf)}; expected "
+        f"{where}: {shorten(leaf)} (value {at}) is {json_type(leaf)}; expected "
         f"{_EXPECTED[dtype.kind]} for {datatype_of(dtype)}"
     )
     raise Problem(message)
@@ -215,7 +215,7 @@ def _demand_range(least: int, most: int, dtype: np.dtype[Any], where: str) -> No
 def _from_b64(value: Any, where: str) -> bytes:
     if not is_b64(value):
         message = (
-            f"{where}: JSON Value: {shown(value)} not formatted correctly for base64 data; "
+            f"{where}: JSON Value: {shorten(value)} not formatted correctly for base64 data; "
             'expected {"b64": "..."}'
         )
         raise Problem(message)
@@ -227,7 +227,7 @@ def _from_b64(value: Any, where: str) -> bytes:
     try:
         return _decode(text)
     except (binascii.Error, ValueError) as error:  # the latter: characters beyond ASCII
-        message = f"{where}: Unable to base64 decode {shown(value['b64'])}: {error}"
+        message = f"{where}: Unable to base64 decode {shorten(value['b64'])}: {error}"
         raise Problem(message) from error
 
 

@@ -36,7 +36,7 @@ def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
     """
     if len(text) <= 2 * limits.elements:  # a value takes two bytes at least
         is_short = len(text) < _SHORT
-        opened = text.count(b"[") + text.count(b"{") if is_short else _opened(text)
+        opened = text.count(b"[") + text.count(b"{") if is_short else _count_opened(text)
         if opened <= limits.depth:
             return None
     outline = outline_of_text(text)
@@ -55,7 +55,7 @@ def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
     return outline
 
 
-def _opened(text: bytes) -> int:
+def _count_opened(text: bytes) -> int:
     codes = np.frombuffer(text, np.uint8)
     return int(np.count_nonzero(codes == ord("[")) + np.count_nonzero(codes == ord("{")))
 

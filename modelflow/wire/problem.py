@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from modelflow.errors import ModelflowError, described, did_you_mean
+from modelflow.errors import ModelflowError, describe_error, did_you_mean
 
 
 class Code(StrEnum):
@@ -52,7 +52,7 @@ def sendable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """Returns what a client sent as it stands in messages: cut, so that an answer stays short."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
@@ -65,7 +65,7 @@ def reason_of(error: Exception) -> str:
     """Returns what an exception says, with those that it is a group of."""
     if isinstance(error, ExceptionGroup):
         return "; ".join(map(reason_of, error.exceptions))
-    return sendable(str(error) or described(error))
+    return sendable(str(error) or describe_error(error))
 
 
 def no_servable(model: str, version: int | None) -> Problem:
@@ -88,8 +88,8 @@ def no_signature(name: str, known: Iterable[str]) -> Problem:
 
 def unknown_model(model: str, version: str = "") -> Problem:
     """Returns what Triton says of a model, or of one of its versions; empty: of none."""
-    said = version if version.isdecimal() and len(version) < _LONG else shown(version)
-    which = f"{shown(model)} version {said}" if version else shown(model)
+    said = version if version.isdecimal() and len(version) < _LONG else shorten(version)
+    which = f"{shorten(model)} version {said}" if version else shorten(model)
     return Problem(f"Request for unknown model: {which} is not found", Code.NOT_FOUND)
 
 

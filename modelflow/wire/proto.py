@@ -67,7 +67,7 @@ class Protocol:
         """Gives the descriptors of a service's methods, by their names."""
         return dict(self.pool.FindServiceByName(service).methods_by_name)
 
-    def file_named(self, name: str) -> Any | None:
+    def find_file(self, name: str) -> Any | None:
         """Gives the descriptor of a file by its name; None: there is none."""
         try:
             return self.pool.FindFileByName(name)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from modelflow.errors import did_you_mean
 from modelflow.wire.json_text import json_of
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.tensor import DATATYPES, MOST_AXES
 
 BF16 = "BF16"
@@ -38,8 +38,8 @@ def element_type(datatype: object, where: str) -> np.dtype[Any]:
     found = DATATYPES.get(datatype) if isinstance(datatype, str) else None
     if found is None:
         known = (*DATATYPES, BF16)
-        near = did_you_mean(shown(datatype).upper(), known)
-        message = f"{where}: datatype {shown(datatype)}; expected one of {', '.join(known)}{near}"
+        near = did_you_mean(shorten(datatype).upper(), known)
+        message = f"{where}: datatype {shorten(datatype)}; expected one of {', '.join(known)}{near}"
         raise Problem(message)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 
 DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {
@@ -53,7 +53,7 @@ MOST_AXES = 32
 _MOST_ELEMENTS = 1 << 48
 
 
-def checked_shape(shape: object, where: str) -> tuple[int, ...]:
+def check_shape(shape: object, where: str) -> tuple[int, ...]:
     """Returns a shape that came as a list.
 
     Args:
@@ -64,17 +64,17 @@ def checked_shape(shape: object, where: str) -> tuple[int, ...]:
         Problem: it is no list of lengths, or of too many, or of more elements than there can be.
     """
     if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
-        message = f"{where}: shape {shown(shape)}; expected a list of integers"
+        message = f"{where}: shape {shorten(shape)}; expected a list of integers"
         raise Problem(message)
     if not all(type(extent) is int and extent >= 0 for extent in shape):
-        message = f"{where}: shape {shown(list(shape))}; expected integers of 0 or more"
+        message = f"{where}: shape {shorten(list(shape))}; expected integers of 0 or more"
         raise Problem(message)
     if len(shape) > MOST_AXES:
         message = f"{where}: {len(shape)} axes; at most {MOST_AXES} are possible"
         raise Problem(message)
     if math.prod(filter(None, shape)) > _MOST_ELEMENTS:
         message = (
-            f"{where}: shape {shown(list(shape))}; its axes, those of 0 left out, may make 2**48 "
+            f"{where}: shape {shorten(list(shape))}; its axes, those of 0 left out, may make 2**48 "
             "elements at most"
         )
         raise Problem(message)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelflow.archive.kept import _alone, hold, list_copies, prune
-from modelflow.archive.unpacked import unpacked
+from modelflow.archive.unpacked import unpack
 from modelflow.cli.main import cli
 from modelflow.errors import ConfigError
 from tests.archive.test_sent import archive_of
@@ -116,14 +116,14 @@ def test_a_cache_that_is_all_there_can_be_used_where_nothing_can_be_written(
     cache, tmp_path, monkeypatch
 ):
     archive = archive_of(tmp_path, "g")
-    place, _ = unpacked(archive)
+    place, _ = unpack(archive)
 
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("modelflow.archive.kept._open_lock", refuse)
     monkeypatch.setattr("modelflow.archive.kept._held", {})
-    assert unpacked(archive)[0] == place
+    assert unpack(archive)[0] == place
     assert [copy.is_used for copy in list_copies(cache)] == [True]
     assert prune(cache, now=time.time()) == []
 
@@ -133,11 +133,11 @@ def test_a_size_that_is_set_is_kept_when_an_archive_is_unpacked(cache, tmp_path,
     kept(cache, "archives/b", 5_000, 8)
     monkeypatch.setenv("MODELFLOW_CACHE_SIZE", "8KB")
     new = archive_of(tmp_path, "g")
-    place, _ = unpacked(new)
+    place, _ = unpack(new)
     assert {place.name} < {*names(list_copies(cache))} == {place.name, "b"}
     monkeypatch.setenv("MODELFLOW_CACHE_SIZE", "much")
     with pytest.raises(ConfigError, match="MODELFLOW_CACHE_SIZE: got 'much'; expected a size"):
-        unpacked(archive_of(tmp_path, "h"))
+        unpack(archive_of(tmp_path, "h"))
 
 
 def test_the_command_lists_and_removes(cache):

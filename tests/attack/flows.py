@@ -81,7 +81,7 @@ def end_after(program, rows, way, moment):
     for user in users:
         user.join(LONG)
         assert not user.is_alive(), "a user of the flow hangs"
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
     assert seconds < LONG / 2
     return seconds
 

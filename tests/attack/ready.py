@@ -236,7 +236,7 @@ def end_after(target, graph, way, moment, chance):
             user.join(LONG)
             assert not user.is_alive(), "a user of the flow hangs"
     assert not ending.thread.is_alive(), "whoever ends the flow hangs"
-    held = flow._scheduler.held()
+    held = flow._scheduler.count_held()
     assert held == {}, held
     is_drained = way in ("drain", "SIGTERM") or (way == "request_stop" and ending.drain)
     target.check_users(was_dropped=not is_drained)

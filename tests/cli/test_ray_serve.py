@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelflow.cli.main import cli
-from modelflow.cli.ray.serve import _sent
+from modelflow.cli.ray.serve import _send_files
 from modelflow.errors import ConfigError
 
 GIVEN = {"drain_delay": 5.0, "on": "processes", "share": None}
@@ -31,7 +31,7 @@ def test_archives_of_one_name_in_two_folders_are_two_archives(tmp_path):
         contents[model] = (folder / "app.mfz").read_bytes()
         words.append(f"{model}={folder / 'app.mfz'}")
     assert contents["one"] == contents["again"] != contents["two"]
-    sent, archives = _sent(words, GIVEN, "name")
+    sent, archives = _send_files(words, GIVEN, "name")
     models = dict(word.split("=") for word in sent if not word.startswith("-"))
     found = {model: archives[name].read_bytes() for model, name in models.items()}
     assert found == contents

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.config.edit.graph_text import GraphText, diff
-from modelflow.config.flow_config import PortRef, written_port
+from modelflow.config.flow_config import PortRef, format_port
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
 
@@ -207,7 +207,7 @@ class Writer:
             found += self.pick([], ["x = 1"], ["y='q' # y"], ["x = [ # x", "]"])
             found += self.pick([], ["config = {k=1, l=2}"], ["[node.config]", " k = [", " 2]"])
         for _ in self.some(3, 0) if self.nodes else ():
-            ends = [json.dumps(written_port(self.port())) for _ in range(2)]
+            ends = [json.dumps(format_port(self.port())) for _ in range(2)]
             found += [*self.some(2, "", "# edge"), "[[edge]]"]
             found += [f"from = {ends[0]}", f"to={ends[1]} # to"]
         return found

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.config.flow_config import read_position, written_position
+from modelflow.config.flow_config import format_position, read_position
 
 WHOLE = st.integers(-10_000, 10_000)
 
 
 @given(WHOLE, WHOLE)
 def test_what_is_written_is_read_again(x, y):
-    assert read_position(written_position((x, y))) == (x, y)
+    assert read_position(format_position((x, y))) == (x, y)
 
 
 def test_in_a_file_y_goes_upwards():
-    assert written_position((300.4, -20.6)) == "300,21!"
+    assert format_position((300.4, -20.6)) == "300,21!"
     assert read_position("300,21!") == (300, -21)
 
 

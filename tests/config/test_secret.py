@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.config.variables import told, told_setting
+from modelflow.config.variables import format_setting, mask_value
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from modelflow.config.variables import told, told_setting
     ["MODELFLOW_ARG__password", "db_passwd", "PASSPHRASE", "db_pass", "pwd", "api-key", "my_token"],
 )
 def test_a_secret_is_told_by_its_name_alone(name):
-    assert told_setting(name, "hush") == f"{name}=***"
+    assert format_setting(name, "hush") == f"{name}=***"
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def test_a_secret_is_told_by_its_name_alone(name):
     ],
 )
 def test_the_password_of_a_url_is_not_told(value, expected):
-    assert told("url", value) == expected
+    assert mask_value("url", value) == expected
 
 
 def test_a_setting_is_one_line_of_bounded_length():
-    assert told_setting("a", "1\nerror: x\x1b[31m ö") == "a=1\\nerror: x\\x1b[31m ö"
-    assert told_setting("a", "x" * 500) == f"a={'x' * 200}... (500 letters)"
+    assert format_setting("a", "1\nerror: x\x1b[31m ö") == "a=1\\nerror: x\\x1b[31m ö"
+    assert format_setting("a", "x" * 500) == f"a={'x' * 200}... (500 letters)"

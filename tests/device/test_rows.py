@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelflow.device import CPU, empty, memory_of
-from modelflow.device.rows import joined
+from modelflow.device.rows import join_rows
 
 BLOCK = np.arange(24, dtype=np.float32).reshape(6, 2, 2)
 
@@ -47,7 +47,7 @@ def test_a_batch_holds_its_rows_in_their_order(places):
     rows = [BLOCK[place] for place in places]
     np.testing.assert_array_equal(gathered(rows, len(rows)), BLOCK[places])
     is_run = places == list(range(places[0], places[0] + len(places)))
-    assert (joined(rows) is not None) == is_run
+    assert (join_rows(rows) is not None) == is_run
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_rows_that_are_no_array_are_not_joined(rows):
     if rows[0].dtype == object:
         assert memory_of("cpu").gather(rows, 2, object, CPU).tolist() == [[b"a"], [b"b"]]
     else:
-        assert joined(rows) is None
+        assert join_rows(rows) is None
 
 
 def test_rows_that_begin_within_a_number_are_not_joined():
     whole = np.zeros(8, np.float32)
     shifted = whole.view(np.uint8)[2:18].view(np.float32)
-    assert joined([shifted[:2], shifted[2:]]) is None
+    assert join_rows([shifted[:2], shifted[2:]]) is None
 
 
 def test_what_is_filled_up_or_of_another_type_is_copied():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelflow import Model
-from modelflow.engine.batching import owned
+from modelflow.engine.batching import copy_shared
 
 torch = pytest.importorskip("torch")
 
@@ -111,5 +111,5 @@ KEPT = np.arange(6.0).reshape(2, 3)
 def test_what_a_model_still_refers_to_is_copied(make, is_copied):
     held = {"y": make()}
     address = held["y"].__array_interface__["data"][0]
-    result = owned(held.pop("y"), [])
+    result = copy_shared(held.pop("y"), [])
     assert (result.__array_interface__["data"][0] != address) is is_copied

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.engine.lookup import chosen_versions, find_versions
+from modelflow.engine.lookup import choose_versions, find_versions
 from modelflow.errors import EngineError, FlowUnitError, GraphError
 from tests.engine.conftest import save_onnx
 
@@ -37,8 +37,8 @@ def answer(model, **meta):
 def test_versions_are_the_folders_with_numbers(folder):
     assert list(find_versions(folder)) == [1, 2, 10]
     assert find_versions(folder)[2] == folder / "2" / "model.onnx"
-    assert chosen_versions(folder, "") == {10: folder / "10" / "model.onnx"}
-    assert list(chosen_versions(folder, "10, 1")) == [1, 10]
+    assert choose_versions(folder, "") == {10: folder / "10" / "model.onnx"}
+    assert list(choose_versions(folder, "10, 1")) == [1, 10]
 
 
 def test_versions_may_be_written_with_zeros_in_front(folder):
@@ -52,7 +52,7 @@ def test_versions_may_be_written_with_zeros_in_front(folder):
 
 def test_saved_models_folder_is_the_version_itself(saved_model, tmp_path):
     (tmp_path / "3").symlink_to(saved_model)
-    assert chosen_versions(tmp_path, "") == {3: tmp_path / "3"}
+    assert choose_versions(tmp_path, "") == {3: tmp_path / "3"}
     with modelflow.Model(tmp_path, outputs=["scores"]) as model:
         assert model.infer([np.zeros(4, np.float32)])[0].data.shape == (3,)
 
@@ -60,12 +60,12 @@ def test_saved_models_folder_is_the_version_itself(saved_model, tmp_path):
 @pytest.mark.parametrize("version", ["3", "1,x"])
 def test_unknown_version_lists_those_there_are(folder, version):
     with pytest.raises(EngineError, match=r"no version '.'; the versions are: 1, 2, 10"):
-        chosen_versions(folder, version)
+        choose_versions(folder, version)
 
 
 def test_version_of_a_model_without_any_is_an_error(folder):
     with pytest.raises(EngineError, match="there are no versions"):
-        chosen_versions(folder / "1" / "model.onnx", "1")
+        choose_versions(folder / "1" / "model.onnx", "1")
 
 
 def test_newest_version_runs_unless_another_is_named(folder):

@@ -6,7 +6,7 @@ import pytest
 from modelflow.engine import read_model_file
 from modelflow.engine.inference import inference_spec
 from modelflow.engine.tensorflow.warmup_requests import prediction_log, read_warmup_requests
-from modelflow.engine.warmup import recorded_requests
+from modelflow.engine.warmup import read_recorded_requests
 from modelflow.errors import EngineError
 from tests.engine.numpy_engine import DoublingModel
 
@@ -30,14 +30,14 @@ def write_serving(tf, path, requests, field="predict_log"):
 
 def test_arrays_beside_the_model_are_one_request_a_row(model, tmp_path):
     np.savez(tmp_path / "warmup.npz", x=np.arange(6, dtype=np.float32).reshape(3, 2))
-    requests = recorded_requests(model, tmp_path / "m.onnx", "")
+    requests = read_recorded_requests(model, tmp_path / "m.onnx", "")
     assert [request["x"].tolist() for request in requests] == [[[0, 1]], [[2, 3]], [[4, 5]]]
 
 
 def test_serving_requests_are_read_as_they_were_sent(tf, model, tmp_path):
     given = [{"x": np.ones((4, 2), np.float32)}, {"x": np.zeros((1, 2), np.float32)}]
     write_serving(tf, tmp_path / "assets.extra" / "tf_serving_warmup_requests", given)
-    requests = recorded_requests(model, tmp_path, "")
+    requests = read_recorded_requests(model, tmp_path, "")
     assert [request["x"].shape for request in requests] == [(4, 2), (1, 2)]
     np.testing.assert_array_equal(requests[0]["x"], given[0]["x"])
 
@@ -53,9 +53,9 @@ def test_serving_messages_have_the_numbers_of_its_protocol(tf):
 
 def test_no_requests_names_the_places(model, tmp_path):
     with pytest.raises(EngineError, match=r"tf_serving_warmup_requests or .*warmup\.npz"):
-        recorded_requests(model, tmp_path, "")
+        read_recorded_requests(model, tmp_path, "")
     with pytest.raises(EngineError, match=r"expected .*other\.npz, or another"):
-        recorded_requests(model, tmp_path, str(tmp_path / "other.npz"))
+        read_recorded_requests(model, tmp_path, str(tmp_path / "other.npz"))
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_no_requests_names_the_places(model, tmp_path):
 def test_requests_that_do_not_fit_are_errors(model, tmp_path, arrays, what):
     np.savez(tmp_path / "warmup.npz", **arrays)
     with pytest.raises(EngineError, match=what):
-        recorded_requests(model, tmp_path, "")
+        read_recorded_requests(model, tmp_path, "")
 
 
 def test_files_of_another_form_are_errors(tf, model, tmp_path):
     (tmp_path / "warmup.npz").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(EngineError, match=r"not a \.npz file of arrays"):
-        recorded_requests(model, tmp_path, "")
+        read_recorded_requests(model, tmp_path, "")
     np.savez(tmp_path / "warmup.npz", x=np.array([{}], object))
     with pytest.raises(EngineError, match=r"not a \.npz file of arrays"):
-        recorded_requests(model, tmp_path, "")
+        read_recorded_requests(model, tmp_path, "")
     odd = tmp_path / "requests"
     odd.write_bytes(b"no records at all")
     with pytest.raises(EngineError, match="expected TFRecords"):

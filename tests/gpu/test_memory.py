@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from modelflow.device import CPU, Device
-from modelflow.device.torch_memory import TorchMemory, load_torch, stacked
+from modelflow.device.torch_memory import TorchMemory, load_torch, stack_tensors
 
 torch = load_torch()
 
@@ -17,7 +17,7 @@ def tensor(memory, cuda):
 
 def test_rows_of_one_tensor_are_stacked_without_a_copy():
     whole = torch.arange(24).reshape(4, 2, 3)
-    found = stacked([whole[1], whole[2], whole[3]])
+    found = stack_tensors([whole[1], whole[2], whole[3]])
     assert found.data_ptr() == whole[1].data_ptr()
     assert torch.equal(found, whole[1:])
 
@@ -25,16 +25,16 @@ def test_rows_of_one_tensor_are_stacked_without_a_copy():
 @pytest.mark.parametrize("rows", [(0, 2), (1, 0), (2, 2), (3, 0, 1)])
 def test_other_tensors_are_stacked_as_torch_does(rows):
     whole = torch.arange(24).reshape(4, 2, 3)
-    found = stacked([whole[row] for row in rows])
+    found = stack_tensors([whole[row] for row in rows])
     assert torch.equal(found, torch.stack([whole[row] for row in rows]))
 
 
 def test_views_of_one_storage_that_are_no_rows_are_copied():
     whole = torch.arange(12).reshape(3, 4)
     columns = [whole[:, 0], whole[:, 1]]
-    assert torch.equal(stacked(columns), torch.stack(columns))
+    assert torch.equal(stack_tensors(columns), torch.stack(columns))
     other = [whole[0], whole[1].to(torch.float32)[:4].to(torch.int64)]
-    assert torch.equal(stacked(other), torch.stack(other))
+    assert torch.equal(stack_tensors(other), torch.stack(other))
 
 
 @pytest.mark.parametrize("where", ["host", "device", "both"])

@@ -334,7 +334,7 @@ def test_a_package_that_is_not_installed_is_found_before_anything_runs(monkeypat
     [("video_decoder", "av"), ("video_demuxer", "av"), ("httpserver_sync_receive", "httptools")],
 )
 def test_built_in_units_say_what_they_need(name, module):
-    assert module in Registry().find(name).required_modules(None)
+    assert module in Registry().find(name).list_required_modules(None)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.options import Endpoint
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
-from modelflow.http.server import Server, bound_socket
+from modelflow.http.server import Server, bind_socket
 
 TEXT = {"content-type": "text/plain"}
 
@@ -21,7 +21,7 @@ class Echo:
         self.limits = BodyLimits(most, self.budget, time_out)
         self.held = {}
         self.came = threading.Semaphore(0)
-        self.gone = []
+        self.on_cancel = []
         self.left = threading.Semaphore(0)
 
     def begin(self, exchange):
@@ -41,7 +41,7 @@ class Echo:
             exchange.answer(Reply(200, exchange.body, TEXT))
 
     def _gone(self, exchange):
-        self.gone.append(exchange.path)
+        self.on_cancel.append(exchange.path)
         self.left.release()
 
     def let_go(self, path, body=b"late"):
@@ -51,7 +51,7 @@ class Echo:
 @contextlib.contextmanager
 def serving(handler, **limits):
     """A server, and what connects to it."""
-    with contextlib.closing(bound_socket(Endpoint("127.0.0.1", 0))) as bound:
+    with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
         server = Server(bound, handler, ConnectionLimits(**limits))
         port = bound.getsockname()[1]
 

@@ -2,7 +2,7 @@
 
 from modelflow.http.answers import Answers
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange, RequestHead, StreamedReply
+from modelflow.http.request import HttpRequest, RequestHead, StreamingReply
 from tests.http.clients import Echo, answer, request, serving
 
 
@@ -50,14 +50,14 @@ class Owed:
         self.sent.append(exchange.head.target)
 
     def ask(self, target):
-        exchange = Exchange(RequestHead("GET", target), "", self.answers.give, None)
+        exchange = HttpRequest(RequestHead("GET", target), "", self.answers.give, None)
         self.answers.owed.append(exchange)
         return exchange
 
     def stream(self, exchange):
         """Answers with a stream; what it goes into stands in `flows` when its turn has come."""
         begin = lambda flow: self.flows.update({exchange.head.target: flow})  # noqa: E731
-        exchange.answer(StreamedReply(200, begin))
+        exchange.answer(StreamingReply(200, begin))
 
 
 def test_what_is_behind_a_stream_waits_for_its_end():

@@ -8,7 +8,7 @@ import pytest
 
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.options import Endpoint
-from modelflow.http.server import Server, bound_socket
+from modelflow.http.server import Server, bind_socket
 from tests.http.clients import Echo, answer, is_ended, request, serving
 
 
@@ -79,7 +79,7 @@ def test_what_works_on_a_request_is_told_that_who_asked_has_gone(end):
             if end is not None:  # whoever ends his side alone cannot be told from one who has gone
                 client.shutdown(end)
         assert handler.left.acquire(timeout=60)
-        assert handler.gone == ["/held/1"]
+        assert handler.on_cancel == ["/held/1"]
         handler.let_go("/held/1")  # too late: it is dropped
         with connect() as client:
             client.sendall(request("/", b"y"))
@@ -125,7 +125,7 @@ def test_a_mistake_of_whoever_answers_is_logged_and_told_in_its_turn(caplog):
 def test_a_request_on_the_way_when_the_server_ends_is_answered_as_the_last(monkeypatch):
     """Its client was answered a moment ago, and asks again before it can know of the end."""
     monkeypatch.setattr("modelflow.http.connection._GRACE_SECONDS", 60.0)
-    with contextlib.closing(bound_socket(Endpoint("127.0.0.1", 0))) as bound:
+    with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
         address = bound.getsockname()
         server = Server(bound, Echo(), ConnectionLimits())
     ending = threading.Thread(target=server.close, args=(60.0,))
@@ -158,7 +158,7 @@ def test_a_client_that_does_not_take_its_answer_loses_the_connection():
             assert handler.came.acquire(timeout=60)
         handler.let_go("/held/0", bytes(1 << 25))  # more than the system keeps of it
         assert handler.left.acquire(timeout=60)
-        assert handler.gone == ["/held/1"]
+        assert handler.on_cancel == ["/held/1"]
 
 
 @pytest.mark.parametrize("headers", [(), ("Connection: close",)])

@@ -52,7 +52,7 @@ def test_the_end_waits_until_every_connection_is_over():
         one, other = Member(), Member()
         connections.admit(one)
         connections.admit(other)
-        ending = asyncio.ensure_future(connections.until_ended())
+        ending = asyncio.ensure_future(connections.wait_until_ended())
         await asyncio.sleep(0)
         assert one.is_asked
         assert other.is_asked
@@ -67,7 +67,7 @@ def test_the_end_waits_until_every_connection_is_over():
 
 
 def test_the_end_of_none_is_at_once():
-    asyncio.run(Connections(ConnectionLimits(), None).until_ended())
+    asyncio.run(Connections(ConnectionLimits(), None).wait_until_ended())
 
 
 def test_all_can_be_ended_at_once():

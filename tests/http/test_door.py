@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from modelflow.http import server as server_module
-from modelflow.http.accept import REPORT, Door
+from modelflow.http.accept import REPORT, InheritedConnections
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.server import Server, server_context
 from tests.http.clients import Echo, answer, is_ended, request
@@ -48,7 +48,7 @@ def serving(handler=None, tls=None):
     here, there = socket.socketpair()
     here.settimeout(60)
     limits = ConnectionLimits()
-    server = Server(Door(there, ("127.0.0.1", 80)), handler or Echo(), limits, tls)
+    server = Server(InheritedConnections(there, ("127.0.0.1", 80)), handler or Echo(), limits, tls)
     with here:
         try:
             yield Porter(here), server

@@ -11,7 +11,7 @@ import uvloop
 from modelflow.http import server as server_module
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.options import Endpoint
-from modelflow.http.server import Server, bound_socket, server_context
+from modelflow.http.server import Server, bind_socket, server_context
 from tests.http.clients import Echo, answer, is_ended, request
 from tests.serve.certificates import Authority
 
@@ -28,7 +28,7 @@ def serving(request, monkeypatch, authority):
 
     @contextlib.contextmanager
     def run(**limits):
-        with contextlib.closing(bound_socket(Endpoint("127.0.0.1", 0))) as bound:
+        with contextlib.closing(bind_socket(Endpoint("127.0.0.1", 0))) as bound:
             tls = server_context(authority.options())
             server = Server(bound, Echo(), ConnectionLimits(**limits), tls)
             address = bound.getsockname()

@@ -1,7 +1,7 @@
 """A request, and the place for its answer."""
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange, RequestHead
+from modelflow.http.request import HttpRequest, RequestHead
 
 OK = Reply(200, b"", {})
 
@@ -19,7 +19,7 @@ class Later:
 
 def made(target="/", headers=()):
     sent, mailbox = [], Later()
-    return Exchange(
+    return HttpRequest(
         RequestHead("GET", target, headers), "", lambda _, reply: sent.append(reply), mailbox
     ), sent
 
@@ -30,7 +30,7 @@ def test_it_is_answered_once():
     exchange.on_end, exchange.on_gone = lambda: told.append("end"), lambda: told.append("gone")
     exchange.answer(OK)
     exchange.answer(Reply(500, b"", {}))
-    exchange.gone()
+    exchange.on_cancel()
     assert (sent, told) == ([OK], ["end"])
 
 
@@ -38,8 +38,8 @@ def test_one_who_has_gone_is_not_answered():
     exchange, sent = made()
     told = []
     exchange.on_end, exchange.on_gone = lambda: told.append("end"), lambda: told.append("gone")
-    exchange.gone()
-    exchange.gone()
+    exchange.on_cancel()
+    exchange.on_cancel()
     exchange.answer(OK)
     assert (sent, told) == ([], ["gone", "end"])
 

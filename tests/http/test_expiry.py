@@ -1,6 +1,6 @@
 """A moment until when something must have come."""
 
-from modelflow.http.connections import Expiry
+from modelflow.http.connections import IdleTimer
 
 
 class Loop:
@@ -43,7 +43,7 @@ class Timer:
 
 def made():
     loop, told = Loop(), []
-    return loop, Expiry(loop, lambda: told.append(loop.now)), told
+    return loop, IdleTimer(loop, lambda: told.append(loop.now)), told
 
 
 def test_the_moment_is_told_once_when_it_has_come():

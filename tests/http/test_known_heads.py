@@ -11,8 +11,8 @@ from modelflow.http import request as known_heads
 from modelflow.http.connection import Connection
 from modelflow.http.connections import ConnectionLimits, Connections
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
-from modelflow.http.request import KnownHeads, RequestHead
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.http.request import HeaderCache, RequestHead
+from modelflow.ipc.loop_queue import LoopQueue
 from tests.http.clients import request
 
 
@@ -65,7 +65,7 @@ class Gatherer(Handler):
 
 
 class Gathered:
-    """A `modelflow.http.request.Gathering` that waits for the test."""
+    """A `modelflow.http.request.RequestGatherer` that waits for the test."""
 
     def __init__(self):
         self.requests, self.turns, self.direct = [], 0, 0
@@ -125,7 +125,7 @@ class Peer:
     def __init__(self, heads=None, limits=None, handler=None):
         self.handler, self.transport = handler or Handler(), Transport()
         self._loop = asyncio.get_running_loop()
-        self.all = Connections(limits or ConnectionLimits(), Mailbox(self._loop))
+        self.all = Connections(limits or ConnectionLimits(), LoopQueue(self._loop))
         if heads is not None:
             self.all.heads = heads
         self.connection = Connection(self.all, self.handler)
@@ -149,14 +149,14 @@ class Peer:
         self.connection.connection_lost(None)
 
 
-class NoHeads(KnownHeads):
+class NoHeads(HeaderCache):
     """Knows none."""
 
     def find(self, message):
         return None
 
 
-class Counting(KnownHeads):
+class Counting(HeaderCache):
     """Counts those that it knew."""
 
     def __init__(self):
@@ -229,7 +229,7 @@ def pieces_of_messages(draw):
 def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(pieces):
     def test():
         found = []
-        for heads in (KnownHeads(), NoHeads()):
+        for heads in (HeaderCache(), NoHeads()):
             peer = Peer(heads)
             for message in MESSAGES:  # known from elsewhere, where they can be
                 other = Peer(heads)
@@ -249,7 +249,7 @@ def test_any_pieces_mean_the_same_where_whole_requests_are_gathered(pieces):
     def test():
         found = []
         for handler in (Gatherer(), Handler()):
-            heads = KnownHeads()
+            heads = HeaderCache()
             for message in MESSAGES:
                 other = Peer(heads, handler=handler)
                 other.send(message, message)
@@ -300,7 +300,7 @@ def test_a_request_with_a_known_head_goes_where_it_is_gathered_unless_another_is
 def test_a_gathered_request_is_not_answered_as_the_old_one_before_it():
     def test():
         message = request("/", b"x")
-        peer = Peer(heads := KnownHeads(), handler=Gatherer())
+        peer = Peer(heads := HeaderCache(), handler=Gatherer())
         peer.send(message, message)
         other = Peer(heads, handler=peer.handler)
         other.send(request("/", b"o", "Connection: keep-alive", version="1.0"))
@@ -380,7 +380,7 @@ def test_the_last_request_of_a_connection_is_told_so_although_its_head_is_known(
 
 def test_a_known_head_that_stands_in_the_value_of_a_header_is_no_request():
     def test():
-        peer = Peer(KnownHeads())
+        peer = Peer(HeaderCache())
         inner = request("/inner", b"in")
         peer.send(inner, inner, inner)
         peer.handler.seen.clear()
@@ -411,7 +411,7 @@ def test_nor_where_it_stands_behind_a_request_that_is_answered_at_once():
 
 def test_a_head_that_differs_each_time_is_not_kept():
     def test():
-        peer = Peer(heads := KnownHeads())
+        peer = Peer(heads := HeaderCache())
         for number in range(20):
             peer.send(request("/", b"x", f"X-Request-Id: {number}"))
         peer.lose()
@@ -421,7 +421,7 @@ def test_a_head_that_differs_each_time_is_not_kept():
 
 
 def test_the_heads_that_are_kept_are_bounded():
-    heads = KnownHeads()
+    heads = HeaderCache()
     for number in range(3 * known_heads._MOST):
         head = b"GET /%d HTTP/1.1\r\n\r\n" % number
         heads.learn(head, RequestHead("GET", f"/{number}"), 0)

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 
 
 class CountingLoop:
@@ -21,7 +21,7 @@ class CountingLoop:
 
 def test_many_calls_wake_the_loop_once():
     loop, made = CountingLoop(), []
-    mailbox = Mailbox(loop)
+    mailbox = LoopQueue(loop)
     for number in range(3):
         assert mailbox.post(partial(made.append, number))
     assert len(loop.due) == 1
@@ -33,7 +33,7 @@ def test_many_calls_wake_the_loop_once():
 
 def test_a_call_that_raises_leaves_the_others_alone():
     loop, made = CountingLoop(), []
-    mailbox = Mailbox(loop)
+    mailbox = LoopQueue(loop)
     mailbox.post(lambda: 1 / 0)
     mailbox.post(lambda: made.append(1))
     loop.due.pop()()
@@ -43,7 +43,7 @@ def test_a_call_that_raises_leaves_the_others_alone():
 
 def test_what_a_call_posts_is_called_too():
     loop, made = CountingLoop(), []
-    mailbox = Mailbox(loop)
+    mailbox = LoopQueue(loop)
     mailbox.post(lambda: mailbox.post(lambda: made.append(1)))
     while loop.due:
         loop.due.pop()()
@@ -53,4 +53,4 @@ def test_what_a_call_posts_is_called_too():
 def test_a_loop_that_has_ended_is_told_of():
     loop = asyncio.new_event_loop()
     loop.close()
-    assert not Mailbox(loop).post(lambda: None)
+    assert not LoopQueue(loop).post(lambda: None)

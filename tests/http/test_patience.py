@@ -2,7 +2,7 @@
 
 import asyncio
 
-from modelflow.http.listener import Patience
+from modelflow.http.listener import ReplyTimeouts
 
 
 def run(seconds, use):
@@ -17,7 +17,7 @@ def run(seconds, use):
             if name == "last":
                 done.set_result(None)
 
-        use(Patience(seconds, give_up))
+        use(ReplyTimeouts(seconds, give_up))
         await done
 
     asyncio.run(main())
@@ -44,7 +44,7 @@ def test_who_is_answered_does_not_give_up():
 
 def test_no_timer_is_left_when_nobody_waits():
     async def main():
-        patience = Patience(3600.0, lambda _: None)
+        patience = ReplyTimeouts(3600.0, lambda _: None)
         patience.add("one")
         patience.forget("one")
         assert patience.timer is None

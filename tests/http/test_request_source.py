@@ -3,7 +3,7 @@ import socket
 from modelflow.http.listener import PendingRequest
 from modelflow.http.options import ListenOptions
 from modelflow.http.reply import BodyBudget
-from modelflow.http.request import Exchange, RequestHead
+from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.http.request_source import RequestSource
 
 
@@ -20,7 +20,9 @@ def test_a_request_that_the_graph_has_not_seen_may_be_sent_again_elsewhere():
         endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
     bodies, replies = BodyBudget(100), []
     assert bodies.take(3)
-    exchange = Exchange(RequestHead("POST", "/"), "", lambda _, reply: replies.append(reply), Now())
+    exchange = HttpRequest(
+        RequestHead("POST", "/"), "", lambda _, reply: replies.append(reply), Now()
+    )
     source = RequestSource(ListenOptions(endpoint=endpoint), is_waiting=True, time_out=30)
     assert source._add(PendingRequest("POST", "/", {}, b"abc", "", exchange, bodies))
     source.close()

@@ -7,7 +7,7 @@ import pytest
 
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.options import Endpoint
-from modelflow.http.server import Server, bound_socket
+from modelflow.http.server import Server, bind_socket
 
 
 class Guest:
@@ -25,7 +25,7 @@ class Guest:
 
 @pytest.fixture
 def server():
-    with bound_socket(Endpoint("127.0.0.1", 0)) as bound:
+    with bind_socket(Endpoint("127.0.0.1", 0)) as bound:
         running = Server(bound, None, ConnectionLimits())
     yield running
     running.close(0.0)

@@ -128,14 +128,14 @@ def test_it_ends_when_nobody_is_connected_any_more_and_lets_nobody_in_then(liste
 
 
 def test_it_does_not_end_while_somebody_is_on_the_way(listener):
-    with listener.kept() as is_kept:
+    with listener.hold() as is_kept:
         assert is_kept
         waiting, heard = ending(listener)
         waiting.join(0.2)
         assert heard == []
     waiting.join()
     assert heard == [True]
-    with listener.kept() as is_kept:
+    with listener.hold() as is_kept:
         assert not is_kept
 
 

@@ -59,7 +59,7 @@ class Answering:
 
     def take(self, attempt):
         self.submitted.append(attempt)
-        self.clock.at(self.clock.now() + self.service, lambda: attempt.ended(self.outcome))
+        self.clock.at(self.clock.now() + self.service, lambda: attempt.on_end(self.outcome))
 
     def cancel(self, attempt):
         self.cancelled.append(attempt)
@@ -89,7 +89,7 @@ class OneByOne(Answering):
     def take(self, attempt):
         self.submitted.append(attempt)
         self._free = max(self._free, self.clock.now()) + self.service
-        self.clock.at(self._free, attempt.ended)
+        self.clock.at(self._free, attempt.on_end)
 
 
 class Narrow(Answering):
@@ -112,7 +112,7 @@ class Narrow(Answering):
 
     def _end(self, attempt):
         self._room += 1
-        attempt.ended()
+        attempt.on_end()
         told, self._told = self._told, None
         if told is not None:
             told()

@@ -183,7 +183,7 @@ def test_a_stop_wakes_who_waits_for_what_is_due():
 
     class Now(Answering):
         def take(self, attempt):
-            attempt.ended()
+            attempt.on_end()
 
     load = Load(Now(None), constant(rate=0.001, seconds=1e5), clock=Noted())
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from modelflow.errors import ConfigError, PlanError
-from modelflow.plan import make_plan, reconfigured
+from modelflow.plan import make_plan, reconfigure_plan
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 
@@ -27,27 +27,29 @@ def plan_of(settings=None, spec=None, **more):
 )
 def test_a_change_is_in_the_stage_and_nowhere_else(change, seen, expected):
     plan = plan_of()
-    changed = reconfigured(plan, change)
+    changed = reconfigure_plan(plan, change)
     assert getattr(changed.stages["n0"], seen) == expected
     assert changed.stages["n1"] is plan.stages["n1"]
     assert getattr(plan.stages["n0"], seen) != expected
 
 
 def test_what_the_table_says_goes_with_it():
-    row = reconfigured(plan_of(), {"n0.threads": 3, "n0.queue_bytes": 100}).rows()[0]
+    row = reconfigure_plan(plan_of(), {"n0.threads": 3, "n0.queue_bytes": 100}).rows()[0]
     assert row["threads"] == "3 (as it was told to)"
-    assert reconfigured(plan_of(), {"n0.queue_bytes": 100}).stages["n0"].unit.settings.queue_bytes
+    assert (
+        reconfigure_plan(plan_of(), {"n0.queue_bytes": 100}).stages["n0"].unit.settings.queue_bytes
+    )
 
 
 def test_the_queue_of_one_port_stays_as_it_was_told_where_all_change():
-    plan = reconfigured(plan_of(), {"n0.queue_size_in": 3})
-    assert reconfigured(plan, {"n0.queue_size": 9}).stages["n0"].bounds == (3,)
+    plan = reconfigure_plan(plan_of(), {"n0.queue_size_in": 3})
+    assert reconfigure_plan(plan, {"n0.queue_size": 9}).stages["n0"].bounds == (3,)
 
 
 def test_rows_in_flight_can_be_changed_where_they_are_counted():
-    assert reconfigured(plan_of(max_in_flight=4), {"max_in_flight": 9}).max_in_flight == 9
+    assert reconfigure_plan(plan_of(max_in_flight=4), {"max_in_flight": 9}).max_in_flight == 9
     with pytest.raises(PlanError, match="max_in_flight: the flow was started without a bound"):
-        reconfigured(plan_of(), {"max_in_flight": 9})
+        reconfigure_plan(plan_of(), {"max_in_flight": 9})
 
 
 @pytest.mark.parametrize(
@@ -63,13 +65,13 @@ def test_rows_in_flight_can_be_changed_where_they_are_counted():
 )
 def test_what_cannot_be_is_said_exactly(change, kind, message):
     with pytest.raises(kind, match=message):
-        reconfigured(plan_of(), change)
+        reconfigure_plan(plan_of(), change)
 
 
 def test_the_units_own_bound_of_batches_holds():
     plan = plan_of(spec=spec_of(max_batch_size=4))
     with pytest.raises(PlanError, match=r"n0\.batch_size: got 5; unit 'forward' takes at most 4"):
-        reconfigured(plan, {"n0.batch_size": 5})
+        reconfigure_plan(plan, {"n0.batch_size": 5})
 
 
 def test_of_nodes_that_run_as_one_stage_the_first_is_named():
@@ -77,7 +79,7 @@ def test_of_nodes_that_run_as_one_stage_the_first_is_named():
     plan = make_plan(chain((light, {}), (light, {}), fuse="auto"))
     assert list(plan.stages) == ["n0"]
     with pytest.raises(PlanError, match=r"n1 runs on the threads of n0.*change n0\.threads"):
-        reconfigured(plan, {"n1.threads": 2})
+        reconfigure_plan(plan, {"n1.threads": 2})
 
 
 def test_a_source_has_one_thread():
@@ -85,4 +87,4 @@ def test_a_source_has_one_thread():
         {"source": spec_of(inputs=()), "sink": spec_of(outputs=())}, ["source -> sink"]
     )
     with pytest.raises(PlanError, match=r"source\.threads: got 2; a source has 1"):
-        reconfigured(make_plan(graph), {"source.threads": 2})
+        reconfigure_plan(make_plan(graph), {"source.threads": 2})

@@ -58,7 +58,7 @@ def source_streams(flow):
 
 def nothing_is_left(flow):
     """Checks that a flow whose sessions are over keeps nothing of them."""
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
     check_figures(flow.scheduler)
     in_flight = flow.scheduler._wiring._in_flight
     assert in_flight is None or in_flight.rows == 0

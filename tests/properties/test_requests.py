@@ -145,4 +145,4 @@ def test_each_request_is_told_once_of_its_own_answer(graph, gangs, ending):
                 assert found == [expected(number, steps) for number in values]
             else:
                 assert found == [None] * len(values)
-    assert flow._scheduler.held() == {}
+    assert flow._scheduler.count_held() == {}

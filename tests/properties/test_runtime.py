@@ -180,7 +180,7 @@ def test_cancel_in_the_middle_disturbs_nobody(first, left, right, join, when):
         other.close_input()
         assert [b.data for b in other] == [(2 * i + 1, -i) for i in range(300)]
         cancelled.cancel()
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def _given(graph, name):

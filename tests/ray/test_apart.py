@@ -6,7 +6,7 @@ import pytest
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.ray.cluster import ClusterError, Machine
-from modelflow.remote.ray.host_servers import Apart
+from modelflow.remote.ray.host_servers import HostServers
 
 LONG = 60
 NODE = "ray.io/node-id"
@@ -22,7 +22,7 @@ class Machines:
 
 @pytest.fixture
 def apart():
-    return Apart(Machines("a", "b"), PlacementConfig("server", resources={"CPU": 1}))
+    return HostServers(Machines("a", "b"), PlacementConfig("server", resources={"CPU": 1}))
 
 
 def begin(apart, name, machine, is_over=lambda: False):
@@ -34,7 +34,7 @@ def begin(apart, name, machine, is_over=lambda: False):
 def test_the_next_one_is_on_none_of_the_machines_that_have_one(apart):
     assert begin(apart, "one", "a") == {}
     assert begin(apart, "two", "b") == {NODE: "!in(a)"}
-    apart.left("one")
+    apart.on_end("one")
     assert begin(apart, "three", "a") == {NODE: "!in(b)"}
 
 
@@ -53,7 +53,7 @@ def test_the_machine_of_one_that_leaves_is_waited_for(apart):
     found = []
     waits = threading.Thread(target=lambda: found.append(begin(apart, "three", "a")), name="waits")
     waits.start()
-    apart.left("one")
+    apart.on_end("one")
     waits.join(LONG)
     assert found == [{NODE: "!in(b)"}]
 

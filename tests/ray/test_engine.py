@@ -25,7 +25,7 @@ from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
 from modelflow.remote import placed
 from modelflow.remote.part import Part, part_of
-from modelflow.remote.ray import RayEngine, connected
+from modelflow.remote.ray import RayEngine, connect
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.engine import _digest
 from tests import programs as commands
@@ -409,12 +409,12 @@ def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
 
 def test_no_cluster_is_begun_in_silence(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connected():
+    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connect():
         pass
 
 
 def test_a_cluster_that_is_not_there_is_told_at_once():
-    with pytest.raises(ClusterError, match="cannot be reached"), connected("127.0.0.1:1"):
+    with pytest.raises(ClusterError, match="cannot be reached"), connect("127.0.0.1:1"):
         pass
 
 
@@ -427,7 +427,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
     ],
 )
 def test_an_address_that_is_none_is_told(address, said):
-    with pytest.raises(ConfigError, match=said), connected(address):
+    with pytest.raises(ConfigError, match=said), connect(address):
         pass
 
 

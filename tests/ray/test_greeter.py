@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from modelflow.remote.ray.actor_loader import Greeter
+from modelflow.remote.ray.actor_loader import ActorLoader
 from modelflow.remote.ray.cluster import versions
 
 NOTHING = pickle.dumps(())
@@ -13,14 +13,14 @@ OTHER = pickle.dumps((dict, ([("asked", 1)],)))
 
 
 def test_where_versions_agree_it_keeps_what_it_was_told_to_make(tmp_path):
-    greeter = Greeter(versions(), [str(tmp_path)], OTHER)
+    greeter = ActorLoader(versions(), [str(tmp_path)], OTHER)
     assert greeter.call("copy", NOTHING) == {"asked": 1}
     assert sys.path.pop() == str(tmp_path)
 
 
 @pytest.mark.parametrize("ours", [("3.9", versions()[1]), (versions()[0], "0.0.1")])
 def test_what_differs_is_told_in_one_line_and_nothing_is_unpickled(ours):
-    greeter = Greeter(ours, [], b"not to be read")
+    greeter = ActorLoader(ours, [], b"not to be read")
     with pytest.raises(RuntimeError) as caught:
         greeter.call("copy", NOTHING)
     line = str(caught.value)
@@ -32,6 +32,6 @@ def test_what_differs_is_told_in_one_line_and_nothing_is_unpickled(ours):
 def test_a_machine_without_modelflow_says_so(monkeypatch):
     expected = versions()
     monkeypatch.setitem(sys.modules, "modelflow", None)
-    greeter = Greeter(expected, [], b"")
+    greeter = ActorLoader(expected, [], b"")
     with pytest.raises(RuntimeError, match=r"and modelflow none \(.*modelflow"):
         greeter.call("copy", NOTHING)

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from modelflow.registry.forget import forget_modules, users_modules
-from modelflow.unit.function import declared_specs
+from modelflow.unit.function import list_declared
 
 CODE = "import modelflow\n@modelflow.flowunit\ndef {name}(a):\n    return {value}\n"
 
@@ -17,7 +17,7 @@ def module(tmp_path, monkeypatch):
 
 
 def declared():
-    return {spec.name for spec in declared_specs()}
+    return {spec.name for spec in list_declared()}
 
 
 def test_the_users_modules_are_imported_anew_and_their_old_units_are_gone(module):

@@ -122,7 +122,7 @@ def called(pool, user, **how):
 
 
 def held(pool, user, replica):
-    """Calls a replica that answers no more until it is let; returns as `called` does."""
+    """Calls a replica that answers no more until it is let; returns as `on_call` does."""
     replica.gate.clear()
     answer = called(pool, user)
     assert replica.entered.acquire(timeout=LONG)

@@ -18,7 +18,7 @@ class NoThread(threading.Thread):
 def test_a_process_that_cannot_have_its_threads_is_not_ready_and_says_so(monkeypatch):
     stopped = []
     monkeypatch.setattr(process, "prepare", lambda _: None)
-    monkeypatch.setattr(process, "started", lambda _: {"part": None})
+    monkeypatch.setattr(process, "start_process", lambda _: {"part": None})
     monkeypatch.setattr(process, "stop_all", stopped.append)
     pairs = [open_channel() for _ in range(2)]
     theirs = [MemoryChannel(ends) for _, ends in pairs]

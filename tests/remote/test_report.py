@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from modelflow.ipc.memory_channel import MemoryChannel, open_channel
-from modelflow.remote.replica import Inquiry, Report, Reporting, Reports
+from modelflow.remote.replica import Inquiry, Report, Reports, ReportSender
 from modelflow.runtime.stats import GONE, NodeStats
 
 LONG = 60.0
@@ -20,7 +20,7 @@ def reporting():
     """One that asks, and the side that is asked."""
     here, ends = open_channel()
     there = MemoryChannel(ends)
-    made = Reporting()
+    made = ReportSender()
     made.use(here)
     yield made, there
     made.close()
@@ -28,7 +28,7 @@ def reporting():
 
 
 def test_nothing_is_told_by_one_without_a_channel():
-    assert Reporting().report(LONG) is None
+    assert ReportSender().report(LONG) is None
 
 
 def test_the_present_report_is_waited_for(reporting):

@@ -13,14 +13,14 @@ def test_items_come_when_they_are_due():
     later.add("b", 5)
     later.add("a", 1)
     assert bool(later)
-    assert later.left() == 1
+    assert later.remaining() == 1
     assert list(later.due()) == []
     clock.advance(2)
     assert list(later.due()) == ["a"]
-    assert later.left() == 3
+    assert later.remaining() == 3
     clock.advance(3)
     assert list(later.due()) == ["b"]
-    assert later.left() is None
+    assert later.remaining() is None
     assert not later
 
 

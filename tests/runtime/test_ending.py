@@ -76,11 +76,11 @@ def test_a_stop_lets_streams_be_held_for_its_time_and_no_longer(caplog):
     flow.scheduler.start()
     stream = flow.session()
     stream.send("input", 1)
-    assert flow.scheduler.held() == {"inbox of 'n0'": 1, "sessions": 1}
+    assert flow.scheduler.count_held() == {"inbox of 'n0'": 1, "sessions": 1}
     flow.scheduler.stop()
     assert clock.waits == [1.5, 0.5]
     assert told(stream) == [1]
-    assert (flow.scheduler.held(), caplog.text) == ({}, "")
+    assert (flow.scheduler.count_held(), caplog.text) == ({}, "")
 
 
 def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypatch, caplog):

@@ -65,7 +65,7 @@ def test_a_start_returns_when_every_unit_is_open_is_checked_and_has_begun(monkey
 
     def begin():
         note("begin")
-        scheduler.begun()
+        scheduler.on_begin()
 
     unit = unit_of(None, hooks={"open": lambda _: note("open")})
     scheduler = Running(chain((unit, {"threads": 1})), clock=clock).scheduler

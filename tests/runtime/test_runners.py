@@ -23,14 +23,14 @@ class Stopping:
 
     def __init__(self, method, call="stop"):
         self.raised = []
-        self.called = threading.Event()
+        self.on_call = threading.Event()
 
         def stop(*_):
             try:
                 getattr(self.flow.scheduler, call)()
             except RuntimeError as error:
                 self.raised.append(str(error))
-            self.called.set()
+            self.on_call.set()
 
         def process(ctx):
             if method == "process":

@@ -44,10 +44,10 @@ def test_a_session_of_a_source_counts_until_it_is_over_and_leaves_it_its_errors(
     opened = scheduler._sessions.open_for(source)
     assert (opened.name, opened.origin, opened.reader) == ("source/0", "source", source.progress)
     assert scheduler._sessions.open_for(source).name == "source/1"
-    assert (scheduler._sessions.opened_by_sources, scheduler.held()["sessions"]) == (2, 3)
+    assert (scheduler._sessions.opened_by_sources, scheduler.count_held()["sessions"]) == (2, 3)
     opened.progress.record_errors([Buffer.from_error(FlowUnitError("no good"))])
     opened.cancel()
-    assert (scheduler._sessions.opened_by_sources, scheduler.held()["sessions"]) == (1, 2)
+    assert (scheduler._sessions.opened_by_sources, scheduler.count_held()["sessions"]) == (1, 2)
     assert [str(error) for error in source.progress.errors] == ["no good"]
 
 

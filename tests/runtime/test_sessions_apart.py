@@ -52,7 +52,7 @@ def test_a_dropped_session_ends_and_nothing_is_kept_of_it(caplog):
         last.close_input()
         for session in list(flow.scheduler._sessions.known):
             assert flow.scheduler.wait_for(session, 60)
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
     assert "was dropped without close_input(); its input ends now" in caplog.text
 
 
@@ -72,7 +72,7 @@ def test_the_watchdog_ends_dropped_sessions_where_nobody_makes_another():
         clock.advance(5)
         waiting.join(60)
         assert not waiting.is_alive()
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 def test_a_dropped_session_that_had_ended_its_input_is_finished_quietly(caplog):

@@ -29,7 +29,7 @@ def stopped(flow, clock, *steps):
         clock.advance(seconds)
     thread.join(60)
     assert not thread.is_alive()
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
     return failures
 
 
@@ -42,7 +42,7 @@ def test_stop_while_a_node_gathers_a_batch_ends_every_thread():
     stream.send("input", 1)
     clock.until_sleeping(2)  # the watchdog, and the worker that gathers
     flow.scheduler.stop(drain=False)
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def posting(calls, *, delay=0.0, is_emitting=False):
@@ -97,7 +97,7 @@ def test_stop_ends_a_source_that_holds():
     flow.scheduler.start()
     assert held.wait(60)
     flow.scheduler.stop()
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_stop_drops_what_does_not_move_and_says_so():
@@ -142,10 +142,10 @@ def test_a_forced_stop_keeps_nothing_of_any_session():
         for i in range(10):
             stream.send("input", i)
     gate.entered.acquire()
-    assert flow.scheduler.held() != {}
+    assert flow.scheduler.count_held() != {}
     gate.open.set()
     flow.scheduler.stop(drain=False)
-    held = flow.scheduler.held()
+    held = flow.scheduler.count_held()
     held.pop("sessions", None)
     assert held == {}
 
@@ -181,4 +181,4 @@ def test_a_session_that_is_cancelled_leaves_nothing_behind_where_branches_meet()
         stream.cancel()
         gate.open.set()
         assert flow.infer(2).data == 2
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}

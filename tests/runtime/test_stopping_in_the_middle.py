@@ -111,7 +111,7 @@ def test_a_stop_that_drops_cuts_another_one_s_drain_short():
     gate.set()
     draining.join()
     dropping.join()
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_a_session_that_a_source_opens_while_the_flow_is_cut_off_ends(monkeypatch):
@@ -149,7 +149,7 @@ def test_a_session_that_a_source_opens_while_the_flow_is_cut_off_ends(monkeypatc
     assert called.wait(30)
     scheduler.stop(drain=False)
     assert ended.is_set()
-    assert scheduler.held() == {}
+    assert scheduler.count_held() == {}
 
 
 @pytest.mark.parametrize("drain", [True, False])
@@ -190,7 +190,7 @@ def test_a_signal_handler_may_end_an_inline_source_that_never_would():
     finally:
         signal.signal(signal.SIGUSR1, before)
         flow.scheduler.stop()
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_an_inline_flow_is_used_by_one_thread_at_a_time():
@@ -347,7 +347,7 @@ def test_who_waits_for_a_source_is_told_when_the_flow_never_starts():
     flow.scheduler.stop()
     with pytest.raises(StreamClosed):
         stream.recv(timeout=30)
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 @pytest.mark.parametrize("where", ["before", "behind"])
@@ -361,7 +361,7 @@ def test_a_send_that_ctrl_c_breaks_off_in_the_middle_cancels_its_session(where, 
         other.send("input", 2, timeout=30)
         other.close_input()
         assert [buffer.data for buffer in other] == [2]
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 @pytest.mark.parametrize("where", ["before", "behind"])
@@ -372,7 +372,7 @@ def test_an_end_that_ctrl_c_breaks_off_in_the_middle_cancels_its_session(where, 
             torn.close_input()
         with pytest.raises(Cancelled):
             torn.recv(timeout=30)
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ def test_ten_thousand_sessions_that_are_dropped_leave_nothing(caplog):
         assert last.wait(60)
         assert len(flow.scheduler._sessions.known) < 10
     assert in_flight(flow) == 0
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_cancels_and_errors_give_back_their_places_in_flight():
@@ -110,7 +110,7 @@ def test_cancels_and_errors_give_back_their_places_in_flight():
         side_by_side(use)
         assert flow.infer(2).data == 2
     assert in_flight(flow) == 0
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_meetings_keep_nothing_of_sessions_that_are_cancelled():
@@ -130,7 +130,7 @@ def test_meetings_keep_nothing_of_sessions_that_are_cancelled():
         gate.set()
         streams[0].close_input()
         assert [b.data for b in streams[0]] == [0, 1]
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_a_cancelled_await_leaves_no_callback():
@@ -168,7 +168,7 @@ def test_a_cancelled_await_leaves_no_callback():
         asyncio.run(use(flow))
         assert waiting_callbacks() == []
     assert in_flight(flow) == 0
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_readers_that_are_slow_hold_back_their_own_session_alone():
@@ -231,7 +231,7 @@ def test_under_overload_each_request_is_answered_or_refused():
         assert [b.data for b in stream] == sent
     assert len(answered) + len(refused) == 200 * USERS
     assert in_flight(flow) == 0
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def test_a_signal_handler_ends_a_flow_in_the_middle_of_anything():
@@ -250,7 +250,7 @@ def test_a_signal_handler_ends_a_flow_in_the_middle_of_anything():
                     )
             finally:
                 flow.scheduler.stop()
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 def test_a_unit_is_reloaded_under_load():

@@ -29,11 +29,11 @@ def test_a_session_has_results_where_its_data_can_leave():
 def test_what_is_kept_of_a_session_is_named_and_dropped_with_it():
     made = wiring(chain(spec_of()))
     session = made.session("s", "", lambda _: None)
-    assert made.held() == {}
+    assert made.count_held() == {}
     made.stages["n0"].inbox.append(0, [segment(session.stream, 0, 2)])
-    assert list(made.held()) == ["inbox of 'n0'"]
+    assert list(made.count_held()) == ["inbox of 'n0'"]
     made.cancel(session)
-    assert made.held() == {}
+    assert made.count_held() == {}
 
 
 def test_results_that_wait_for_others_of_a_session_are_dropped_with_it():
@@ -41,9 +41,9 @@ def test_results_that_wait_for_others_of_a_session_are_dropped_with_it():
     session, rows = made.session("s", "", lambda _: None), [[Buffer(1)]]
     span = Span(session.stream, range(1, 2), False, ticket=1)
     made.stages["n0"].outbox.emit(Batch([span], rows, False), rows, False)
-    assert list(made.held()) == ["outbox of 'n0'"]
+    assert list(made.count_held()) == ["outbox of 'n0'"]
     made.cancel(session)
-    assert made.held() == {}
+    assert made.count_held() == {}
 
 
 def meeting(clock=SYSTEM_CLOCK):
@@ -61,9 +61,9 @@ def test_an_input_that_branches_meet_at_has_a_merge_before_it():
     made, merge = meeting()
     session = made.session("s", "", lambda _: None)
     merge.append(0, [segment(session.stream, 0, 1)])
-    assert list(made.held()) == ["merge before 'join'"]
+    assert list(made.count_held()) == ["merge before 'join'"]
     made.cancel(session)
-    assert made.held() == {}
+    assert made.count_held() == {}
 
 
 def test_close_lets_everyone_go_on():
@@ -74,7 +74,7 @@ def test_close_lets_everyone_go_on():
     made.close()
     assert made.stages["n0"].inbox.has_room(0)
     assert not made._in_flight.is_full
-    assert made.held() == {}
+    assert made.count_held() == {}
 
 
 def two(**settings):
@@ -144,8 +144,8 @@ def test_a_merge_knows_its_node_its_edges_and_its_bound():
     clock = FakeClock()
     made, merge = meeting(clock)
     (planned,) = made.plan.merges.values()
-    assert planned.bound is not None
-    assert (merge._name, merge._edges, merge._bound) == ("join", 2, planned.bound)
+    assert planned.set_bounds is not None
+    assert (merge._name, merge._edges, merge._bound) == ("join", 2, planned.set_bounds)
     assert merge._clock is clock
     assert merge._target is made.stages["join"].inbox
 

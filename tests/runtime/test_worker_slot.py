@@ -15,7 +15,7 @@ from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.segment import Segment, Stream
 from modelflow.runtime.stats import WorkerStats
-from modelflow.runtime.worker_slot import CHEAP, Relay
+from modelflow.runtime.worker_slot import CHEAP, Handoff
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.fake_session import FakeSession
@@ -178,7 +178,7 @@ def test_ctrl_c_in_a_unit_on_the_callers_thread_stays_a_ctrl_c_and_breaks_nothin
     with Running(chain(per_item(str), per_item(once), per_item(str))) as flow:
         with pytest.raises(KeyboardInterrupt):
             flow.infer("stop", timeout=None)
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
         assert flow.infer("go on", timeout=None).data == "go on"
     assert calls == ["stop", "go on"]
 
@@ -207,7 +207,7 @@ def test_ctrl_c_at_any_call_of_the_runtime_on_the_callers_thread_leaves_every_st
         finally:
             sys.setprofile(None)
         assert flow.infer(2).data == "2"
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 def test_stop_called_in_a_unit_on_the_callers_thread_says_that_it_waits_for_itself():
@@ -421,7 +421,7 @@ def test_a_fault_of_the_runtime_on_a_thread_with_anothers_seat_ends_both(monkeyp
     for value in range(2):
         stream.send("input", value)
         stream.recv("output")
-    monkeypatch.setattr(Relay, "go_on", go_on)
+    monkeypatch.setattr(Handoff, "go_on", go_on)
     stream.send("input", 2)
     with pytest.raises(StreamClosed):
         stream.recv("output")
@@ -488,7 +488,7 @@ def row(at=0):
 )
 def test_a_seat_is_lent_to_who_may_take_it(home, lendable, cost, is_lent):
     box = box_of()
-    seat, relay = resting(box, lendable, cost), Relay(home, {"mine": None})
+    seat, relay = resting(box, lendable, cost), Handoff(home, {"mine": None})
     box.append(0, [row()], relay)
     assert (seat.tenant is relay) is is_lent
     assert seat.is_called is not is_lent
@@ -497,7 +497,7 @@ def test_a_seat_is_lent_to_who_may_take_it(home, lendable, cost, is_lent):
 
 def test_a_caller_that_is_not_alone_any_more_takes_short_calls_only():
     known = {"mine": None}
-    relay, box = Relay(None, known), box_of()
+    relay, box = Handoff(None, known), box_of()
     known["another's"] = None
     dear, cheap = resting(box, cost=1.0), resting(box, cost=0.0)
     box.append(0, [row()], relay)
@@ -506,7 +506,7 @@ def test_a_caller_that_is_not_alone_any_more_takes_short_calls_only():
 
 
 def test_a_seat_that_is_given_back_rests_again_where_nothing_waits():
-    box, relay = box_of(), Relay([])
+    box, relay = box_of(), Handoff([])
     seat = resting(box)
     box.append(0, [row()], relay)
     assert box.take_nowait().size == 1
@@ -515,7 +515,7 @@ def test_a_seat_that_is_given_back_rests_again_where_nothing_waits():
 
 
 def test_a_seat_that_is_given_back_wakes_its_worker_where_more_waits():
-    box, relay = box_of(), Relay([])
+    box, relay = box_of(), Handoff([])
     seat = resting(box)
     box.append(0, [row(), row(1)], relay)
     assert box.take_nowait().size == 1
@@ -524,7 +524,7 @@ def test_a_seat_that_is_given_back_wakes_its_worker_where_more_waits():
 
 
 def test_who_has_a_seat_given_back_that_owes_a_wait_for_room_is_told_so_before_it_takes():
-    box, relay = box_of(), Relay([])
+    box, relay = box_of(), Handoff([])
     seat = resting(box)
     box.append(0, [row()], relay)
     box.give_back(seat, relay, True)
@@ -534,7 +534,7 @@ def test_who_has_a_seat_given_back_that_owes_a_wait_for_room_is_told_so_before_i
 
 
 def test_a_seat_that_is_given_back_twice_stays_with_who_was_lent_it_meanwhile():
-    box, first, second = box_of(), Relay([]), Relay([])
+    box, first, second = box_of(), Handoff([]), Handoff([])
     seat = resting(box)
     box.append(0, [row()], first)
     assert box.take_nowait().size == 1
@@ -553,16 +553,16 @@ def test_of_those_who_rest_one_is_woken_for_each_append():
 
 
 def test_a_seat_that_is_lent_is_neither_woken_nor_lent_again():
-    box, relay = box_of(), Relay([])
+    box, relay = box_of(), Handoff([])
     seat = resting(box)
     box.append(0, [row()], relay)
-    box.append(0, [row(1)], Relay([]))
+    box.append(0, [row(1)], Handoff([]))
     box.append(0, [row(2)])
     assert (seat.tenant, seat.is_called) == (relay, False)
 
 
 def test_a_caller_with_a_long_call_before_it_takes_nothing_else():
-    relay, box, other = Relay(None), box_of(), box_of()
+    relay, box, other = Handoff(None), box_of(), box_of()
     dear, cheap = resting(box, cost=1.0), resting(other, cost=0.0)
     box.append(0, [row()], relay)
     other.append(0, [row()], relay)
@@ -570,7 +570,7 @@ def test_a_caller_with_a_long_call_before_it_takes_nothing_else():
 
 
 def test_a_caller_with_anything_before_it_takes_no_long_call():
-    relay, box, other = Relay(None), box_of(), box_of()
+    relay, box, other = Handoff(None), box_of(), box_of()
     cheap, dear = resting(box, cost=0.0), resting(other, cost=1.0)
     box.append(0, [row()], relay)
     other.append(0, [row()], relay)
@@ -578,7 +578,7 @@ def test_a_caller_with_anything_before_it_takes_no_long_call():
 
 
 def test_who_takes_a_part_on_anothers_thread_has_the_next_worker_woken_for_the_rest():
-    box, relay = box_of(), Relay([])
+    box, relay = box_of(), Handoff([])
     other, lent = resting(box), resting(box)
     box.append(0, [row(), row(1)], relay)
     assert box.take_nowait(lent).size == 1
@@ -586,7 +586,7 @@ def test_who_takes_a_part_on_anothers_thread_has_the_next_worker_woken_for_the_r
 
 
 def test_seats_that_nobody_goes_on_with_are_given_back():
-    box, relay = box_of(), Relay([])
+    box, relay = box_of(), Handoff([])
     seat = resting(box)
     seat.worker = Standing(box, seat)
     box.append(0, [row()], relay)
@@ -596,7 +596,7 @@ def test_seats_that_nobody_goes_on_with_are_given_back():
 
 
 def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():
-    relay, box, other = Relay(None), box_of(), box_of()
+    relay, box, other = Handoff(None), box_of(), box_of()
     for _ in range(2):
         cheap, dear = resting(box, cost=0.0), resting(other, cost=1.0)
         cheap.worker = Standing(box, cheap)

@@ -32,8 +32,8 @@ def work(admission, time, seconds, count=1, at_once=1):
 
 def answer(admission, count=1):
     for _ in range(count):
-        admission.left()
-    admission.answered(count)
+        admission.on_done()
+    admission.on_answer(count)
 
 
 def test_as_many_are_taken_as_there_may_be():
@@ -92,8 +92,8 @@ def test_one_that_is_given_up_makes_room_and_is_no_answer():
     admission.admit(None)
     admission.admit(None)
     time.now += 0.01
-    admission.left()
-    admission.answered(0)
+    admission.on_done()
+    admission.on_answer(0)
     assert admission.expected_wait is None
     time.now += 0.01
     answer(admission)

@@ -7,8 +7,8 @@ import pytest
 
 import modelflow
 from modelflow.buffer import Buffer
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.runtime.entry.submitter import Entrance
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.runtime.entry.submitter import Submitter
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem
@@ -40,16 +40,16 @@ class Asked:
     """A model on the loop of a test, and the calls that it has answered."""
 
     def __init__(self, flow):
-        self.model = ServedModel("m", 1, flow, Mailbox(asyncio.get_running_loop()), ModelLimits())
-        self.answered = []
+        self.model = ServedModel("m", 1, flow, LoopQueue(asyncio.get_running_loop()), ModelLimits())
+        self.on_answer = []
 
     def send(self, *values, deadline=None):
-        return self.model.send({"input": list(values)}, self.answered.append, deadline)
+        return self.model.send({"input": list(values)}, self.on_answer.append, deadline)
 
     async def all(self):
         while self.model.admission.under_way > 0:
             await asyncio.sleep(0)
-        return self.answered
+        return self.on_answer
 
 
 def values(call):
@@ -154,7 +154,7 @@ def test_one_whose_time_ends_while_it_waits_is_answered_so_and_is_not_worked_on(
 @pytest.mark.parametrize("is_room_taken", [False, True])
 def test_those_that_wait_are_each_told_once_when_the_flow_ends(is_room_taken, monkeypatch):
     if is_room_taken:  # there was room for all when it was looked at, and then there is not
-        monkeypatch.setattr(Entrance, "count_fitting", lambda _, columns: (len([*columns]), None))
+        monkeypatch.setattr(Submitter, "count_fitting", lambda _, columns: (len([*columns]), None))
 
     async def ask(held):
         asked = Asked(held.flow)

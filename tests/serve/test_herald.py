@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 
-from modelflow.serve.processes.service_notifier import Herald
+from modelflow.serve.processes.service_notifier import ServiceNotifier
 from tests import programs
 
 GRAPH = """digraph m {
@@ -99,14 +99,16 @@ def asked(status):
 
 def test_units_and_other_processes_do_not_speak_for_the_server(tmp_path):
     environment = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "5", "WATCHDOG_PID": "1", "A": "b"}
-    herald = Herald(environment)
+    herald = ServiceNotifier(environment)
     assert environment == {"A": "b"}
     assert herald.interval is None  # what is asked of process 1 is not asked of this one
 
 
 def test_a_loop_that_hangs_is_not_said_to_live(manager):
     bound, environment = manager
-    herald = Herald({**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())})
+    herald = ServiceNotifier(
+        {**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())}
+    )
 
     async def live():
         herald.beat()
@@ -124,7 +126,9 @@ def test_a_loop_that_hangs_is_not_said_to_live(manager):
 def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager, caplog):
     bound, environment = manager
     address = bound.getsockname()
-    herald = Herald({**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())})
+    herald = ServiceNotifier(
+        {**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())}
+    )
     filled = 0
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.setblocking(False)
@@ -150,7 +154,7 @@ def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager
 
 @pytest.mark.parametrize("place", ["/nowhere/notify", "notify"])
 def test_a_socket_that_is_not_there_is_said_once_and_does_not_stop_the_server(place, caplog):
-    herald = Herald({"NOTIFY_SOCKET": place, "WATCHDOG_USEC": "1000"})
+    herald = ServiceNotifier({"NOTIFY_SOCKET": place, "WATCHDOG_USEC": "1000"})
     herald.ready(["m"], "http://127.0.0.1:8501")
     herald.beat()
     herald.stopping()
@@ -159,7 +163,7 @@ def test_a_socket_that_is_not_there_is_said_once_and_does_not_stop_the_server(pl
 
 
 def test_without_a_service_manager_nothing_is_told(caplog):
-    herald = Herald({})
+    herald = ServiceNotifier({})
     herald.ready([], "http://127.0.0.1:8501")
     herald.beat()
     herald.stopping()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.serve.requests.admission import Pace
+from modelflow.serve.requests.admission import WaitEstimator
 
 
 class Time:
@@ -22,7 +22,7 @@ def time():
 
 @pytest.fixture
 def pace(time):
-    return Pace(time)
+    return WaitEstimator(time)
 
 
 def test_nothing_is_known_at_first(pace):

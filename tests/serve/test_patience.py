@@ -2,13 +2,13 @@
 
 import pytest
 
-from modelflow.http.request import Exchange, RequestHead
+from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.serve.requests.time_limits import earlier, seconds_of
 from modelflow.wire.problem import Problem
 
 
 def asking(*headers):
-    return Exchange(RequestHead("POST", "/", headers), "", lambda *_: None, None)
+    return HttpRequest(RequestHead("POST", "/", headers), "", lambda *_: None, None)
 
 
 def test_the_header_says_how_long():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 from modelflow.serve.metrics.model_counts import BOUNDS
-from modelflow.serve.metrics.snapshot import Picture, added
+from modelflow.serve.metrics.snapshot import ModelSnapshot, add_snapshots
 
 COUNTS = st.integers(0, 1000)
 SECONDS = st.integers(0, 1000).map(lambda n: n / 8)  # sums of them are exact
@@ -51,7 +51,7 @@ SNAPSHOTS = st.builds(
     ),
 )
 PICTURES = st.builds(
-    Picture,
+    ModelSnapshot,
     st.sampled_from(["a", "b"]),
     st.integers(1, 2),
     WORDS,
@@ -67,7 +67,7 @@ PICTURES = st.builds(
 
 @given(st.lists(PICTURES))
 def test_there_is_one_of_each_version_with_the_sum_of_all(pictures):
-    found = added(pictures)
+    found = add_snapshots(pictures)
     assert len(found) == len({(one.name, one.version) for one in pictures})
     for field in ("rows", "seconds", "under_way"):
         assert sum(getattr(one, field) for one in found) == sum(
@@ -100,7 +100,7 @@ def test_there_is_one_of_each_version_with_the_sum_of_all(pictures):
 
 @given(PICTURES)
 def test_it_comes_out_of_json_as_it_went_in(picture):
-    assert Picture.read(json.loads(json.dumps(picture.document()))) == picture
+    assert ModelSnapshot.read(json.loads(json.dumps(picture.document()))) == picture
 
 
 @given(PICTURES)

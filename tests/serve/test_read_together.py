@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import modelflow
-from modelflow.http.request import Exchange, RequestHead
+from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.rest.tf_serving import PredictRows
 from modelflow.serve.server import ServeOptions, Server
@@ -261,13 +261,13 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
         model = server.model("m")
         model.flow.stop()
         head = RequestHead("POST", PREDICT)
-        exchanges = [Exchange(head, "", lambda *_: None, model.mailbox) for _ in range(2)]
+        exchanges = [HttpRequest(head, "", lambda *_: None, model.mailbox) for _ in range(2)]
         for exchange in exchanges:
             exchange.body = b'{"instances": [[1.0]]}'
 
         def come_and_go():
             model.receive(exchanges, PredictRows(ReadLimits(), lambda *_: None))
-            exchanges[0].gone()
+            exchanges[0].on_cancel()
             model.over(ended.set)
 
         model.mailbox.post(come_and_go)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import modelflow
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.requests.admission import RefusedError
 from modelflow.serve.requests.served_model import ServedModel
@@ -20,7 +20,7 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
     """A turn that brings many requests is long: they need not wait for its end to be taken."""
 
     async def turn(flow):
-        mailbox = Mailbox(asyncio.get_running_loop())
+        mailbox = LoopQueue(asyncio.get_running_loop())
         model = ServedModel("m", 1, flow, mailbox, ModelLimits(requests=1))
         answers = []
         for number in range(3):  # nothing is awaited: this is one turn
@@ -46,7 +46,7 @@ def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it(
     seen = []
 
     async def turn(flow):
-        mailbox = Mailbox(asyncio.get_running_loop())
+        mailbox = LoopQueue(asyncio.get_running_loop())
         model = ServedModel("m", 1, flow, mailbox, ModelLimits(requests=1))
         answers = []
         model.infer(ROW, answers.append)

@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 import pytest
 
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.load_version import load_version
 from modelflow.serve.repository.loader import Loader
@@ -411,7 +411,7 @@ def test_a_single_input_needs_no_name(server, model):
 @of_counters
 def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
     async def count():
-        mailbox, loader = Mailbox(asyncio.get_running_loop()), Loader()
+        mailbox, loader = LoopQueue(asyncio.get_running_loop()), Loader()
         (edition,) = ModelConfig("counter", model).list_versions()
 
         def ask_flow(served, signature):

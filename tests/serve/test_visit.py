@@ -12,7 +12,7 @@ import pytest
 
 import modelflow
 from modelflow.errors import ConfigError
-from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from tests.http.test_trace import ID, PARENT
@@ -241,7 +241,7 @@ def test_a_request_without_a_log_makes_no_more_calls(server):
     """Who brings an id pays for it; who brings none does not."""
     made = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Reception, "receive", lambda *_: made.append(1))
+        patch.setattr(Middleware, "receive", lambda *_: made.append(1))
         assert ask(server, PREDICT, BODY)[0] == 200
         assert not made
         assert ask(server, PREDICT, BODY, headers={"traceparent": PARENT})[0] == 200

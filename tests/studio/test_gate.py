@@ -3,12 +3,12 @@
 import pytest
 
 from modelflow.http.request import RequestHead
-from modelflow.studio.gate import Gate
+from modelflow.studio.gate import TokenCheck
 
 
 @pytest.fixture
 def gate():
-    return Gate("127.0.0.1", 8080)
+    return TokenCheck("127.0.0.1", 8080)
 
 
 def asked(gate, *, host="127.0.0.1:8080", origin=None, token=None, method="GET", is_secret=True):
@@ -46,15 +46,15 @@ def test_a_page_of_another_site_gets_nothing(gate, how, status):
 
 
 def test_a_server_for_all_has_any_name_but_still_its_token():
-    gate = Gate("0.0.0.0", 8080)
+    gate = TokenCheck("0.0.0.0", 8080)
     assert asked(gate, host="box.example:8080") == 200
     assert asked(gate, host="box.example:8080", origin="http://other.example") == 403
     assert asked(gate, host="box.example:8080", token="no") == 403
 
 
 def test_the_port_that_browsers_do_not_write_need_not_be_there():
-    assert asked(Gate("127.0.0.1", 80), host="127.0.0.1") == 200
-    assert asked(Gate("127.0.0.1", 80), host="evil.example") == 421
+    assert asked(TokenCheck("127.0.0.1", 80), host="127.0.0.1") == 200
+    assert asked(TokenCheck("127.0.0.1", 80), host="evil.example") == 421
 
 
 def test_what_changes_something_is_asked_for_by_post_alone(gate):
@@ -68,4 +68,4 @@ def test_what_changes_something_is_asked_for_by_post_alone(gate):
 
 
 def test_every_gate_has_a_token_of_its_own():
-    assert Gate("127.0.0.1", 1).token != Gate("127.0.0.1", 1).token
+    assert TokenCheck("127.0.0.1", 1).token != TokenCheck("127.0.0.1", 1).token

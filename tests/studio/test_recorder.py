@@ -41,7 +41,7 @@ def recorder(flow):
 
 
 def told(recorder):
-    name, data, *_ = recorder.told().decode().split("\n")
+    name, data, *_ = recorder.describe_state().decode().split("\n")
     assert name == "event: recording"
     return json.loads(data.removeprefix("data: "))
 

@@ -9,7 +9,7 @@ from modelflow.cli.main import cli
 from modelflow.graph.node import Endpoint
 from modelflow.graph.read import read_graph
 from modelflow.insight.tune.cut import cuts_of
-from modelflow.insight.tune.sample import Passed, sample_of
+from modelflow.insight.tune.sample import PassedRows, sample_of
 
 GRAPH = """
 [placement.far]
@@ -57,7 +57,7 @@ def sampled(graph, *values):
 
 def test_sizes_and_types_are_those_of_what_passed():
     found = sampled(graph_of(), 2, 4)
-    assert found.passed[Endpoint("first", "out")] == Passed(2, 90, "UINT8 (?, 10, 3)")
+    assert found.passed[Endpoint("first", "out")] == PassedRows(2, 90, "UINT8 (?, 10, 3)")
     text = found.passed[Endpoint("second", "out")]
     assert (text.rows, text.tensor) == (2, "")
     assert 90 <= text.size < 120

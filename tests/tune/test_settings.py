@@ -1,7 +1,7 @@
 """The settings that are tuned."""
 
 from modelflow.insight.tune.settings import Settings, StageSettings
-from modelflow.plan import make_plan, reconfigured
+from modelflow.plan import make_plan, reconfigure_plan
 from tests.runtime.graphs import chain, spec_of
 
 
@@ -17,7 +17,7 @@ def test_they_are_those_of_the_plan_and_what_changes_them_gives_the_others():
     after = before.with_stage("n0", wider)
     changes = before.changes_to(after)
     assert changes == {"n0.batch_size": 64, "n0.queue_size": 128}
-    assert Settings.of(reconfigured(plan(), changes)) == after
+    assert Settings.of(reconfigure_plan(plan(), changes)) == after
     assert before.changes_to(before) == {}
 
 

@@ -6,7 +6,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
 from modelflow.testing import check_flow_unit, run_unit
-from modelflow.unit.function import declared_specs, flowunit
+from modelflow.unit.function import flowunit, list_declared
 from modelflow.unit.option import REQUIRED
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -48,7 +48,7 @@ def test_the_description_is_read_from_signature_and_docstring():
     assert (factor.name, factor.type, factor.default) == ("factor", float, REQUIRED)
     assert factor.help == "What to multiply by, any number."
     assert (offset.name, offset.type, offset.default) == ("offset", int, 0)
-    assert spec in declared_specs()
+    assert spec in list_declared()
     assert str(spec.location).partition(":")[0].endswith("test_function.py")
 
 
@@ -284,7 +284,7 @@ def test_a_module_that_runs_again_replaces_its_units():
         def work(value):
             return value
 
-    (spec,) = [spec for spec in declared_specs() if spec.name == "runs_again"]
+    (spec,) = [spec for spec in list_declared() if spec.name == "runs_again"]
     assert spec.description == "1"
 
 

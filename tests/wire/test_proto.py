@@ -58,14 +58,14 @@ def test_a_file_is_found_by_what_it_describes(symbol):
     protocol = Protocol("test", TEXT)
     file = protocol.file_with(symbol)
     assert file.name == "modelflow/test/two.proto"
-    assert protocol.file_named(file.name).name == file.name
+    assert protocol.find_file(file.name).name == file.name
 
 
 def test_what_no_file_describes_has_none():
     protocol = Protocol("test", TEXT)
     assert protocol.file_with("two.Nothing") is None
     assert protocol.file_with("") is None
-    assert protocol.file_named("two.proto") is None
+    assert protocol.find_file("two.proto") is None
 
 
 def test_two_protocols_of_one_name_do_not_meet():

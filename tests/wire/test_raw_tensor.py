@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from modelflow.wire.problem import Problem
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
-from modelflow.wire.tensor import DATATYPES, checked_shape, datatype_of
+from modelflow.wire.tensor import DATATYPES, check_shape, datatype_of
 
 NUMBERS = [name for name in DATATYPES if name != "BYTES"]
 
@@ -39,7 +39,7 @@ def test_what_is_read_at_once_is_what_is_read_with_care(data, name, shape):
     found = plain_numbers(data, name, shape)
     try:
         dtype = element_type(name, "x")
-        wanted = from_raw(data, name, checked_shape(shape, "x"), "x")
+        wanted = from_raw(data, name, check_shape(shape, "x"), "x")
     except Problem:
         assert found is None
         return

@@ -1,14 +1,14 @@
 import pytest
 
 from modelflow.wire.problem import Problem
-from modelflow.wire.tensor import MOST_AXES, checked_shape
+from modelflow.wire.tensor import MOST_AXES, check_shape
 
 
 @pytest.mark.parametrize(
     "shape", [[], [0], [2, 3], (0, 1 << 48), [1] * MOST_AXES, [1 << 24, 1 << 24]]
 )
 def test_a_list_of_lengths_is_a_shape(shape):
-    assert checked_shape(shape, "x") == tuple(shape)
+    assert check_shape(shape, "x") == tuple(shape)
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_a_list_of_lengths_is_a_shape(shape):
 )
 def test_what_is_no_shape_is_a_problem(shape, said):
     with pytest.raises(Problem, match=said):
-        checked_shape(shape, "x")
+        check_shape(shape, "x")

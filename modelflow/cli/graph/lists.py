@@ -25,10 +25,10 @@ def graphs(as_json: bool) -> int:
     modelflow run digits
     modelflow draw video_boxes
     """
-    from modelflow.config.read import named_graphs, ready_graphs
+    from modelflow.config.read import list_named_graphs, ready_graphs
 
     found = {
-        name: (path, _description(path)) for name, path in named_graphs(ready_graphs()).items()
+        name: (path, _description(path)) for name, path in list_named_graphs(ready_graphs()).items()
     }
     if as_json:
         rows = [
@@ -114,7 +114,7 @@ def _print_unit(spec: "FlowUnitSpec") -> None:
     if spec.option_list:
         click.echo("\noptions")
     for option in spec.option_list:
-        default = "required" if option.is_required else f"default {_shown(option.default)}"
+        default = "required" if option.is_required else f"default {_show(option.default)}"
         also = f"; also {', '.join(option.aliases)}" if option.aliases else ""
         click.echo(f"  {option.name}  ({type_name(option.type)}; {default}{also})")
         if option.help:
@@ -136,7 +136,7 @@ def _port(port: "Port") -> str:
     return " ".join(part for part in (shape, port.description, optional) if part)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if isinstance(value, tuple | list):
         return '"' + ",".join(map(str, value)) + '"'
     return "none" if value is None else f"{value!r}" if isinstance(value, str) else str(value)

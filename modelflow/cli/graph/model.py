@@ -103,7 +103,7 @@ def _timing(
     from modelflow.engine.timing import batch_times, item_shapes, make_servable
 
     rows: list[dict[str, Any]] = []
-    with _loaded(file, options["device"]) as loaded:
+    with _load(file, options["device"]) as loaded:
         try:
             known = item_shapes(loaded.inputs, shapes)
         except EngineError as error:
@@ -156,7 +156,7 @@ def _row(time: "BatchTime", before: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @contextmanager
-def _loaded(file: "ModelFile", device: str) -> "Iterator[LoadedModel]":
+def _load(file: "ModelFile", device: str) -> "Iterator[LoadedModel]":
     from modelflow.device import parse_devices, require_devices
     from modelflow.engine import LoadRequest, find_engine
     from modelflow.engine.lookup import newest_path

@@ -94,7 +94,7 @@ def doctor(
             return ExitCode.TERMINATED
     else:
         try:
-            case = _seen(graph.source, seconds)
+            case = _observe(graph.source, seconds)
             found = diagnose(case)
             if not is_json:
                 _show(found, case)
@@ -106,7 +106,7 @@ def doctor(
     return ExitCode.FOUND if found.findings else ExitCode.OK
 
 
-def _seen(source: str, seconds: float) -> "Case":
+def _observe(source: str, seconds: float) -> "Case":
     """Looks at a flow that runs elsewhere, or at what was written of one."""
     from modelflow.insight.doctor import Case
 

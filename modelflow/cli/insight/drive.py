@@ -9,7 +9,7 @@ import click
 
 from modelflow.job.inputs import Feed
 from modelflow.job.run import Run
-from modelflow.signals import undisturbed
+from modelflow.signals import call_undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ class Drive:
 
     def __enter__(self) -> Self:
         try:
-            undisturbed(self._thread.start)
+            call_undisturbed(self._thread.start)
         except KeyboardInterrupt as interrupt:
             self.__exit__(KeyboardInterrupt, interrupt, None)
             raise
@@ -82,7 +82,7 @@ class Drive:
 
     def _use(self) -> None:
         try:
-            self._run.threaded()
+            self._run.run_threaded()
         except BaseException as error:  # noqa: BLE001 - raised where the block ends
             self._error = error
         finally:

@@ -86,7 +86,7 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
                     message = f"{address}: no whole answer within {patience:g} s"
                     raise ConfigError(message)
     except urllib.error.HTTPError as error:
-        message = f"{address}: {error.code} {error.reason}{_said(error)}"
+        message = f"{address}: {error.code} {error.reason}{_read_error(error)}"
         raise ConfigError(message) from error
     except http.client.BadStatusLine as error:
         message = f"{address}: what answers there does not speak HTTP; is it a port for gRPC?"
@@ -102,7 +102,7 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
         raise ConfigError(message) from error
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _read_error(error: urllib.error.HTTPError) -> str:
     """What a server says of it: ``{"error": ...}``; nothing where it says something else."""
     try:
         document = json.loads(error.read(_LONGEST))

@@ -8,7 +8,7 @@ import click
 
 from modelflow.cli.insight.fetch import address_of, ask
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
-from modelflow.cli.terminal.listening import explained_address, show_until_the_end, split_address
+from modelflow.cli.terminal.listening import explain_address, show_until_the_end, split_address
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode
 
@@ -108,12 +108,12 @@ def dashboard(url: str, listen: str, no_browser: bool) -> int:
     """
     address = address_of(url)
     ask(address)  # else a mistake would be told in the page alone
-    with shown_in_browser("--listen", listen, lambda: ask(address, _PATIENCE)) as page:
+    with show_in_browser("--listen", listen, lambda: ask(address, _PATIENCE)) as page:
         return show_until_the_end("dashboard", page, is_opened=not no_browser)
 
 
 @contextlib.contextmanager
-def shown_in_browser(
+def show_in_browser(
     option: str,
     address: str,
     look: "Callable[[], Snapshot]",
@@ -135,6 +135,6 @@ def shown_in_browser(
 
     host, port = split_address(option, address)
     with contextlib.ExitStack() as stack:
-        with explained_address(option, address):
+        with explain_address(option, address):
             page = stack.enter_context(Dashboard(look, host, port, record=record))
         yield page.url

@@ -140,7 +140,7 @@ def load(graph: GraphChoice, **given: Any) -> int:
     asked, is_interrupted = threading.Event(), False
     with_target = _server if "://" in graph.source else _flow
     try:
-        with with_target(graph, given, asked, series) as target, series.shown():
+        with with_target(graph, given, asked, series) as target, series.show():
             series.run(target)
     except KeyboardInterrupt:
         is_interrupted = True

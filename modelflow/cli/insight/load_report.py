@@ -61,7 +61,7 @@ class LoadSeries:
             self._load.stop()
 
     @contextlib.contextmanager
-    def shown(self) -> "Iterator[None]":
+    def show(self) -> "Iterator[None]":
         """Shows on stderr how far it is, while the block runs; nothing in a pipe."""
         if not sys.stderr.isatty():
             yield

@@ -94,7 +94,7 @@ class TuneRun:
         if self._stop is not None:
             self._stop()
 
-    def _stopped_by(self, stop: Callable[[], object]) -> None:
+    def _find_stop(self, stop: Callable[[], object]) -> None:
         self._stop = stop
         if self._is_over:  # who stopped it before has not found this
             stop()
@@ -117,7 +117,7 @@ class TuneRun:
         changes: Mapping[str, Any] = {}
         if values:
             told("trying variants, each with a new start")
-            found = try_variants(self._measured, values, self.goal, told)
+            found = try_variants(self._measure, values, self.goal, told)
             _tell(found)
             changes = found.changes
         flow = Flow(self.graph.read(changes)).build()
@@ -130,12 +130,12 @@ class TuneRun:
             fixed=self.fixed,
             told=told,
         )
-        self._stopped_by(tuning.stop)
+        self._find_stop(tuning.stop)
         with flow:
             report = tuning.run()
         return report, {**changes, **report.changes}
 
-    def _measured(self, changes: Mapping[str, Any]) -> tuple[float, float]:
+    def _measure(self, changes: Mapping[str, Any]) -> tuple[float, float]:
         """Loads the graph in a process of its own: an engine's threads are the process's."""
         with tempfile.TemporaryDirectory(prefix="modelflow-") as folder:
             file = Path(folder) / "load.json"
@@ -152,7 +152,7 @@ class TuneRun:
             with subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
             ) as process:
-                self._stopped_by(process.terminate)
+                self._find_stop(process.terminate)
                 try:
                     _, errors = process.communicate()
                 except BaseException:  # Ctrl-C, which the process may not have got

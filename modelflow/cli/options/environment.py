@@ -30,9 +30,9 @@ def name_variables(command: click.Command, prefix: str, *, is_told: bool = False
         option.envvar = [variable, *others]
     inner = command.commands if isinstance(command, click.Group) else {}
     for name, one in inner.items():
-        name_variables(one, f"{prefix}_{_spelled(name)}", is_told=True)
+        name_variables(one, f"{prefix}_{_spell(name)}", is_told=True)
     if is_told and command.callback is not None:
-        passed = tuple(f"{prefix}_{_spelled(name)}_" for name in inner)
+        passed = tuple(f"{prefix}_{_spell(name)}_" for name in inner)
         command.callback = _telling(command.callback, f"{prefix}_", known, passed)
 
 
@@ -44,7 +44,7 @@ def options_by_variable(command: click.Command, prefix: str) -> dict[str, click.
         prefix: What its variables begin with, without the ``_`` behind that.
     """
     return {
-        f"{prefix}_{_spelled(max(option.opts, key=len).lstrip('-'))}": option
+        f"{prefix}_{_spell(max(option.opts, key=len).lstrip('-'))}": option
         for option in command.params
         if isinstance(option, click.Option) and not (option.is_eager and option.is_flag)
     }
@@ -56,7 +56,7 @@ def variable_of(option: click.Option) -> str:
     return next((name for name in names if os.environ.get(name)), "")
 
 
-def _spelled(name: str) -> str:
+def _spell(name: str) -> str:
     return name.replace("-", "_").upper()
 
 

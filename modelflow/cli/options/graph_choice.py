@@ -79,7 +79,7 @@ class GraphChoice:
             **{key: str(value) for key, value in (changes or {}).items()},
         }
         config = read_config(path)
-        with self.environment.named([node.name for node in config.nodes]):
+        with self.environment.name_errors([node.name for node in config.nodes]):
             return read_graph(
                 self.environment.apply(config),
                 overrides=overrides,

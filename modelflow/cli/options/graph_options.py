@@ -28,7 +28,7 @@ def tell_environment(environment: Environment) -> None:
 def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds GRAPH, ``--set`` and ``--arg`` to a command, which gets them as ``graph``."""
 
-    def wrapped(graph: str, overrides: tuple[str, ...], args: tuple[str, ...], **more: Any) -> Any:
+    def wrapper(graph: str, overrides: tuple[str, ...], args: tuple[str, ...], **more: Any) -> Any:
         choice = GraphChoice(graph, overrides, args)
         if not more.get("quiet"):
             tell_environment(choice.environment)
@@ -37,23 +37,23 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
         except ArgumentError as error:
             raise click.UsageError(str(error)) from error
 
-    wrapped.__name__ = command.__name__
-    wrapped.__doc__ = command.__doc__
-    wrapped.__dict__.update(command.__dict__)  # the options that are declared below this one
-    wrapped = click.option(
+    wrapper.__name__ = command.__name__
+    wrapper.__doc__ = command.__doc__
+    wrapper.__dict__.update(command.__dict__)  # the options that are declared below this one
+    wrapper = click.option(
         "--arg",
         "args",
         multiple=True,
         metavar="NAME=VALUE",
         shell_complete=complete_argument,
         help="A value for [args.NAME].",
-    )(wrapped)
-    wrapped = click.option(
+    )(wrapper)
+    wrapper = click.option(
         "--set",
         "overrides",
         multiple=True,
         metavar="NODE.KEY=VALUE",
         shell_complete=complete_set,
         help="Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
-    )(wrapped)
-    return click.argument("graph", shell_complete=complete_graph)(wrapped)
+    )(wrapper)
+    return click.argument("graph", shell_complete=complete_graph)(wrapper)

@@ -23,7 +23,7 @@ def config_option(command: Any) -> Any:
     )(command)
 
 
-def configured(name: str) -> Any:
+def read_setting(name: str) -> Any:
     """Returns what the file says of an argument of the command; nothing: an empty tuple."""
     return (click.get_current_context().default_map or {}).get(name, ())
 
@@ -81,7 +81,7 @@ def _one(
     context: click.Context, option: click.Parameter, value: Any, path: Path, at: Location
 ) -> Any:
     where = f"{at}: {_key(option)}"
-    expected, kinds = _expected(option)
+    expected, kinds = _describe_expected(option)
     if type(value) not in kinds:
         message = f"{where}: got {value!r}; expected {expected}"
         raise click.ClickException(message)
@@ -94,7 +94,7 @@ def _one(
         raise click.ClickException(message) from error
 
 
-def _expected(option: click.Parameter) -> tuple[str, tuple[type, ...]]:
+def _describe_expected(option: click.Parameter) -> tuple[str, tuple[type, ...]]:
     if isinstance(option, click.Option) and option.is_flag:
         return "true or false", (bool,)
     if isinstance(option.type, click.IntRange):

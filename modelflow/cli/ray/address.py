@@ -5,7 +5,7 @@ import click
 from modelflow.errors import ConfigError
 
 
-def _checked(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+def _check(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
     """Returns the address, which is of its form.
 
     Raises:
@@ -13,10 +13,10 @@ def _checked(context: click.Context, _: click.Parameter, value: str | None) -> s
     """
     if context.resilient_parsing:
         return value
-    from modelflow.remote.ray.cluster import checked_address
+    from modelflow.remote.ray.cluster import check_address
 
     try:
-        return checked_address(value)
+        return check_address(value)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
 
@@ -25,7 +25,7 @@ address_option = click.option(
     "--address",
     envvar="RAY_ADDRESS",
     metavar="HOST:PORT",
-    callback=_checked,
+    callback=_check,
     help="The cluster; 'auto': the one of this machine. Without it RAY_ADDRESS says where it is. "
     "None is ever started.",
 )

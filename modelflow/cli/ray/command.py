@@ -224,9 +224,9 @@ def ray_run(context: click.Context, /, address: str | None, **options: Any) -> i
 
 @contextlib.contextmanager
 def _engine(address: str | None) -> "Iterator[Engine]":
-    from modelflow.remote.ray import RayEngine, connected
+    from modelflow.remote.ray import RayEngine, connect
 
-    with connected(address) as cluster:
+    with connect(address) as cluster:
         yield RayEngine(cluster)
 
 
@@ -238,13 +238,13 @@ def status(address: str | None) -> int:
     \b
     modelflow ray status --address auto
     """
-    from modelflow.remote.ray import connected
+    from modelflow.remote.ray import connect
 
-    with connected(address) as cluster:
+    with connect(address) as cluster:
         for machine in sorted(cluster.machines(), key=lambda machine: machine.address):
             click.echo(str(machine))
         click.echo(f"free: {cluster.free_text()}")
-        actors, silent = cluster.asked_actors()
+        actors, silent = cluster.ask_actors()
         for actor in actors:
             click.echo(str(actor))
         for name in silent:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.options.parameters import FiniteRange
-from modelflow.cli.options.settings_file import configured
+from modelflow.cli.options.settings_file import read_setting
 from modelflow.cli.ray.address import address_option
 from modelflow.cli.serve.command import serve
 from modelflow.cli.serve.models import build_config
@@ -71,13 +71,13 @@ def ray_serve(
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     """
     from modelflow.config.placement import PlacementConfig, replicas_of
-    from modelflow.remote.ray import connected
-    from modelflow.remote.ray.host_servers import Apart
+    from modelflow.remote.ray import connect
+    from modelflow.remote.ray.host_servers import HostServers
     from modelflow.remote.ray.served import RayServed
     from modelflow.serve.processes.replicas.servers import Servers
 
     with serve.make_context("serve", list(words), click.get_current_context().parent) as context:
-        given = {**context.params, "sources": context.params["sources"] or configured("sources")}
+        given = {**context.params, "sources": context.params["sources"] or read_setting("sources")}
         if context.get_parameter_source("drain_delay") is ParameterSource.DEFAULT:
             given["drain_delay"] = _DELAY
     if given["on"] is not None:
@@ -91,15 +91,15 @@ def ray_serve(
     resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
     placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
     name = uuid.uuid4().hex[:12]
-    _sent(words, given, name)  # what is wrong with it is told before anything begins
-    with connected(address) as cluster:
-        apart = Apart(cluster, placement) if _has_port(words, given) else None
+    _send_files(words, given, name)  # what is wrong with it is told before anything begins
+    with connect(address) as cluster:
+        apart = HostServers(cluster, placement) if _has_port(words, given) else None
         servers = Servers(
             lambda number: RayServed(
                 cluster,
                 placement,
                 f"{name}/server/{number}",
-                partial(_sent, words, given, name),
+                partial(_send_files, words, given, name),
                 drain,
                 apart,
             ),
@@ -128,7 +128,7 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
     return ExitCode.TERMINATED
 
 
-def _sent(
+def _send_files(
     words: Sequence[str], given: Mapping[str, Any], share: str
 ) -> tuple[list[str], dict[str, Path]]:
     """Returns the arguments as they hold on another machine, and the archives that they name.

@@ -24,7 +24,7 @@ from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import ARG, SET
 from modelflow.errors import ConfigError
 from modelflow.files.whole_folder import whole_folder
-from modelflow.signals import ExitCode, ended_by_sigterm
+from modelflow.signals import ExitCode, end_on_sigterm
 
 if TYPE_CHECKING:
     from modelflow.archive.manifest import Manifest
@@ -171,7 +171,7 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     if not made.is_replicated and _is_given("replicas"):
         tell("note", f"--replicas does nothing for {target}: it is one server")
     try:
-        with ended_by_sigterm(), whole_folder(folder, is_forced=force) as draft:
+        with end_on_sigterm(), whole_folder(folder, is_forced=force) as draft:
             application = _write(made, graph, draft, given)
             written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     except FileExistsError as error:
@@ -209,7 +209,7 @@ def _write(
         )
         raise ConfigError(message)
     archive = draft / f"{model}.mfz"
-    manifest = _packed(graph, archive, given)
+    manifest = _pack(graph, archive, given)
     with Archive(archive) as opened:
         lock = b"".join(opened.chunks(LOCK))
     given["wheel"] = _put_wheel(draft, given["wheel"], manifest.modelflow)
@@ -221,12 +221,12 @@ def _write(
     return application
 
 
-def _packed(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
+def _pack(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
     """Packs the graph, or takes the archive that it is already: reading the graph verifies it."""
     from modelflow.archive.archive import is_archive_file
 
     if is_archive_file(graph.path):
-        return _copied(graph, archive, given)
+        return _copy(graph, archive, given)
     from modelflow.cli.release.pack import pack_graph
 
     notes: list[str] = []
@@ -243,7 +243,7 @@ def _packed(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manife
     return manifest
 
 
-def _copied(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
+def _copy(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
     from modelflow.archive.archive import Archive
 
     if graph.overrides or graph.args or given["includes"] or given["lock"]:
@@ -285,11 +285,11 @@ def _application(
 ) -> "Application":
     import hashlib
 
-    from modelflow.cli.release.deploy_environment import as_deployed, check_placing
+    from modelflow.cli.release.deploy_environment import apply_variables, check_placing
     from modelflow.deploy.application import Application, label_of, needs_of
 
     variables = given["variables"]
-    checked = as_deployed(graph, variables).read(check_devices=False)
+    checked = apply_variables(graph, variables).read(check_devices=False)
     check_placing(variables, checked)
     tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
     image = given["image"] or f"{label_of(model)}:{tag}"

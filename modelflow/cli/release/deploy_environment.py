@@ -132,7 +132,7 @@ def _check_together(found: Mapping[str, str]) -> None:
         raise ConfigError(message) from error
 
 
-def as_deployed(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
+def apply_variables(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
     """Returns a graph as it is with the variables: what they set wins over the environment here."""
     deployed = copy.copy(graph)
     own, here = Environment.of(variables), graph.environment

@@ -11,7 +11,7 @@ from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, read_size
 from modelflow.cli.terminal.messages import tell
-from modelflow.signals import ExitCode, ended_by_sigterm
+from modelflow.signals import ExitCode, end_on_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def pack(  # noqa: PLR0913 - each is an option
         return ExitCode.OK
     path = Path(f"{graph.path.stem}.mfz") if target is None else target
     notes: list[str] = []
-    with ended_by_sigterm():
+    with end_on_sigterm():
         manifest = pack_graph(graph, path, includes=includes, extras=extras, lock=lock, notes=notes)
     if not quiet:
         for text in notes:
@@ -129,15 +129,15 @@ def pack_graph(
     from modelflow.archive.manifest import LOCK, Manifest
     from modelflow.archive.requirements import (
         distributions_of,
-        locked,
+        list_supported_python,
+        lock_requirements,
         read_lock,
-        supported_python,
     )
     from modelflow.archive.write import check_target, write_archive
-    from modelflow.config.variables import told
+    from modelflow.config.variables import mask_value
     from modelflow.errors import ConfigError
     from modelflow.flow import Flow
-    from modelflow.graph.archive_parts import baked, parts_of
+    from modelflow.graph.archive_parts import bake, parts_of
 
     check_target(target)
     graph = choice.read(check_devices=False)
@@ -155,7 +155,7 @@ def pack_graph(
             for name in sorted(unknown)
         ]
     environment = choice.environment
-    overrides, args = baked(
+    overrides, args = bake(
         graph,
         {**environment.overrides, **choice.overrides},
         {**environment.args, **choice.args},
@@ -165,12 +165,12 @@ def pack_graph(
             f"{name}: its value is in the archive, for all who read that; what is secret may be "
             "given where it is run"
             for name, value in sorted({**overrides, **args}.items())
-            if told(name, value) != value
+            if mask_value(name, value) != value
         ]
     signature = Flow(graph, threads=0).build().signature()
     manifest = Manifest(
         modelflow=modelflow.__version__,
-        python=supported_python(),
+        python=list_supported_python(),
         name=graph.name,
         graph=parts.graph,
         files={},
@@ -182,7 +182,7 @@ def pack_graph(
         packages=tuple(sorted(packages)),
         modules=parts.modules,
     )
-    text = locked(needs, packages) if lock is None else read_lock(lock)
+    text = lock_requirements(needs, packages) if lock is None else read_lock(lock)
     return write_archive(target, manifest, {**parts.files, LOCK: text})
 
 
@@ -202,12 +202,12 @@ def _port(port: "GraphPort") -> dict[str, Any]:
 
 
 def _print(manifest: "Manifest", path: Path, digest: str | None, as_json: bool) -> None:
-    from modelflow.config.variables import told, told_setting
+    from modelflow.config.variables import format_setting, mask_value
 
     if as_json:
         fields = manifest.fields()
         for key in ("overrides", "args"):
-            fields[key] = {name: told(name, value) for name, value in fields[key].items()}
+            fields[key] = {name: mask_value(name, value) for name, value in fields[key].items()}
         click.echo(json.dumps(fields, indent=2, sort_keys=True))
         return
     for name, file in sorted(manifest.files.items() if digest else ()):
@@ -218,7 +218,7 @@ def _print(manifest: "Manifest", path: Path, digest: str | None, as_json: bool) 
             click.echo(f"{side} {port['name']}: {port.get('datatype', 'any type')}{shape}")
     for option, values in (("--set", manifest.overrides), ("--arg", manifest.args)):
         for name, value in sorted(values.items()):
-            click.echo(f"{option} {told_setting(name, value)}")
+            click.echo(f"{option} {format_setting(name, value)}")
     needs = [*(f"modelflow[{extra}]" for extra in manifest.extras), *manifest.packages]
     click.echo(f"needs Python {manifest.python}{''.join(f', {name}' for name in needs)}")
     said = "" if digest is None else f", all as they were packed (sha256 {digest})"

@@ -47,9 +47,9 @@ class _Run(click.Command):
 
 
 def _is_graph(word: str) -> bool:
-    from modelflow.config.read import is_graph_file, named_graphs, ready_graphs
+    from modelflow.config.read import is_graph_file, list_named_graphs, ready_graphs
 
-    return is_graph_file(Path(word)) or word in named_graphs(ready_graphs())
+    return is_graph_file(Path(word)) or word in list_named_graphs(ready_graphs())
 
 
 @click.command(cls=_Run)
@@ -157,7 +157,7 @@ def run_graph(  # noqa: PLR0913 - each is an option
     Returns:
         The exit code.
     """
-    wishes = _Wishes(
+    wishes = _RunOptions(
         graph,
         inputs,
         outputs,
@@ -182,7 +182,7 @@ def run_graph(  # noqa: PLR0913 - each is an option
 
 
 @dataclass(frozen=True)
-class _Wishes:
+class _RunOptions:
     """What the command line asks for."""
 
     graph: GraphChoice
@@ -214,7 +214,7 @@ class _Wishes:
         from modelflow.flow import Flow
         from modelflow.job.error_report import ErrorReport
         from modelflow.job.inputs import feeds_of
-        from modelflow.job.resume import Resuming, check_resumable
+        from modelflow.job.resume import ResumedJob, check_resumable
         from modelflow.job.writer import ResultWriter
 
         for text in graph.notes:
@@ -238,7 +238,7 @@ class _Wishes:
                 writer.open(_is_paired(flow), paths=paths)
             else:
                 check_resumable(flow, feeds, writer)
-                resuming = Resuming(
+                resuming = ResumedJob(
                     resume, self.graph, feeds, writer, errors, is_inline=self.is_inline
                 )
                 files.callback(resuming.close)
@@ -341,9 +341,9 @@ class _Job:
             contextlib.nullcontext() if self.is_quiet else progress(self.progress.line)
         ):
             if self.is_inline:
-                self.runner.inline()
+                self.runner.run_inline()
             else:
-                self.runner.threaded()
+                self.runner.run_threaded()
 
     def _summary(self, how: str = "") -> None:
         if self.is_quiet or self.progress is None:
@@ -371,9 +371,9 @@ def _window(address: str, flow: "Flow") -> "Window":
 
 @contextlib.contextmanager
 def _page(address: str, flow: "Flow") -> "Iterator[None]":
-    from modelflow.cli.insight.live import shown_in_browser
+    from modelflow.cli.insight.live import show_in_browser
 
-    with shown_in_browser("--dashboard", address, flow.moment, flow.record) as page:
+    with show_in_browser("--dashboard", address, flow.moment, flow.record) as page:
         click.echo(f"dashboard: {page}", err=True)
         yield
 

@@ -87,7 +87,7 @@ def run_watched(
                     code = _wait(turn, partial(note, what))
             if not turn.changed.is_set():
                 return ExitCode.TERMINATED
-            note(f"{_listed(turn.what)} changed")
+            note(f"{_list(turn.what)} changed")
             forget_modules(before)
 
 
@@ -168,7 +168,7 @@ def _files(
     return {path.resolve() for path in (*found, *modules)}
 
 
-def _listed(what: list[Path]) -> str:
+def _list(what: list[Path]) -> str:
     names = [below_here(str(path)) for path in what[:_NAMED]]
     more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
     return ", ".join(names) + more

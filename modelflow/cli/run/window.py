@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from modelflow.cli.terminal.listening import explained_address, split_address
+from modelflow.cli.terminal.listening import explain_address, split_address
 from modelflow.http.options import join_address
 from modelflow.http.request import RequestHead, split_target
 from modelflow.profile.metrics import FlowCollector, metrics_app
-from modelflow.studio.gate import Gate
+from modelflow.studio.gate import TokenCheck
 
 if TYPE_CHECKING:
     from modelflow.runtime.stats import FlowStats
@@ -107,11 +107,11 @@ class Window:
         host, port = split_address("--metrics", address)
         self._metrics = metrics_app(FlowCollector(lambda: [stats()]))
         self._snapshot = snapshot
-        with explained_address("--metrics", address):
+        with explain_address("--metrics", address):
             self._server = make_server(
                 host, port, self._answer, server_class=_server_class(host), handler_class=_Handler
             )
-        self._gate = Gate(host, self._server.server_address[1])
+        self._gate = TokenCheck(host, self._server.server_address[1])
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="modelflow-cli/metrics"
         )

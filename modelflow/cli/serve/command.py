@@ -8,20 +8,20 @@ import click
 from click.core import ParameterSource
 
 from modelflow.cli.options.graph_options import tell_environment
-from modelflow.cli.options.settings_file import config_option, configured
+from modelflow.cli.options.settings_file import config_option, read_setting
 from modelflow.cli.options.shell_completion import complete_graph
 from modelflow.cli.serve.models import add_names, build_config
 from modelflow.cli.serve.placement import (
     check_far,
+    name_shared,
     on_option,
     place_config,
     share_option,
-    shared_by_all,
 )
 from modelflow.cli.serve.serving import (
-    Ending,
+    ServerEnd,
     ending,
-    explained,
+    explain_errors,
     list_isolated,
     tell,
 )
@@ -31,10 +31,10 @@ from modelflow.config.override import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.http.options import join_address
 from modelflow.serve.options import CONNECTIONS, GUARDS, OPTIONS, REQUESTS, SERVED, can_serve
-from modelflow.signals import LAST_SECONDS, ExitCode, end_within, undisturbed
+from modelflow.signals import LAST_SECONDS, ExitCode, call_undisturbed, end_within
 
 if TYPE_CHECKING:
-    from modelflow.serve.processes.service_notifier import Herald
+    from modelflow.serve.processes.service_notifier import ServiceNotifier
     from modelflow.serve.repository.config import ServeConfig
     from modelflow.serve.server import Server
 
@@ -147,7 +147,7 @@ def serve(**given: Any) -> int:
     modelflow serve digits=graphs/digits.toml resnet50.onnx ./models --poll 10
     curl -d '{"instances": [1.0, 2.0]}' http://127.0.0.1:8501/v1/models/graph:predict
     """
-    given["sources"] = add_names(given["sources"] or configured("sources"))
+    given["sources"] = add_names(given["sources"] or read_setting("sources"))
     tell_environment(Environment.of(os.environ))
     given["http"] = split_address("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"])
@@ -170,7 +170,7 @@ def serve(**given: Any) -> int:
     if given["workers"] or given["replicas"] > 1 or given["isolate"]:
         from modelflow.cli.serve.replicas import keep_replicas
 
-        return keep_replicas({**given, "share": shared_by_all(given["on"], given["share"])})
+        return keep_replicas({**given, "share": name_shared(given["on"], given["share"])})
     from modelflow.serve.server import Server
 
     options = options_given(given)
@@ -180,9 +180,9 @@ def serve(**given: Any) -> int:
 
 def _run(server: "Server") -> int:
     """Serves until somebody ends it."""
-    from modelflow.serve.processes.service_notifier import Herald
+    from modelflow.serve.processes.service_notifier import ServiceNotifier
 
-    herald = Herald(os.environ)
+    herald = ServiceNotifier(os.environ)
     try:
         with ending(server, herald.stopping) as told:
             _answer(server, told, herald)
@@ -191,7 +191,7 @@ def _run(server: "Server") -> int:
     return ExitCode.TERMINATED
 
 
-def _answer(server: "Server", told: Ending, herald: "Herald") -> None:
+def _answer(server: "Server", told: ServerEnd, herald: "ServiceNotifier") -> None:
     """Answers requests until somebody ends it."""
     try:
         try:
@@ -210,8 +210,8 @@ def _answer(server: "Server", told: Ending, herald: "Herald") -> None:
 
 
 def _start(server: "Server") -> None:
-    with explained():
-        undisturbed(server.listen)
+    with explain_errors():
+        call_undisturbed(server.listen)
     server.wait_until_loaded()
 
 

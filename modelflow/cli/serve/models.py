@@ -34,7 +34,7 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
     named: dict[str, Path] = {}
     repositories: list[Path] = []
     for source in given["sources"]:
-        name, path = _named(source)
+        name, path = _split_name(source)
         if not name and is_repository(path):
             repositories.append(path)
         else:
@@ -70,7 +70,7 @@ def add_names(sources: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _named(source: str) -> tuple[str, Path]:
+def _split_name(source: str) -> tuple[str, Path]:
     """Reads ``NAME=PATH``, or ``PATH``."""
     name, mark, path = source.partition("=")
     if not mark:

@@ -63,7 +63,7 @@ def check_far(on: str | None, share: str | None) -> None:
         raise click.UsageError(message)
 
 
-def shared_by_all(on: str | None, share: str | None) -> str | None:
+def name_shared(on: str | None, share: str | None) -> str | None:
     """Returns the name by which the processes of one command share the actors of a cluster.
 
     Args:
@@ -98,9 +98,9 @@ def place_config(
 
         yield replace(config, settings=replace(config.settings, engine=ProcessEngine))
         return
-    from modelflow.remote.ray import RayEngine, connected
+    from modelflow.remote.ray import RayEngine, connect
 
-    with connected(on) as cluster:
+    with connect(on) as cluster:
         settings = replace(config.settings, engine=lambda: RayEngine(cluster, share))
         yield replace(config, settings=settings)
 

@@ -15,7 +15,7 @@ import click
 
 from modelflow.cli.serve.models import build_config
 from modelflow.cli.serve.placement import place_config
-from modelflow.cli.serve.serving import ending, explained
+from modelflow.cli.serve.serving import ending, explain_errors
 from modelflow.cli.serve.settings import options_given
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.serve.processes.replicas.role import Role
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelflow.serve.options import ServeOptions
-    from modelflow.serve.processes.replicas.control_channel import Line, Message
+    from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
     from modelflow.serve.processes.replicas.replica import Replica
     from modelflow.serve.repository.config import ServeConfig
 
@@ -46,11 +46,11 @@ class _Quiet(logging.Filter):
 @click.argument("descriptor", type=int)
 def replica(descriptor: int) -> int:
     """Serves as one of several processes, for who has started it."""
-    from modelflow.serve.processes.replicas.control_channel import Line
+    from modelflow.serve.processes.replicas.control_channel import ControlChannel
 
     _end_with_supervisor()
     os.set_inheritable(descriptor, False)
-    line = Line(socket.socket(fileno=descriptor))
+    line = ControlChannel(socket.socket(fileno=descriptor))
     start = line.first()
     if start is None:
         return ExitCode.FAILED
@@ -58,7 +58,7 @@ def replica(descriptor: int) -> int:
     given = start["given"]
     place = _place(line, start)
     try:
-        with _reported(place, is_debugged=start["is_debugged"]):
+        with _report_errors(place, is_debugged=start["is_debugged"]):
             _serve(place, start["role"], given, quiet)
     except _FailedError as error:
         return error.code
@@ -82,7 +82,7 @@ def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     )
 
 
-def _place(line: "Line", start: "Message") -> "Replica":
+def _place(line: "ControlChannel", start: "Message") -> "Replica":
     role = Role(start["role"])
     if role is Role.WORKER or (role is Role.REPLICA and start["isolated"]):
         from modelflow.serve.processes.workers.process import Worker
@@ -119,7 +119,7 @@ def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet)
         server = Server(sources, _options(role, given), place)
         with ending(server) as told:
             try:
-                with explained():
+                with explain_errors():
                     place.serve(server, told.ended, ready)
             except Cancelled:
                 if not (told.asked.is_set() or told.ended.is_set()):
@@ -155,7 +155,7 @@ class _FailedError(Exception):
 
 
 @contextlib.contextmanager
-def _reported(place: "Replica", *, is_debugged: bool) -> Iterator[None]:
+def _report_errors(place: "Replica", *, is_debugged: bool) -> Iterator[None]:
     """Has the supervisor say what goes wrong inside the block, as a process alone would."""
     code: int = ExitCode.FAILED
     try:

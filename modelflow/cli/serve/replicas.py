@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from modelflow.cli.serve.serving import explained, tell
+from modelflow.cli.serve.serving import explain_errors, tell
 from modelflow.cli.serve.settings import options_given
 from modelflow.cli.terminal.messages import tell_error
 from modelflow.http.options import Endpoint
-from modelflow.http.server import bound_socket
+from modelflow.http.server import bind_socket
 from modelflow.serve.grpc.address import grpc_socket, share
 from modelflow.serve.processes.replicas.control_channel import Message
 from modelflow.serve.processes.replicas.role import Role
 from modelflow.serve.processes.replicas.supervisor import StartError, Supervisor
-from modelflow.serve.processes.service_notifier import Herald
+from modelflow.serve.processes.service_notifier import ServiceNotifier
 from modelflow.signals import LAST_SECONDS, ExitCode, end_within, release_at_end
 
 _USAGE = 2  # the exit code of what was not asked for rightly
@@ -38,8 +38,8 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         click.ClickException: a replica cannot begin, or an address cannot be had.
         click.Abort: Ctrl-C.
     """
-    with contextlib.ExitStack() as addresses, explained():
-        http = addresses.enter_context(bound_socket(Endpoint(*given["http"])))
+    with contextlib.ExitStack() as addresses, explain_errors():
+        http = addresses.enter_context(bind_socket(Endpoint(*given["http"])))
         host, port = given["grpc"]
         grpc = None if port is None else addresses.enter_context(grpc_socket(host, port))
         if grpc is not None:
@@ -52,16 +52,16 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
             drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
             isolated = given["isolate"]
             supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
-            herald = Herald(os.environ)
+            herald = ServiceNotifier(os.environ)
 
             def leave() -> None:
                 end_within(sum(drain) + LAST_SECONDS + _SEEN_SECONDS)
                 herald.stopping()
 
             with release_at_end():
-                number = supervisor.run(partial(_said, herald), leave)
+                number = supervisor.run(partial(_describe, herald), leave)
         except StartError as error:
-            return _failed(error)
+            return _report_failure(error)
     if number == SIGINT:
         raise click.exceptions.Abort
     return ExitCode.TERMINATED
@@ -74,13 +74,13 @@ def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
     return Role.REPLICA, given["replicas"]
 
 
-def _said(herald: Herald, loaded: Message) -> None:
+def _describe(herald: ServiceNotifier, loaded: Message) -> None:
     tell(loaded["models"], loaded["address"], loaded["grpc"])
     herald.ready(loaded["models"], loaded["address"])
     herald.beat()
 
 
-def _failed(error: StartError) -> int:
+def _report_failure(error: StartError) -> int:
     if error.code == _USAGE:
         raise click.UsageError(str(error)) from error
     tell_error(str(error))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from modelflow.cli.serve.models import build_config
-from modelflow.device.heap import settled_heap
+from modelflow.device.heap import freeze_heap
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 from modelflow.signals import LAST_SECONDS, end_within, release_at_end, termination
 
@@ -25,7 +25,7 @@ _SWITCH = 0.001
 _MOST_ISOLATED = 200
 
 
-class Ending(NamedTuple):
+class ServerEnd(NamedTuple):
     """How far the end of a server has come."""
 
     asked: threading.Event
@@ -35,7 +35,7 @@ class Ending(NamedTuple):
 
 
 @contextlib.contextmanager
-def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Iterator[Ending]:
+def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Iterator[ServerEnd]:
     """Has SIGTERM stop a server inside the block, which answers first, and SIGHUP refresh it.
 
     No thread waits long for another there, nor for the garbage collector. The process ends within
@@ -45,7 +45,7 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
         server: The server.
         leaving: Called at SIGTERM, before it stops.
     """
-    told = Ending(threading.Event(), threading.Event())
+    told = ServerEnd(threading.Event(), threading.Event())
 
     def finish() -> None:
         options = server.options
@@ -61,7 +61,7 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH)
     try:
-        with release_at_end(), settled_heap(), termination(told.asked, finish, server.refresh):
+        with release_at_end(), freeze_heap(), termination(told.asked, finish, server.refresh):
             yield told
     finally:
         sys.setswitchinterval(before)
@@ -98,7 +98,7 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """Says what to do about an address that cannot be had inside the block.
 
     Raises:

@@ -52,7 +52,7 @@ def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:
 
 
 @contextlib.contextmanager
-def explained_address(option: str, address: str) -> Iterator[None]:
+def explain_address(option: str, address: str) -> Iterator[None]:
     """Says which option named an address that cannot be had inside the block.
 
     Raises:

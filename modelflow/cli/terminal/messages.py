@@ -35,9 +35,9 @@ def tell_error(text: str) -> None:
     """Writes what is wrong on stderr, and where: ``graph.toml:3: unknown section 'grpah'``."""
     lines, end = [], 0
     for place in _PLACE.finditer(text):
-        lines += [_red(text[end : place.start()]), click.style(place[0], bold=True)]
+        lines += [_color_red(text[end : place.start()]), click.style(place[0], bold=True)]
         end = place.end()
-    click.echo("".join([*lines, _red(text[end:])]), err=True, color=colour_wish())
+    click.echo("".join([*lines, _color_red(text[end:])]), err=True, color=colour_wish())
 
 
 def tell_failed(failure: FlowFailed) -> None:
@@ -47,7 +47,7 @@ def tell_failed(failure: FlowFailed) -> None:
         tell_error(f"{inner} ({where})" if where else str(inner))
 
 
-def _red(text: str) -> str:
+def _color_red(text: str) -> str:
     return click.style(text, fg="red") if text.strip() else text
 
 

@@ -76,7 +76,7 @@ class Progress:
         parts = [
             items(done) if self._total is None else f"{done} of {items(self._total)}",
             f"{rate:.1f} items/s",
-            _counted(self._errors.count, "error"),
+            _count(self._errors.count, "error"),
         ]
         if self._total is not None and 0 < done < self._total:
             parts.append(f"{_clock((self._total - done) / rate)} left")
@@ -91,16 +91,16 @@ class Progress:
         total = self._total
         through = items(done) if total in (None, done) else f"{done} of {items(total)}"
         rate = done / seconds if seconds else 0.0
-        failed = _counted(self._errors.count, "error")
+        failed = _count(self._errors.count, "error")
         return f"{through}, {failed}, {seconds:.2f} s, {rate:.1f} items/s"
 
 
 def items(count: int) -> str:
     """Returns ``1 item``, ``2 items``."""
-    return _counted(count, "item")
+    return _count(count, "item")
 
 
-def _counted(count: int, name: str) -> str:
+def _count(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 

@@ -5,7 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from modelflow.config.dot.syntax import Attribute, AttributeList, Body, Group, Mention, Statement
+from modelflow.config.dot.syntax import (
+    Attribute,
+    AttributeList,
+    Body,
+    Group,
+    NodeMention,
+    Statement,
+)
 from modelflow.config.dot.tokens import Token, TokenKind, TokenReader, tokens_of
 from modelflow.config.flow_config import EdgeConfig, NodeConfig, PortRef
 from modelflow.errors import ConfigError, Finding, Location
@@ -69,7 +76,7 @@ class _Ends(NamedTuple):
     """What stands at one place of a chain: the ends that it gives, and how it is written."""
 
     refs: list[PortRef]
-    written: Mention | Group
+    written: NodeMention | Group
 
 
 class _Parser(TokenReader):
@@ -93,12 +100,12 @@ class _Parser(TokenReader):
         if self.word() == "graph":
             self.fail("got an undirected 'graph'; expected 'digraph', with '->' for edges")
         if self.word() != "digraph":
-            self.fail(f"got {self.described()}; expected 'digraph'")
+            self.fail(f"got {self.describe()}; expected 'digraph'")
         self.next()
         name = self.value("a name") if self.token.is_value else ""
         body = self._body(_Scope(), is_top=True)
         if self.token.kind is not TokenKind.END:
-            self.fail(f"got {self.described()} behind the graph; expected nothing more")
+            self.fail(f"got {self.describe()} behind the graph; expected nothing more")
         nodes = tuple(
             NodeConfig(node, attributes, Location(self.file, self._lines[node]))
             for node, attributes in self._nodes.items()
@@ -132,7 +139,7 @@ class _Parser(TokenReader):
                 (scope.node if word == "node" else scope.edge).update(_values(lists))
             elif is_top:
                 self._attributes.update(_values(lists))
-            return self._ended(start, word, lists=lists)
+            return self._end(start, word, lists=lists)
         if self.token.is_value:
             line, name, end = self.token.line, self.value("a name"), self.end
             if not self._is_subgraph_word(name) and self.accept("="):
@@ -140,14 +147,14 @@ class _Parser(TokenReader):
                 if is_top:
                     self._attributes[name] = value
                 given = Attribute(name, value, start, end, at, self.end, self.end)
-                return self._ended(start, "=", lists=(AttributeList(start, self.end, (given,)),))
+                return self._end(start, "=", lists=(AttributeList(start, self.end, (given,)),))
             ends = self._endpoint_of(name, start, line, scope)
         else:
             line = self.token.line
             ends = self._endpoint(scope)
         return self._edge_or_node(ends, line, scope)
 
-    def _ended(self, start: int, word: str = "", **parts: Any) -> Statement:
+    def _end(self, start: int, word: str = "", **parts: Any) -> Statement:
         until = self.token.end if self.is_symbol(";") else self.end
         return Statement(start, self.end, until, word, **parts)
 
@@ -174,7 +181,7 @@ class _Parser(TokenReader):
             self._connect([ends.refs for ends in chain], {**scope.edge, **attributes}, line)
         written = tuple(ends.written for ends in chain)
         edges = range(before, len(self._edges))
-        return self._ended(
+        return self._end(
             written[0].start, chain=written, arrows=tuple(arrows), lists=lists, edges=edges
         )
 
@@ -221,7 +228,7 @@ class _Parser(TokenReader):
         if self.is_symbol("{"):
             return self._subgraph(self.token.start, scope)
         if not self.token.is_value:
-            self.fail(f"got {self.described()}; expected a node, an attribute or '}}'")
+            self.fail(f"got {self.describe()}; expected a node, an attribute or '}}'")
         start, line = self.token.start, self.token.line
         return self._endpoint_of(self.value("a node"), start, line, scope)
 
@@ -242,7 +249,7 @@ class _Parser(TokenReader):
             self._nodes[name] = dict(scope.node)
             self._lines[name] = line
         scope.names[name] = None
-        return _Ends([PortRef(name, port)], Mention(name, start, name_end, self.end))
+        return _Ends([PortRef(name, port)], NodeMention(name, start, name_end, self.end))
 
     def _subgraph(self, start: int, scope: _Scope) -> _Ends:
         self._spend(1 + len(scope.node) + len(scope.edge))

@@ -36,7 +36,7 @@ class AttributeList(NamedTuple):
     attributes: tuple[Attribute, ...]
 
 
-class Mention(NamedTuple):
+class NodeMention(NamedTuple):
     """A node, named in a statement: its name's span, and the end of its port."""
 
     name: str
@@ -77,7 +77,7 @@ class Statement(NamedTuple):
     end: int
     until: int
     word: str
-    chain: tuple[Mention | Group, ...] = ()
+    chain: tuple[NodeMention | Group, ...] = ()
     arrows: tuple[int, ...] = ()
     lists: tuple[AttributeList, ...] = ()
     edges: range = range(0)
@@ -114,7 +114,7 @@ class Body(NamedTuple):
                     yield from end.body.walk()
             yield self, statement
 
-    def mentions(self) -> Iterator[Mention]:
+    def mentions(self) -> Iterator[NodeMention]:
         """Gives every mention of a node in the order of the text."""
         for statement in self.statements:
             for end in statement.chain:

@@ -94,7 +94,7 @@ class TokenReader:
             ConfigError: something else comes next.
         """
         if not self.accept(symbol):
-            self.fail(f"got {self.described()}; expected {symbol!r}")
+            self.fail(f"got {self.describe()}; expected {symbol!r}")
 
     def value(self, expected: str) -> str:
         """Takes a name or a value, of several quoted texts too that ``+`` joins.
@@ -104,17 +104,17 @@ class TokenReader:
         """
         token = self.token
         if not token.is_value:
-            self.fail(f"got {self.described()}; expected {expected}")
+            self.fail(f"got {self.describe()}; expected {expected}")
         self.next()
         text = token.text
         while token.kind is TokenKind.QUOTED and self.accept("+"):
             if self.token.kind is not TokenKind.QUOTED:
-                self.fail(f"got {self.described()} behind '+'; expected a quoted text")
+                self.fail(f"got {self.describe()} behind '+'; expected a quoted text")
             text += self.token.text
             self.next()
         return text
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Returns what comes next as messages name it."""
         token = self.token
         return token.kind.value if token.kind is TokenKind.END else repr(token.text)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from modelflow.config.dot.read import read_dot
-from modelflow.config.dot.syntax import Mention, Statement
+from modelflow.config.dot.syntax import NodeMention, Statement
 from modelflow.config.dot.tokens import dot_text, dot_word
 from modelflow.config.edit.dot_chains import without_edge, without_node
 from modelflow.config.edit.dot_meaning import Edge, Meaning
@@ -23,7 +23,7 @@ from modelflow.config.edit.dot_statements import (
     with_value,
     without_attribute,
 )
-from modelflow.config.edit.splice import Splice, spliced
+from modelflow.config.edit.splice import Splice, apply_splices
 from modelflow.config.flow_config import PortRef
 from modelflow.errors import ConfigError
 
@@ -130,7 +130,7 @@ class DotEdits:
         if any(one.end > other.start for one, other in itertools.pairwise(splices)):
             return None
         try:
-            graph = read_dot(spliced(self._text, splices))
+            graph = read_dot(apply_splices(self._text, splices))
         except ConfigError:
             return None
         return splices if Meaning.of(graph) == expected else None
@@ -216,7 +216,7 @@ class DotEdits:
             for mention in self._body.mentions()
             if mention.name == old
         ]
-        return self._first([splices], self._meaning.renamed(old, new).__eq__, old)
+        return self._first([splices], self._meaning.rename(old, new).__eq__, old)
 
     # -- edges ----------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class DotEdits:
         """Returns the first way whose text means what is expected."""
         for splices in ways:
             try:
-                graph = read_dot(spliced(self._text, splices))
+                graph = read_dot(apply_splices(self._text, splices))
             except ConfigError:
                 continue
             if is_expected(Meaning.of(graph)):
@@ -292,4 +292,4 @@ class DotEdits:
 
     @staticmethod
     def _is_node(statement: Statement) -> bool:
-        return len(statement.chain) == 1 and isinstance(statement.chain[0], Mention)
+        return len(statement.chain) == 1 and isinstance(statement.chain[0], NodeMention)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-from modelflow.config.dot.syntax import Body, Group, Mention, Statement
+from modelflow.config.dot.syntax import Body, Group, NodeMention, Statement
 from modelflow.config.dot.tokens import dot_word
-from modelflow.config.edit.dot_statements import comments, is_first, put_behind, taken_away
+from modelflow.config.edit.dot_statements import comments, is_first, put_behind, remove_tokens
 from modelflow.config.edit.splice import Splice, indentation, line_end
 
 
@@ -28,7 +28,9 @@ def links_of(statement: Statement) -> list[Link]:
     ]
 
 
-def left_alone(statement: Statement, arrows: set[int], dropped: set[Mention]) -> set[Mention]:
+def left_alone(
+    statement: Statement, arrows: set[int], dropped: set[NodeMention]
+) -> set[NodeMention]:
     """Returns the mentions that have no edge left in a chain.
 
     Args:
@@ -45,17 +47,19 @@ def left_alone(statement: Statement, arrows: set[int], dropped: set[Mention]) ->
     return {
         end
         for end, has_source, has_target in beside
-        if isinstance(end, Mention) and not (has_source or has_target or end in dropped)
+        if isinstance(end, NodeMention) and not (has_source or has_target or end in dropped)
     }
 
 
-def said_before(body: Body, mentions: set[Mention], dropped: set[Mention]) -> set[Mention]:
+def said_before(
+    body: Body, mentions: set[NodeMention], dropped: set[NodeMention]
+) -> set[NodeMention]:
     """Returns those mentions that say nothing new: another in the same body comes before them.
 
     The first one of a body says that the node is there, in which order, with which defaults.
     """
     said: set[str] = set()
-    found: set[Mention] = set()
+    found: set[NodeMention] = set()
     for mention in body.mentions():
         if mention in mentions and mention.name in said:
             found.add(mention)
@@ -64,7 +68,9 @@ def said_before(body: Body, mentions: set[Mention], dropped: set[Mention]) -> se
     return found
 
 
-def cut(text: str, statement: Statement, arrows: set[int], dropped: set[Mention]) -> list[Splice]:
+def cut(
+    text: str, statement: Statement, arrows: set[int], dropped: set[NodeMention]
+) -> list[Splice]:
     """Returns the splices that part a chain.
 
     Each part that has an edge keeps the attributes; a node that is left alone has none.
@@ -78,7 +84,7 @@ def cut(text: str, statement: Statement, arrows: set[int], dropped: set[Mention]
     chain = list(statement.chain)
     kept = [place for place, end in enumerate(chain) if end not in dropped]
     if not kept:
-        return [taken_away(text, statement.start, statement.until)]
+        return [remove_tokens(text, statement.start, statement.until)]
     linked = [later == place + 1 and place not in arrows for place, later in pairwise(kept)]
     lists = _lists(text, statement)
     parting = "; "
@@ -107,15 +113,15 @@ def unfolded(text: str, statement: Statement, gone: set[Link]) -> list[Splice]:
     """Returns the splices that write each edge of a chain by itself behind it, but those gone."""
     lists = _lists(text, statement)
     lines = [
-        f"{_written(text, statement.chain[link.number], link.source)} -> "
-        f"{_written(text, statement.chain[link.number + 1], link.target)}{lists}"
+        f"{_write(text, statement.chain[link.number], link.source)} -> "
+        f"{_write(text, statement.chain[link.number + 1], link.target)}{lists}"
         for link in links_of(statement)
         if link not in gone
     ]
     return [put_behind(text, statement, lines)] if lines else []
 
 
-def _written(text: str, end: Mention | Group, name: str) -> str:
+def _write(text: str, end: NodeMention | Group, name: str) -> str:
     return dot_word(name) if isinstance(end, Group) else text[end.start : end.end]
 
 
@@ -134,7 +140,7 @@ def without_node(text: str, body: Body, name: str, *, drops_alone: bool) -> list
         splice
         for inside, statement in body.walk()
         if not dropped.isdisjoint(statement.chain)
-        for splice in _parted(
+        for splice in _part(
             text,
             inside,
             statement,
@@ -149,15 +155,15 @@ def without_edge(text: str, body: Body, place: int, *, drops_alone: bool) -> lis
     """Returns the splices that take the edge at a place among all edges away."""
     inside, statement = next(found for found in body.walk() if place in found[1].edges)
     link = links_of(statement)[place - statement.edges.start]
-    return _parted(text, inside, statement, {link}, set(), drops_alone)
+    return _part(text, inside, statement, {link}, set(), drops_alone)
 
 
-def _parted(
+def _part(
     text: str,
     body: Body,
     statement: Statement,
     gone: set[Link],
-    dropped: set[Mention],
+    dropped: set[NodeMention],
     drops_alone: bool,
 ) -> list[Splice]:
     """Parts a chain at the edges that go, to which the nodes left alone may go."""

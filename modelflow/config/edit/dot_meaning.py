@@ -54,7 +54,7 @@ class Meaning:
         """Returns it without the edge at a place."""
         return replace(self, edges=self.edges[:place] + self.edges[place + 1 :])
 
-    def renamed(self, old: str, new: str) -> "Meaning":
+    def rename(self, old: str, new: str) -> "Meaning":
         """Returns it with another name of a node."""
 
         def name(node: str) -> str:

@@ -22,7 +22,7 @@ def comments(text: str) -> str:
     return between if between.strip() else ""
 
 
-def taken_away(text: str, start: int, end: int) -> Splice:
+def remove_tokens(text: str, start: int, end: int) -> Splice:
     """Returns the splice that takes whole tokens away, and leaves the comments between them."""
     kept = comments(text[start:end])
     return Splice(start, end, kept) if kept else removal(text, start, end)
@@ -121,10 +121,10 @@ def without_attribute(text: str, statement: Statement, key: str) -> Iterator[Spl
         if not gone:
             continue
         if not kept:
-            yield taken_away(text, brackets.start, brackets.end)
+            yield remove_tokens(text, brackets.start, brackets.end)
             continue
         for attribute in gone:
-            yield taken_away(text, attribute.start, attribute.until)
+            yield remove_tokens(text, attribute.start, attribute.until)
         last = brackets.attributes[-1]
         if last is gone[-1] and last.until == last.end:
             before = kept[-1]

@@ -39,7 +39,7 @@ class OpenedText:
         return [self.string.splice(splice) for splice in splices]
 
 
-def opened(text: str, form: str, file: str) -> OpenedText:
+def open_text(text: str, form: str, file: str) -> OpenedText:
     """Returns what can be done with a text.
 
     Raises:
@@ -48,7 +48,7 @@ def opened(text: str, form: str, file: str) -> OpenedText:
     if form == "dot":
         return OpenedText(DotEdits(text, file), TomlTables(Document({}, {}, file, text)))
     if form != "toml":
-        raise mistake(file, None, _not_edited(form))
+        raise mistake(file, None, _refuse_edit(form))
     document = read_toml(text, file)
     tables = TomlTables(document)
     if not _has_dot(document):
@@ -74,7 +74,7 @@ def _has_dot(document: Document) -> bool:
     return bool(graph.get("graphconf"))
 
 
-def _not_edited(form: str) -> str:
+def _refuse_edit(form: str) -> str:
     if form in ("yaml", "json"):
         reason = "its comments would be lost" if form == "yaml" else "only TOML and DOT are"
         return (

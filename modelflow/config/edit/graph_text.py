@@ -10,12 +10,12 @@ from typing import Any, NoReturn, Self
 
 from modelflow.config.dot.tokens import dot_text
 from modelflow.config.edit.dot import DotEdits
-from modelflow.config.edit.forms import OpenedText, opened
-from modelflow.config.edit.splice import Splice, spliced
-from modelflow.config.flow_config import PortRef, Position, read_port, written_position
-from modelflow.config.override import flattened
+from modelflow.config.edit.forms import OpenedText, open_text
+from modelflow.config.edit.splice import Splice, apply_splices
+from modelflow.config.flow_config import PortRef, Position, format_position, read_port
+from modelflow.config.override import flatten
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
-from modelflow.config.variables import escaped
+from modelflow.config.variables import escape
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
 # Keys of [graph] that say where the graph stands.
@@ -71,7 +71,7 @@ class GraphText:
 
     def __post_init__(self) -> None:
         """Reads the text; raises as `read` does."""
-        object.__setattr__(self, "_opened", opened(self.text, self.form, self.file))
+        object.__setattr__(self, "_opened", open_text(self.text, self.form, self.file))
 
     # -- what it says ---------------------------------------------------------------------------
 
@@ -131,8 +131,8 @@ class GraphText:
         if in_dot is not None and (self.form == "dot" or name in in_dot.attributes):
             return self._with(in_dot.set_graph(name, value))
         if tables.value((section, name)) is None:
-            return self._spliced(tables.with_key((section,), name, value))
-        return self._spliced(tables.changed((section, name), value))
+            return self._splice(tables.with_key((section,), name, value))
+        return self._splice(tables.replace_value((section, name), value))
 
     def override(self, overrides: Mapping[str, Any]) -> Self:
         """Writes what ``--set`` would say beside the file, with the same meaning.
@@ -146,7 +146,7 @@ class GraphText:
             ConfigError: an unknown node, or a value that cannot be written here.
         """
         changes: dict[tuple[str, str], Any] = {}
-        for node, key, value in flattened(overrides, tuple(self.nodes)):
+        for node, key, value in flatten(overrides, tuple(self.nodes)):
             every = [
                 name
                 for name, given in self.nodes.items()
@@ -157,7 +157,7 @@ class GraphText:
                     changes[name, key] = value
         edited = self
         for (node, key), value in changes.items():
-            text = escaped(value) if isinstance(value, str) else value
+            text = escape(value) if isinstance(value, str) else value
             edited = edited.set(node, key, text)
             if key == "device" and (node, "deviceid") not in changes:
                 edited = edited._without_number(node)
@@ -174,7 +174,7 @@ class GraphText:
             ConfigError: there is no such node.
         """
         if position is not None:
-            return self.set(node, "pos", written_position(position))
+            return self.set(node, "pos", format_position(position))
         is_there = "pos" in self.nodes[self._node(node)]
         return self.unset(node, "pos") if is_there else self
 
@@ -187,7 +187,7 @@ class GraphText:
         edits = self._opened.edits
         if isinstance(edits, DotEdits):
             values = {
-                self._node(node): None if place is None else dot_text(written_position(place))
+                self._node(node): None if place is None else dot_text(format_position(place))
                 for node, place in places.items()
             }
             splices = edits.set_everywhere("pos", values)
@@ -234,7 +234,7 @@ class GraphText:
         for side in ("input", "output"):
             served, tables = ("serve", side, old), edited._opened.tables
             if tables.value(served) is not None:
-                edited = edited._spliced(tables.renamed(served, new))
+                edited = edited._splice(tables.rename(served, new))
         return edited
 
     def connect(self, source: str | PortRef, target: str | PortRef) -> Self:
@@ -270,10 +270,10 @@ class GraphText:
 
     def _with(self, splices: Iterable[Splice]) -> Self:
         """Returns the text with splices of what the edits read: the file, or the DOT text in it."""
-        return self._spliced(self._opened.in_file(splices))
+        return self._splice(self._opened.in_file(splices))
 
-    def _spliced(self, splices: Iterable[Splice]) -> Self:
-        return replace(self, text=spliced(self.text, splices))
+    def _splice(self, splices: Iterable[Splice]) -> Self:
+        return replace(self, text=apply_splices(self.text, splices))
 
     def _without_number(self, node: str) -> Self:
         """Returns the text in which a node has the first device of its kind."""

@@ -7,7 +7,7 @@ from modelflow.config.document import Document, mistake
 from modelflow.config.edit.dot_meaning import Edge
 from modelflow.config.edit.splice import Splice
 from modelflow.config.edit.toml_tables import TomlTables
-from modelflow.config.flow_config import PortRef, read_port, written_port
+from modelflow.config.flow_config import PortRef, format_port, read_port
 
 Splices = list[Splice]
 # What these mean in a node's table is something else: attributes of that name stand in ``config``.
@@ -53,7 +53,7 @@ class NativeEdits:
             ConfigError: TOML cannot hold the value.
         """
         if key in self.nodes[node]:
-            return self._tables.changed(self._attribute(node, key), value)
+            return self._tables.replace_value(self._attribute(node, key), value)
         table = ("node", self._places[node])
         if key not in _TAKEN:
             return self._tables.with_key(table, key, value)
@@ -86,17 +86,17 @@ class NativeEdits:
 
     def rename(self, old: str, new: str) -> Splices:
         """Gives a node another name, in its edges too."""
-        splices = self._tables.changed(("node", self._places[old], "name"), new)
+        splices = self._tables.replace_value(("node", self._places[old], "name"), new)
         for place, ends in enumerate(self.edges):
             for key, end in zip(("from", "to"), ends, strict=True):
                 if end.node == old:
-                    text = written_port(PortRef(new, end.port))
-                    splices += self._tables.changed(("edge", place, key), text)
+                    text = format_port(PortRef(new, end.port))
+                    splices += self._tables.replace_value(("edge", place, key), text)
         return splices
 
     def connect(self, source: PortRef, target: PortRef) -> Splices:
         """Adds an edge behind the last one."""
-        ends = {"from": written_port(source), "to": written_port(target)}
+        ends = {"from": format_port(source), "to": format_port(target)}
         return self._tables.with_table("edge", ends, "node")
 
     def disconnect(self, source: PortRef, target: PortRef) -> Splices:

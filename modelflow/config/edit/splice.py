@@ -16,7 +16,7 @@ class Splice(NamedTuple):
     text: str
 
 
-def spliced(text: str, splices: Iterable[Splice]) -> str:
+def apply_splices(text: str, splices: Iterable[Splice]) -> str:
     """Returns ``text`` with ``splices`` put in, which may overlap in blanks alone.
 
     Of two at one place the one given first comes first.

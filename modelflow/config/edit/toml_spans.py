@@ -131,9 +131,9 @@ class TomlString:
         """
         start, end = self._places[inner.start], self._places[inner.end]
         beside = self._source[start - 1] + self._source[end]
-        return Splice(start, end, self._written(inner.text, '"' in beside))
+        return Splice(start, end, self._write(inner.text, '"' in beside))
 
-    def _written(self, text: str, is_by_quote: bool) -> str:
+    def _write(self, text: str, is_by_quote: bool) -> str:
         is_long = len(self._quotes) == 3
         if self._quotes[0] == "'":
             if "'" in text or (not is_long and "\n" in text):

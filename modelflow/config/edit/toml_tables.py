@@ -34,10 +34,10 @@ class TomlTables:
                 return None
         return found
 
-    def changed(self, path: Path, value: Any) -> list[Splice]:
+    def replace_value(self, path: Path, value: Any) -> list[Splice]:
         """Returns the splices that give a key another value, of the type of the old one."""
         old = self.value(path)
-        value = _typed(value, old)
+        value = _convert_type(value, old)
         if old == value and type(old) is type(value):
             return []
         return [Splice(*value_span(self._text, path), toml_value(value))]
@@ -95,7 +95,7 @@ class TomlTables:
             block = newline + block
         return [Splice(place, place, block)]
 
-    def renamed(self, table: Path, name: str) -> list[Splice]:
+    def rename(self, table: Path, name: str) -> list[Splice]:
         """Returns the splices that give a table another name in its header.
 
         Raises:
@@ -215,7 +215,7 @@ def _out_of_list(text: str, start: int, end: int) -> Splice:
     return Splice(start, behind.end() if behind else end, "")
 
 
-def _typed(value: Any, old: Any) -> Any:
+def _convert_type(value: Any, old: Any) -> Any:
     """Returns a text as a number or a truth where the old value is one."""
     if not isinstance(value, str) or isinstance(old, str):
         return value

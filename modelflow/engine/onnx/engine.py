@@ -103,11 +103,11 @@ class OnnxModel(LoadedModel):
         batch = {value.shape[0] for value in inputs if value.shape}
         self.inputs = tuple(
             _spec(request.path, value, bool(value.shape))
-            for value in _chosen(request.path, "input", request.inputs, inputs)
+            for value in _choose(request.path, "input", request.inputs, inputs)
         )
         self.outputs = tuple(
             _spec(request.path, value, _is_batched(value.shape, batch))
-            for value in _chosen(request.path, "output", request.outputs, outputs)
+            for value in _choose(request.path, "output", request.outputs, outputs)
         )
         _require_fed(request.path, self.inputs, inputs)
         self._fetches = [spec.name for spec in self.outputs]
@@ -115,7 +115,7 @@ class OnnxModel(LoadedModel):
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Runs one batch; see `LoadedModel.run`."""
-        session = self._opened()
+        session = self._open()
         try:
             values = session.run(self._fetches, dict(inputs))
         except _errors() as error:
@@ -132,7 +132,7 @@ class OnnxModel(LoadedModel):
             return ItemRefusedError(f"model {self._path.name}: {_reason(error)}")
         return EngineError(f"model {self._path}: {_reason(error)}")
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         if self._session is None:
             message = "the model is closed"
             raise EngineError(message)
@@ -153,7 +153,7 @@ class OnnxDeviceModel(OnnxModel):
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs one batch of tensors; the outputs are tensors on the same device."""
         torch = load_torch()
-        session = self._opened()
+        session = self._open()
         binding = session.io_binding()
         where, index = self.memory.kind, self.memory.index
         for spec in self.inputs:
@@ -285,7 +285,7 @@ def _dtype_name(text: str) -> str | None:
     return found
 
 
-def _chosen(path: Path, what: str, names: Sequence[str], known: Sequence[Any]) -> Sequence[Any]:
+def _choose(path: Path, what: str, names: Sequence[str], known: Sequence[Any]) -> Sequence[Any]:
     by_name = {value.name: value for value in known}
     for name in names:
         if name not in by_name:

@@ -48,7 +48,7 @@ def load_tensorflow() -> Any:
         if sys.modules.get("tensorflow") is not None:
             return sys.modules["tensorflow"]
         try:
-            return _imported()
+            return _import()
         except ModuleNotFoundError as error:
             if error.name != "tensorflow":
                 raise
@@ -59,7 +59,7 @@ def load_tensorflow() -> Any:
             raise EngineError(message) from error
 
 
-def _imported() -> Any:
+def _import() -> Any:
     logger = logging.getLogger("tensorflow")
     is_level_free = logger.level == logging.NOTSET
     if _LEVEL in os.environ:
@@ -67,7 +67,7 @@ def _imported() -> Any:
     else:
         # Without a driver TensorFlow reports as an error that it finds none.
         os.environ[_LEVEL] = "2" if device_count() else "3"
-        with _start_up_notices_dropped():
+        with _drop_start_up_notices():
             import tensorflow
     if is_level_free:
         logger.setLevel(logging.ERROR)
@@ -75,7 +75,7 @@ def _imported() -> Any:
 
 
 @contextmanager
-def _start_up_notices_dropped() -> Iterator[None]:
+def _drop_start_up_notices() -> Iterator[None]:
     """Holds back what is written to the standard error, and gives out all but the notices."""
     try:
         saved = os.dup(2)

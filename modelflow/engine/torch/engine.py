@@ -11,7 +11,7 @@ from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, one_senten
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.torch.model import TorchModel
 from modelflow.engine.torch.options import TorchOptions
-from modelflow.engine.torch.ports import exported_ports, script_ports
+from modelflow.engine.torch.ports import read_exported_ports, script_ports
 from modelflow.engine.torch.settings import apply_settings, torch_device
 from modelflow.errors import EngineError
 
@@ -40,7 +40,7 @@ class TorchEngine(Engine):
         if _is_exported(request.path):
             with _READING:
                 program = _load(request.path, torch.export.load)
-            ports = exported_ports(request, program)
+            ports = read_exported_ports(request, program)
             return TorchModel(request, program.module().to(device), ports)
         module = _load(request.path, lambda path: torch.jit.load(path, map_location=device))
         module.eval()

@@ -67,7 +67,7 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
     return _ports(request, known, results, is_dict=kind.startswith("Dict["))
 
 
-def exported_ports(request: LoadRequest, program: Any) -> Ports:
+def read_exported_ports(request: LoadRequest, program: Any) -> Ports:
     """Returns the ports of an exported program, with shapes and types.
 
     Raises:
@@ -81,7 +81,7 @@ def exported_ports(request: LoadRequest, program: Any) -> Ports:
     _check_inputs(request, known)
     results = [name for name in signature.user_outputs if isinstance(name, str)]
     keys = _keys(program)
-    names = keys or _numbered(len(results))
+    names = keys or _number(len(results))
     outputs = {}
     for name, result in zip(names, results, strict=True):
         spec, axes = _spec(request, name, result, values), _axes(values[result])
@@ -155,7 +155,7 @@ def _result_names(request: LoadRequest, kind: str) -> list[str]:
     if kind == "Tensor":
         return ["output"]
     if kind.startswith("Tuple[") and set(kind[6:-1].split(", ")) == {"Tensor"}:
-        return _numbered(kind.count("Tensor"))
+        return _number(kind.count("Tensor"))
     if kind.startswith(("List[Tensor", "Dict[str, Tensor")) and request.outputs:
         return list(request.outputs)
     message = (
@@ -165,7 +165,7 @@ def _result_names(request: LoadRequest, kind: str) -> list[str]:
     raise EngineError(message)
 
 
-def _numbered(count: int) -> list[str]:
+def _number(count: int) -> list[str]:
     return ["output"] if count == 1 else [f"output{place}" for place in range(count)]
 
 

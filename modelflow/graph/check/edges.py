@@ -49,7 +49,7 @@ def check_edges(
             continue
         if node.name in connected:
             ports = fed.get(node.name, set()) if node.inputs else set()
-            findings += _unconnected(node, ports, is_used=node.name in feeding)
+            findings += _find_unconnected(node, ports, is_used=node.name in feeding)
         elif is_strict and (len(nodes) > 1 or node.inputs or node.outputs):
             message = "nothing connects it; connect or remove it (or [graph] strict=false)"
             findings.append(Finding(node.location, message, node.name, PortError))
@@ -74,7 +74,7 @@ def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
     ]
 
 
-def _unconnected(node: Node, fed: Collection[str], *, is_used: bool) -> list[Finding]:
+def _find_unconnected(node: Node, fed: Collection[str], *, is_used: bool) -> list[Finding]:
     optional = set() if node.spec is None else {p.name for p in node.spec.inputs if p.is_optional}
     findings = [
         Finding(node.location, f"input {port!r} is not connected", node.name, PortError, port)

@@ -99,7 +99,7 @@ class _Finder:
             if edge not in back:
                 self._into[edge.target.node].append(edge)
         for node in nodes.values():
-            scope = self._joined(node)
+            scope = self._join(node)
             if scope is not None:
                 self.scopes.inputs[node.name] = scope
                 self._leave(node, scope)
@@ -108,7 +108,7 @@ class _Finder:
 
     # -- what enters ----------------------------------------------------------------------------
 
-    def _joined(self, node: Node) -> Scope | None:
+    def _join(self, node: Node) -> Scope | None:
         """The scope that the node works in: the same at each input. None: another finding's."""
         if not node.inputs:
             return (Level("" if node.role is Role.INPUT else node.name),)
@@ -121,8 +121,8 @@ class _Finder:
             (one, first), (two, second) = list(found.items())[:2]
             message = (
                 f"joins streams that do not match: {first.target.port!r} comes from {first.source} "
-                f"({self._described(one)}), {second.target.port!r} from {second.source} "
-                f"({self._described(two)})"
+                f"({self._describe(one)}), {second.target.port!r} from {second.source} "
+                f"({self._describe(two)})"
             )
             self._wrong(node, message)
         return next(iter(found), None)
@@ -132,10 +132,10 @@ class _Finder:
         scopes = [scope for scope in known if scope is not None]
         if len(feeding) == 1 or len(scopes) < len(feeding):
             return scopes[0] if scopes else None
-        merged = self._merged(scopes)
+        merged = self._merge(scopes)
         if merged is None:
             ways = " and ".join(
-                f"{edge.source} ({self._described(scope)})"
+                f"{edge.source} ({self._describe(scope)})"
                 for edge, scope in zip(feeding, scopes, strict=True)
             )
             message = (
@@ -149,7 +149,7 @@ class _Finder:
         self.scopes.merges.append(Merge(feeding[0].target, tuple(feeding), condition, ports))
         return scope
 
-    def _merged(self, scopes: Sequence[Scope]) -> tuple[Scope, str, frozenset[str]] | None:
+    def _merge(self, scopes: Sequence[Scope]) -> tuple[Scope, str, frozenset[str]] | None:
         """Brings branches together, two by two; None where two of them are no branches.
 
         The condition and ports are those of the last two: the outermost.
@@ -197,7 +197,7 @@ class _Finder:
             if kind is ScopeOf.OPENED:
                 left = (*scope, Level(node.name))
             elif kind is ScopeOf.CLOSED:
-                left = self._collapsed(node, scope, port)
+                left = self._collapse(node, scope, port)
             elif kind is ScopeOf.RENUMBERED and not _keeps_numbers(node):
                 left = (*scope[:-1], Level(node.name, is_loop=scope[-1].is_loop))
             elif kind is ScopeOf.BRANCHED:
@@ -207,7 +207,7 @@ class _Finder:
             if left is not None:
                 self.scopes.outputs[Endpoint(node.name, port)] = left
 
-    def _collapsed(self, node: Node, scope: Scope, port: str) -> Scope | None:
+    def _collapse(self, node: Node, scope: Scope, port: str) -> Scope | None:
         if len(scope) > 1 and not scope[-1].is_loop:
             return scope[:-1]
         if port == node.outputs[0]:
@@ -249,8 +249,8 @@ class _Finder:
         if scope is not None and expected is not None and scope != expected:
             sources = " and ".join(str(edge.source) for edge in returning)
             message = (
-                f"what comes back from {sources} ({self._described(scope)}) is not what has left "
-                f"by {next(iter(looping))!r} ({self._described(expected)})"
+                f"what comes back from {sources} ({self._describe(scope)}) is not what has left "
+                f"by {next(iter(looping))!r} ({self._describe(expected)})"
             )
             self._wrong(loop, message)
 
@@ -271,7 +271,7 @@ class _Finder:
         finding = Finding(node.location, message, node.name, StreamMismatchError)
         self.scopes.findings.append(finding)
 
-    def _described(self, scope: Scope) -> str:
+    def _describe(self, scope: Scope) -> str:
         parts = []
         for level in scope:
             parts.append(self._began(level))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.device.torch_memory import stacked
+from modelflow.device.torch_memory import stack_tensors
 from modelflow.image.image import Image, Pixels
 
 
@@ -21,7 +21,7 @@ class ImageBatch(Pixels):
     def of(cls, images: Sequence[Image]) -> "ImageBatch":
         """Returns images of one size and format as a batch; no copy where they are rows of one."""
         first = images[0]
-        return cls(stacked([image.data for image in images]), first.pix_fmt, first.layout)
+        return cls(stack_tensors([image.data for image in images]), first.pix_fmt, first.layout)
 
     @property
     def nchw(self) -> Any:

@@ -36,17 +36,17 @@ def converted(batch: ImageBatch, pix_fmt: str, layout: str | None = None) -> Ima
     if source == target:
         if layout == batch.layout:
             return batch if batch.pix_fmt == pix_fmt else ImageBatch(batch.data, pix_fmt, layout)
-        return _made(batch.nchw, pix_fmt, layout)
+        return _make(batch.nchw, pix_fmt, layout)
     if target == "nv12":
         check_nv12_size(batch.width, batch.height)
         return ImageBatch(_to_nv12(_rgb(batch)), "nv12")
     if target == "gray":
-        return _made(_gray(batch), pix_fmt, layout)
+        return _make(_gray(batch), pix_fmt, layout)
     rgb = _rgb(batch)
-    return _made(rgb if target == "rgb" else rgb.flip(1), pix_fmt, layout)
+    return _make(rgb if target == "rgb" else rgb.flip(1), pix_fmt, layout)
 
 
-def _made(nchw: Any, pix_fmt: str, layout: str) -> ImageBatch:
+def _make(nchw: Any, pix_fmt: str, layout: str) -> ImageBatch:
     data = nchw if layout == "chw" else nchw.permute(0, 2, 3, 1)
     return ImageBatch(data.contiguous(), pix_fmt, layout)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.device.torch_memory import stacked
+from modelflow.device.torch_memory import stack_tensors
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.image import read_image
 from modelflow.image.tensor.batch import ImageBatch
@@ -89,7 +89,7 @@ def emit_scaled(ctx: Context, scale: ChannelScale) -> None:
         return (layout, tuple(data.shape), data.dtype), data
 
     def work(key: Any, items: list[Any]) -> Sequence[Any]:
-        rows: Sequence[Any] = scaled(stacked(items), key[0], scale).unbind(0)
+        rows: Sequence[Any] = scaled(stack_tensors(items), key[0], scale).unbind(0)
         return rows
 
     ctx.emit(by_groups(ctx.input(), read, work))

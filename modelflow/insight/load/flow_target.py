@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, ModelflowError
 from modelflow.insight.load.target import Attempt, Outcome
-from modelflow.stream_io import sent
+from modelflow.stream_io import wrap_input
 from modelflow.stream_io.request import Request
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class FlowTarget:
         self._rows: list[Buffer] = []
         self._inputs: list[dict[str, Sequence[Any]]] = []
         if self._is_row_by_row:
-            self._rows = [sent(value) for row in rows for value in row.values()]
+            self._rows = [wrap_input(value) for row in rows for value in row.values()]
         else:
             self._inputs = [{port: (value,) for port, value in row.items()} for row in rows]
 
@@ -85,7 +85,7 @@ class FlowTarget:
     def _submit_rows(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
         count, place = len(self._rows), self._place
         rows = [self._rows[(place + number) % count].twin() for number in range(len(attempts))]
-        riders = _Riders(attempts)
+        riders = _BatchedAttempts(attempts)
         submitted: SubmittedRows = self._flow.submit_rows(rows, riders, on_room)
         for position in range(submitted.count):
             attempts[position].handle = submitted, position
@@ -95,42 +95,42 @@ class FlowTarget:
     def _submit_requests(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
         for attempt in attempts:
             if attempt.handle is None:  # one for which there was no room is submitted again
-                attempt.handle = Request(self._inputs[self._place], _Rider(attempt).ended)
+                attempt.handle = Request(self._inputs[self._place], _BatchedAttempt(attempt).on_end)
                 self._place = (self._place + 1) % len(self._inputs)
         requests = [attempt.handle for attempt in attempts]
         return len(requests) - len(self._flow.submit(requests, on_room))
 
 
-class _Riders:
-    """Requests that travel in a bundle (`modelflow.runtime.session.request_batch.Party`)."""
+class _BatchedAttempts:
+    """Requests that travel in a bundle (`modelflow.runtime.session.request_batch.BatchMembers`)."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
 
-    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         for place, position in enumerate(positions):
             buffers = [column[place] for column in found.values()]
-            self._attempts[position].ended(_outcome_of(buffers))
+            self._attempts[position].on_end(_outcome_of(buffers))
 
-    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
         for position in positions:
-            self._attempts[position].ended(_name_of(failure))
+            self._attempts[position].on_end(_name_of(failure))
 
 
-class _Rider:
+class _BatchedAttempt:
     """A request that travels by itself."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
 
-    def ended(self, request: Request) -> None:
+    def on_end(self, request: Request) -> None:
         """Says what became of it."""
         try:
             found = request.answer()
         except ModelflowError as error:
-            self._attempt.ended(_name_of(error))
+            self._attempt.on_end(_name_of(error))
             return
-        self._attempt.ended(_outcome_of([one for column in found.values() for one in column]))
+        self._attempt.on_end(_outcome_of([one for column in found.values() for one in column]))
 
 
 def _outcome_of(buffers: Sequence[Buffer]) -> str:

@@ -15,10 +15,10 @@ _MOST_BODY = 1 << 30
 class Pool(Protocol):
     """Who has connections."""
 
-    def freed(self, connection: "HttpConnection") -> None:
+    def add_free(self, connection: "HttpConnection") -> None:
         """Takes back a connection that can be used again."""
 
-    def closed(self, connection: "HttpConnection") -> None:
+    def on_close(self, connection: "HttpConnection") -> None:
         """Notes that one has ended."""
 
     def again(self, attempt: Attempt) -> None:
@@ -101,10 +101,10 @@ class HttpConnection(asyncio.Protocol):
         if attempt is None:
             return
         is_kept = self._parser.should_keep_alive()
-        attempt.ended(_outcome_of(status))
+        attempt.on_end(_outcome_of(status))
         if is_kept:
             self._is_used = True
-            self._pool.freed(self)
+            self._pool.add_free(self)
         else:
             self.close()
 
@@ -116,18 +116,18 @@ class HttpConnection(asyncio.Protocol):
         attempt, self.attempt = self.attempt, None
         if attempt is not None:
             if self._has_head and not self._has_length and error is None:  # this is its end
-                attempt.ended(_outcome_of(self._parser.get_status_code()))
+                attempt.on_end(_outcome_of(self._parser.get_status_code()))
             elif self._is_used and not self._has_begun:
                 self._pool.again(attempt)
             else:
-                attempt.ended("no answer" if error is None else type(error).__name__)
-        self._pool.closed(self)
+                attempt.on_end("no answer" if error is None else type(error).__name__)
+        self._pool.on_close(self)
 
     def _fail(self, outcome: str) -> None:
         attempt = self.attempt
         self.close()
         if attempt is not None:
-            attempt.ended(outcome)
+            attempt.on_end(outcome)
 
 
 def _outcome_of(status: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from modelflow.errors import ConfigError, MissingDependencyError
 from modelflow.insight.load.http_request import HttpBody, HttpUrl, request_of
 from modelflow.insight.load.target import Attempt
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class HttpTarget:
         from modelflow.http.server import new_loop
 
         self._loop = new_loop()
-        self._mailbox = Mailbox(self._loop)
+        self._mailbox = LoopQueue(self._loop)
         self._thread = threading.Thread(target=self._main, name="modelflow/load/http")
         self._thread.start()
         return self
@@ -175,23 +175,23 @@ class HttpTarget:
             task.add_done_callback(self._connecting.discard)
 
     async def _connect_first(self) -> None:
-        self.freed(await self._connected())
+        self.add_free(await self._open_connection())
 
     async def _connect(self) -> None:
         """Makes a connection for who waits."""
         task = asyncio.current_task()
         assert task is not None  # it runs as one
         try:
-            connection = await self._connected()
+            connection = await self._open_connection()
         except OSError as error:
             self._connecting.discard(task)
             if self._waiting:
-                self._waiting.popleft().ended(type(error).__name__)
+                self._waiting.popleft().on_end(type(error).__name__)
             return
         self._connecting.discard(task)  # before it is looked at how many lack
-        self.freed(connection)
+        self.add_free(connection)
 
-    async def _connected(self) -> "HttpConnection":
+    async def _open_connection(self) -> "HttpConnection":
         from modelflow.insight.load.http_connection import HttpConnection
 
         name = self._url.host if self._tls is not None else None
@@ -210,12 +210,12 @@ class HttpTarget:
         if connection is not None and connection.attempt is attempt:
             connection.close()
 
-    def freed(self, connection: "HttpConnection") -> None:
+    def add_free(self, connection: "HttpConnection") -> None:
         """Takes back a connection (called by it)."""
         self._free.append(connection)
         self._go_on()
 
-    def closed(self, connection: "HttpConnection") -> None:
+    def on_close(self, connection: "HttpConnection") -> None:
         """Forgets a connection (called by it)."""
         self._open.discard(connection)
         if connection in self._free:

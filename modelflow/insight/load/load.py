@@ -146,8 +146,8 @@ class Load:
             due = None if self._is_full else self._pace.due(now)
             if due is None or due > now or self._is_stopped:
                 return due
-            self._pace.taken()
-            attempt = Attempt(due, now, self._ended)
+            self._pace.advance()
+            attempt = Attempt(due, now, self._on_end)
             self._counted += self._tally.since(attempt) >= self._window
             if self._pace.is_open and self._in_flight >= most:
                 self._tally.add(attempt, Outcome.SHED, now, self._window)
@@ -191,7 +191,7 @@ class Load:
         attempt.is_over = True
         self._in_flight -= 1
         self._tally.add(attempt, outcome, end, self._window)
-        self._pace.freed(end)
+        self._pace.on_free(end)
 
     def _expire(self, now: float) -> None:
         """Gives up what was not answered in time."""
@@ -250,7 +250,7 @@ class Load:
 
     # -- any thread -------------------------------------------------------------------------------
 
-    def _ended(self, attempt: Attempt, outcome: str) -> None:
+    def _on_end(self, attempt: Attempt, outcome: str) -> None:
         self._told.append((attempt, outcome, self._clock.now()))
         if self._is_resting and self._pace.waits_for_answers:
             self._wake()

@@ -69,10 +69,10 @@ class Pace(Protocol):
     def due(self, now: float) -> float | None:
         """Returns when the next one is due; infinite: unknown; None: none is any more."""
 
-    def taken(self) -> None:
+    def advance(self) -> None:
         """Goes on to the one behind."""
 
-    def freed(self, end: float) -> None:
+    def on_free(self, end: float) -> None:
         """Notes that a request was over then."""
 
     def drain(self) -> None:
@@ -108,11 +108,11 @@ class Rate:
             return self._start + self._next
         return None if now >= self.end else math.inf
 
-    def taken(self) -> None:
+    def advance(self) -> None:
         """See `Pace`."""
         self._next = next(self._moments)
 
-    def freed(self, end: float) -> None:
+    def on_free(self, end: float) -> None:
         """Nothing follows from it."""
 
     def drain(self) -> None:
@@ -149,11 +149,11 @@ class Clients:
             return None
         return self._free[0] if self._free else math.inf
 
-    def taken(self) -> None:
+    def advance(self) -> None:
         """See `Pace`."""
         self._free.popleft()
 
-    def freed(self, end: float) -> None:
+    def on_free(self, end: float) -> None:
         """See `Pace`."""
         self._free.append(end)
 

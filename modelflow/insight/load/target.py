@@ -49,7 +49,7 @@ class Attempt:
         self.handle: Any = None
         self._tell = tell
 
-    def ended(self, outcome: str = Outcome.OK) -> None:
+    def on_end(self, outcome: str = Outcome.OK) -> None:
         """Says that it is over, now; once, from any thread, and holds up nobody."""
         self._tell(self, outcome)
 
@@ -65,7 +65,7 @@ class Target(Protocol):
         """Sends requests, and waits for nothing.
 
         Args:
-            attempts: Each is told of its end (`Attempt.ended`), perhaps before this returns.
+            attempts: Each is told of its end (`Attempt.on_end`), perhaps before this returns.
             on_room: Called once if not all are taken, when there may be room for the others.
 
         Returns:

@@ -109,7 +109,7 @@ def _curve(report: TuneReport) -> str:
     ]
     if report.after:
         shown.append(("after", report.after[0].settings, report.after))
-    lines = {kind: _simulated(report, one) for kind, one, _ in shown}
+    lines = {kind: _simulate(report, one) for kind, one, _ in shown}
     points = {kind: [(t.rate, t.latency) for t in trials] for kind, _, trials in shown}
     everything = [point for found in (lines, points) for one in found.values() for point in one]
     most_rate = max(rate for rate, _ in everything) * 1.05
@@ -146,7 +146,7 @@ def _curve(report: TuneReport) -> str:
     )
 
 
-def _simulated(report: TuneReport, settings: Settings) -> list[tuple[float, float]]:
+def _simulate(report: TuneReport, settings: Settings) -> list[tuple[float, float]]:
     found = []
     for clients in _CLIENTS:
         outcome = simulate(report.costs, settings, report.processors, clients=clients)

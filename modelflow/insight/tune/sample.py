@@ -16,7 +16,7 @@ from modelflow.wire.tensor import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassedRows:
     """What an output gave.
 
     Attributes:
@@ -43,11 +43,11 @@ class Sample:
 
     items: int
     failed: Sequence[Exception]
-    passed: Mapping[Endpoint, Passed]
+    passed: Mapping[Endpoint, PassedRows]
     busy_us: Mapping[str, float]
 
 
-class _Seen:
+class _SampleWatcher:
     """What an output has given so far."""
 
     def __init__(self) -> None:
@@ -65,9 +65,9 @@ class _Seen:
             self.sizes.append(_size_of(data))
             self.dtypes.add(None)
 
-    def passed(self) -> Passed:
+    def passed(self) -> PassedRows:
         rows = len(self.sizes)
-        return Passed(rows, round(sum(self.sizes) / rows), self._tensor())
+        return PassedRows(rows, round(sum(self.sizes) / rows), self._tensor())
 
     def _tensor(self) -> str:
         (dtype, *others) = self.dtypes
@@ -94,12 +94,12 @@ def sample_of(graph: Graph, items: Sequence[Mapping[str, Any]]) -> Sample:
         PlanError: this machine cannot run it.
         FlowFailed: a unit did not open, or has ended the flow.
     """
-    seen: dict[Endpoint, _Seen] = {}
+    seen: dict[Endpoint, _SampleWatcher] = {}
 
     def tap(node: str, output: str, buffers: Sequence[Buffer]) -> None:
         for buffer in buffers:
             if buffer.error is None:
-                seen.setdefault(Endpoint(node, output), _Seen()).add(buffer)
+                seen.setdefault(Endpoint(node, output), _SampleWatcher()).add(buffer)
 
     with Flow(graph, threads=0, tap=tap) as flow:
         for _ in flow.map(items, errors="return"):

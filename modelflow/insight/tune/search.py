@@ -102,19 +102,19 @@ class Search:
         )
 
     def _climb(self, settings: Settings, start: Settings) -> None:
-        best = self._looked_at(settings)
+        best = self._look_at(settings)
         for _ in range(_ROUNDS):
             before = best
             # Stages with much to do first: what they gain is seen at once.
             for name in sorted(self._costs, key=partial(self._load, before.settings), reverse=True):
                 for other in self._variants(name, best.settings.stages[name], start.stages[name]):
                     if self._may_be_better(name, other, best):
-                        found = self._looked_at(best.settings.with_stage(name, other))
+                        found = self._look_at(best.settings.with_stage(name, other))
                         best = _better(best, found)
             if best.settings == before.settings:
                 return
 
-    def _looked_at(self, settings: Settings) -> Ranked:
+    def _look_at(self, settings: Settings) -> Ranked:
         found = self._known.get(settings)
         if found is None:
             outcome = self._simulated(settings)

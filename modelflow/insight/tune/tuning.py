@@ -98,7 +98,7 @@ class TuneReport:
         """
         if not self.after:
             return 0.0
-        before, after = (_wanted(self.goal, trials) for trials in (self.before, self.after))
+        before, after = (_score(self.goal, trials) for trials in (self.before, self.after))
         return after / before - 1.0 if before > 0 else 0.0
 
 
@@ -174,7 +174,7 @@ class Tuning:
             costs,
             free,
             self._goal,
-            lambda settings: self._simulated(costs, settings, processors),
+            lambda settings: self._simulate(costs, settings, processors),
             min(_MOST_THREADS, 8 * processors),
         ).run(self._start)
         present = next(one for one in ranked if one.settings == self._start)
@@ -182,7 +182,7 @@ class Tuning:
         best = _different(best)[:_TRIED]
         self._told(f"trying the present settings and the best {len(best)} of {len(ranked)}")
         trials = [self._trial(one.settings, one) for one in [present, *best]]
-        chosen = self._chosen(trials)
+        chosen = self._choose(trials)
         winner = chosen.settings
         before: list[Trial] = []
         after: list[Trial] = []
@@ -207,7 +207,7 @@ class Tuning:
             tuple(self._notes),
         )
 
-    def _chosen(self, trials: Sequence[Trial]) -> Trial:
+    def _choose(self, trials: Sequence[Trial]) -> Trial:
         """Returns the best; of such that are as good as the same, the smallest."""
         scores = {id(one): self._goal.score(one.rate, one.latency) for one in trials}
         kept, wanted = max(scores.values())
@@ -249,18 +249,20 @@ class Tuning:
         sizes = self._sizes(free)
         for size in sizes:
             settings = self._all(free, threads=1, batch_size=size)
-            sweep[size], _ = self._seen(settings, brief, 3 * size + 8)
+            sweep[size], _ = self._observe(settings, brief, 3 * size + 8)
             if size >= _ENOUGH and not _gains(sweep[size], size):
                 break
         middle = list(sweep)[len(sweep) // 2]
         several = self._all(free, threads=2, batch_size=middle)
-        together, _ = self._seen(several, brief, 3 * middle + 8)
+        together, _ = self._observe(several, brief, 3 * middle + 8)
         return costs_of(sweep, sweep[middle], together, visits)
 
     def _visits(self) -> dict[str, float]:
         """Sends some requests and counts what each stage was given for them."""
         before = self._flow.stats()
-        report = self._loaded(LoadOptions(clients=8, seconds=min(1.0, self._seconds), warm_up=0.0))
+        report = self._load_flow(
+            LoadOptions(clients=8, seconds=min(1.0, self._seconds), warm_up=0.0)
+        )
         self._check()
         after = self._flow.stats()
         # Those that ended behind the time are waited for as well: all that was sent has passed.
@@ -297,7 +299,7 @@ class Tuning:
             found[name] = one
         return Settings(found)
 
-    def _simulated(
+    def _simulate(
         self, costs: Mapping[str, StageCost], settings: Settings, processors: int
     ) -> Outcome:
         if self._goal.rate is not None:
@@ -305,7 +307,7 @@ class Tuning:
         return simulate(costs, settings, processors, clients=self._clients)
 
     def _trial(self, settings: Settings, predicted: Ranked | None) -> Trial:
-        case, report = self._seen(settings, self._seconds, None)
+        case, report = self._observe(settings, self._seconds, None)
         latency = report.latency.percentile(self._goal.percent)
         trial = Trial(settings, report.rate, latency, report, predicted, case.foreign)
         self._tried.append(trial)
@@ -317,7 +319,7 @@ class Tuning:
         )
         return trial
 
-    def _seen(
+    def _observe(
         self, settings: Settings, seconds: float, clients: int | None
     ) -> tuple[Case, LoadReport]:
         """Loads the flow with some settings, and looks at it meanwhile."""
@@ -331,10 +333,12 @@ class Tuning:
             seconds=seconds,
             warm_up=_SETTLING,
         )
-        report = self._loaded(options, lambda: seen.append(Snapshot.read(self._flow.snapshot())))
+        report = self._load_flow(options, lambda: seen.append(Snapshot.read(self._flow.snapshot())))
         return Case.between(*seen, is_driven=True), report
 
-    def _loaded(self, options: LoadOptions, marked: Callable[[], None] | None = None) -> LoadReport:
+    def _load_flow(
+        self, options: LoadOptions, marked: Callable[[], None] | None = None
+    ) -> LoadReport:
         self._load = Load(FlowTarget(self._flow, self._rows), options, marked=marked)
         self._check()  # behind: who stops it from now on finds the load
         report = self._load.run()
@@ -360,10 +364,10 @@ class Tuning:
             return False
         if min(kept_before) < 1.0:
             return True
-        return _wanted(goal, after) > (1 + _WORTH) * _wanted(goal, before)
+        return _score(goal, after) > (1 + _WORTH) * _score(goal, before)
 
 
-def _wanted(goal: Goal, trials: Sequence[Trial]) -> float:
+def _score(goal: Goal, trials: Sequence[Trial]) -> float:
     """Returns what is wanted of the better trial: a rate, or the inverse of a latency.
 
     What disturbs a trial from outside only makes it worse.

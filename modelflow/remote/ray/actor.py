@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from modelflow.archive.sent import SentArchives
-from modelflow.archive.unpacked import unpacked
+from modelflow.archive.unpacked import unpack
 from modelflow.ipc.listener import Listener
-from modelflow.remote.part import Part, PartFlow, started, stop_all
+from modelflow.remote.part import Part, PartFlow, start_parts, stop_all
 from modelflow.remote.replica_process import answer_all
 
 
-class Door(NamedTuple):
+class ActorEndpoint(NamedTuple):
     """Where an actor is reached by those who are to reach it.
 
     Attributes:
@@ -59,7 +59,7 @@ class PartActor:
             )
             self._watching.start()
 
-    def open(self, parts: Sequence[Part], digest: str = "") -> Door | None:
+    def open(self, parts: Sequence[Part], digest: str = "") -> ActorEndpoint | None:
         """Opens every unit of the parts, once; returns where it listens.
 
         Args:
@@ -74,15 +74,15 @@ class PartActor:
             ModelflowError: a part cannot run here.
             FlowFailed: a unit did not open.
         """
-        with self._listener.kept() as is_kept, self._lock:  # several callers may share it
+        with self._listener.hold() as is_kept, self._lock:  # several callers may share it
             if not is_kept:
                 return None
             if not self._parts:
                 if digest:
-                    place, manifest = unpacked(self._archives.path_of(digest))
-                    parts = [part.moved(place, manifest) for part in parts]
-                self._parts.update(started(parts))
-            return Door(os.getpid(), self._listener.address, self._listener.key)
+                    place, manifest = unpack(self._archives.path_of(digest))
+                    parts = [part.move(place, manifest) for part in parts]
+                self._parts.update(start_parts(parts))
+            return ActorEndpoint(os.getpid(), self._listener.address, self._listener.key)
 
     def _end_when_alone(self, seconds: float, this: Any) -> None:
         import ray

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Greeter:
+class ActorLoader:
     """Keeps what does the work; Ray calls its methods from several threads at once."""
 
     def __init__(self, versions: tuple[str, str], paths: Sequence[str], given: bytes) -> None:

@@ -85,7 +85,7 @@ class Client:
         """Has the process do something.
 
         Args:
-            what: A method of `modelflow.remote.ray.client_process.Answering`.
+            what: A method of `modelflow.remote.ray.client_process.ClientServer`.
             given: What it takes.
             timeout: Seconds to wait for the answer; None: as long as it takes.
 
@@ -146,7 +146,7 @@ class Client:
         process: Any = None
         try:
             _reach(self._address)
-            process = processes.started(_ENTRY, [link.theirs.fileno()], sys.path)
+            process = processes.start_process(_ENTRY, [link.theirs.fileno()], sys.path)
             link.theirs.close()
             self._connect(link)
             while True:

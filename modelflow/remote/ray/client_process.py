@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
         # What Ray says from now on of actors' ends is told by those who have lost them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         if not said:
-            Answering(pipe).answer_all()
+            ClientServer(pipe).answer_all()
     os._exit(0)  # Ray's own end may wait for a head that is gone; what it has of ours ends with it
 
 
@@ -52,7 +52,7 @@ def _connect(address: str) -> tuple[str, str]:
     return "", ray.get_runtime_context().gcs_address if is_found else address
 
 
-class Answering:
+class ClientServer:
     """Does what it is asked; each method is one thing that may be asked for."""
 
     def __init__(self, pipe: Connection) -> None:
@@ -103,7 +103,7 @@ class Answering:
             raise ActorGoneError(message) from error
 
     def make(self, name: str, options: Mapping[str, Any], given: tuple[Any, ...]) -> None:
-        """Makes an actor; see `Greeter`.
+        """Makes an actor; see `ActorLoader`.
 
         Raises:
             ValueError: there is one of the name.
@@ -113,7 +113,7 @@ class Answering:
         from modelflow.remote.ray import actor_loader as greeter
 
         ray.cloudpickle.register_pickle_by_value(greeter)
-        made = ray.remote(greeter.Greeter).options(name=name, namespace=NAMESPACE, **options)
+        made = ray.remote(greeter.ActorLoader).options(name=name, namespace=NAMESPACE, **options)
         self._actors[name] = made.remote(*given)
         self._placed[name] = self._actors[name].__ray_ready__.remote()
 
@@ -140,7 +140,7 @@ class Answering:
         try:
             ray.get(self._actor(name).__ray_ready__.remote(), timeout=timeout)
         except RayActorError as error:
-            return _why_it_died(error)
+            return _describe_death(error)
         except (RayError, ActorGoneError):  # it hangs, or nobody can be asked
             return ""
         return ""
@@ -210,7 +210,7 @@ def _describe(error: Exception) -> tuple[str, str]:
         said = _first_line(cause) if isinstance(cause, RaySystemError) else str(cause)
         return "failed", said
     if isinstance(error, RayActorError):
-        return "gone", f"its actor has ended: {_why_it_died(error)}"
+        return "gone", f"its actor has ended: {_describe_death(error)}"
     if isinstance(error, ActorGoneError):
         return "gone", str(error)
     if isinstance(error, ValueError):
@@ -218,7 +218,7 @@ def _describe(error: Exception) -> tuple[str, str]:
     return "failed", _first_line(error)
 
 
-def _why_it_died(error: Exception) -> str:
+def _describe_death(error: Exception) -> str:
     """Returns the reason in an error of Ray's, without what the actor was and what it may mean."""
     _, begin, reason = str(error).partition("The actor is dead because ")
     reason = " ".join(reason.partition("Some common causes")[0].split())

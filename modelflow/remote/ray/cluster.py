@@ -177,7 +177,7 @@ class Cluster:
         """Returns the actor of a name; None: there is none."""
         return RemoteActor(self._client, name) if self._client.ask("find", name) else None
 
-    def asked_actors(self) -> tuple[list[Actor], list[str]]:
+    def ask_actors(self) -> tuple[list[Actor], list[str]]:
         """Asks the replicas of modelflow, of whoever has begun them, what they do.
 
         Returns:
@@ -199,14 +199,14 @@ class Cluster:
 
     def actors(self) -> list[Actor]:
         """Returns the replicas of modelflow that answer, of whoever has begun them."""
-        return self.asked_actors()[0]
+        return self.ask_actors()[0]
 
     def lacking(self, placement: PlacementConfig) -> str:
         """Says why no machine could ever hold a replica of a placement; "": one could."""
         machines = self.machines()
         if any(machine.fits(placement) for machine in machines):
             return ""
-        needed = needed_text(placement)
+        needed = describe_needs(placement)
         seen = "; ".join(map(str, machines)) or "none"
         return f"it needs {needed} on one machine, and none has that (machines: {seen})"
 
@@ -240,7 +240,7 @@ def _options(placement: PlacementConfig, calls: int) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None}
 
 
-def needed_text(placement: PlacementConfig) -> str:
+def describe_needs(placement: PlacementConfig) -> str:
     """Returns what a replica takes, as a text."""
     parts = [f"{name}={_amount(name, value)}" for name, value in placement.resources.items()]
     parts += [f"the label {name}={value!r}" for name, value in placement.labels.items()]
@@ -264,11 +264,11 @@ ADDRESS = "RAY_ADDRESS"
 _MOST_PORT = 65535
 
 
-def checked_address(address: str | None = None) -> str:
+def check_address(address: str | None = None) -> str:
     """Returns where a cluster is; connects to nothing.
 
     Args:
-        address: As `connected` takes it.
+        address: As `connect` takes it.
 
     Raises:
         ConfigError: it is no address of a cluster that runs, or there is none.
@@ -295,7 +295,7 @@ def checked_address(address: str | None = None) -> str:
 
 
 @contextlib.contextmanager
-def connected(address: str | None = None) -> Iterator[Cluster]:
+def connect(address: str | None = None) -> Iterator[Cluster]:
     """Connects this process to a cluster that runs; it is left at the end of the block.
 
     Args:
@@ -308,7 +308,7 @@ def connected(address: str | None = None) -> Iterator[Cluster]:
         ClusterError: it does not answer, or runs other versions.
         MissingDependencyError: Ray is not installed.
     """
-    given = checked_address(address)
+    given = check_address(address)
     if find_spec("ray") is None:
         package = extra = "ray"
         raise MissingDependencyError(package, extra, "a Ray cluster")

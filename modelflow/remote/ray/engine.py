@@ -18,9 +18,9 @@ from modelflow.ipc.socket_channel import SocketChannel, call
 from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
-from modelflow.remote.ray.actor import Door, PartActor
+from modelflow.remote.ray.actor import ActorEndpoint, PartActor
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
-from modelflow.remote.ray.cluster import Cluster, RemoteActor, needed_text
+from modelflow.remote.ray.cluster import Cluster, RemoteActor, describe_needs
 from modelflow.remote.replica import Replica
 
 # Seconds in which a machine that a replica needs may still join the cluster.
@@ -110,7 +110,7 @@ class RayReplica(ChannelReplica):
                 message = "it was ended before it had begun"
                 raise ClusterError(message) from gone
             try:
-                self._use(self._connected(timeout))
+                self._use(self._connect(timeout))
             except ActorGoneError as error:  # with its machine, say
                 gone = error
             except ReplicaLostError as error:
@@ -126,14 +126,14 @@ class RayReplica(ChannelReplica):
         message = f"it has ended {_TRIES} times before it could be used; the last time: {gone}"
         raise ClusterError(message) from gone
 
-    def _connected(self, timeout: float) -> list[Channel]:
+    def _connect(self, timeout: float) -> list[Channel]:
         """Finds or makes the actor, and returns channels to it.
 
         Raises:
             ClusterError: it is not ready in time, or cannot run the parts.
             ReplicaLostError: it cannot be reached.
         """
-        actor = self._found(timeout) if self._is_shared else self._made()
+        actor = self._find_actor(timeout) if self._is_shared else self._make_actor()
         with self._lock:
             self._actor = actor
             is_over = self._is_over
@@ -143,7 +143,7 @@ class RayReplica(ChannelReplica):
         digest = ""
         if (archive := self._archive) is not None:
             digest = self._in_time(lambda left: actor.send(archive, left), due)
-        door: Door | None = self._in_time(
+        door: ActorEndpoint | None = self._in_time(
             lambda left: actor.call("open", self._parts, digest, timeout=left), due
         )
         if door is None:
@@ -161,10 +161,10 @@ class RayReplica(ChannelReplica):
         """Says what it takes of a machine while it has none."""
         if self._is_placed():
             return ""
-        needed, free = needed_text(self._placement), self._cluster.free_text()
+        needed, free = describe_needs(self._placement), self._cluster.free_text()
         return f"waits for {needed} on one machine; free in the cluster: {free}"
 
-    def _channels_to(self, door: Door) -> list[Channel]:
+    def _channels_to(self, door: ActorEndpoint) -> list[Channel]:
         from ray import cloudpickle
 
         channels: list[Channel] = []
@@ -188,7 +188,7 @@ class RayReplica(ChannelReplica):
         if self._is_over:
             return "it was ended before it had begun"
         return (
-            f"it needs {needed_text(self._placement)}, and was not ready within {timeout:g} s "
+            f"it needs {describe_needs(self._placement)}, and was not ready within {timeout:g} s "
             f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "
             f"{self._cluster.free_text()}"
         )
@@ -201,7 +201,7 @@ class RayReplica(ChannelReplica):
         if lacking:
             raise ClusterError(lacking)
 
-    def _found(self, seconds: float) -> RemoteActor:
+    def _find_actor(self, seconds: float) -> RemoteActor:
         """Returns the actor that bears the name, made if there is none.
 
         Raises:
@@ -212,14 +212,14 @@ class RayReplica(ChannelReplica):
                 self._is_ours = False
                 return found
             try:
-                return self._made()
+                return self._make_actor()
             except LookupError as error:  # made meanwhile, or its name is not free yet
                 seconds -= _NAME_PAUSE
                 if seconds <= 0 or self._ended.wait(_NAME_PAUSE):
                     message = f"{self._who} can neither be found nor made: {error}"
                     raise ClusterError(message) from error
 
-    def _made(self) -> RemoteActor:
+    def _make_actor(self) -> RemoteActor:
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))
         if not self._is_shared:  # nobody looks for it, and the last one's may not be free yet
             self._name = f"{self._base}/{uuid.uuid4().hex[:6]}"
@@ -232,7 +232,7 @@ class RayReplica(ChannelReplica):
             is_detached=self._is_shared,  # no user owns it: it ends when none is left
         )
 
-    def _how_it_ended(self) -> str:
+    def _describe_end(self) -> str:
         return f"{self._who} has ended, or its machine cannot be reached any more"
 
     def reason(self) -> str:
@@ -273,13 +273,13 @@ def _digest(placement: PlacementConfig, parts: Sequence[Part], archive: Path | N
     from ray import cloudpickle
 
     asked = replace(placement, location=Location(""))
-    written = repr((asked, [_written(part) for part in parts])).encode()
+    written = repr((asked, [_describe_written(part) for part in parts])).encode()
     given = cloudpickle.dumps([part.units for part in parts])
     content = digest_of(archive).encode() if archive is not None else b""
     return hashlib.sha256(written + given + content).hexdigest()[:12]
 
 
-def _written(part: Part) -> tuple[Any, ...]:
+def _describe_written(part: Part) -> tuple[Any, ...]:
     """Returns what was written of a part, in one order; of an archive not where that lies."""
     config = part.config
     nodes = [(node.name, sorted(node.attributes.items())) for node in config.nodes]

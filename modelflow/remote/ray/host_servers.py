@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.ray.client import ClusterError
-from modelflow.remote.ray.cluster import Cluster, needed_text
+from modelflow.remote.ray.cluster import Cluster, describe_needs
 
 _NODE = "ray.io/node-id"  # Ray labels each machine with it
 _PAUSE = 0.5  # seconds between two looks at the machines, and whether it is over
 
 
-class Apart:
+class HostServers:
     """Knows the machines on which there is a server; begins the next one on another."""
 
     def __init__(self, cluster: Cluster, placement: PlacementConfig) -> None:
@@ -37,7 +37,7 @@ class Apart:
 
         Args:
             is_over: Tells whether the server is to end, or not to begin any more. It is asked
-                from any thread until `left`: the machine of one that is to end is waited for.
+                from any thread until `on_end`: the machine of one that is to end is waited for.
 
         Returns:
             What the machine must be labelled with, for Ray; and what is to be called once it is
@@ -47,7 +47,7 @@ class Apart:
             ClusterError: it is over, or each machine has one that stays.
         """
 
-        def placed(name: str, machine: str) -> None:
+        def on_placed(name: str, machine: str) -> None:
             with self._changed:
                 self._taken[name] = machine, is_over
 
@@ -60,7 +60,7 @@ class Apart:
             self._is_placing = True
             taken = sorted(self._machines())
         try:
-            yield ({_NODE: f"!in({','.join(taken)})"} if taken else {}), placed
+            yield ({_NODE: f"!in({','.join(taken)})"} if taken else {}), on_placed
         finally:
             with self._changed:
                 self._is_placing = False
@@ -79,7 +79,8 @@ class Apart:
         if self._is_placing or any(is_over() for _, is_over in self._taken.values()):
             return False
         message = (
-            f"it needs {needed_text(self._placement)} on a machine where no other server has its "
+            f"it needs {describe_needs(self._placement)} on a machine where no other server has "
+            f"its "
             f"port, and all {len(fitting)} have one; add a machine, or let each find a port that "
             "is free (port 0)"
         )
@@ -88,7 +89,7 @@ class Apart:
     def _machines(self) -> set[str]:
         return {machine for machine, _ in self._taken.values()}
 
-    def left(self, name: str) -> None:
+    def on_end(self, name: str) -> None:
         """Takes note that a server has ended."""
         with self._changed:
             self._taken.pop(name, None)

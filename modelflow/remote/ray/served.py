@@ -8,8 +8,8 @@ from time import monotonic
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.ray.client import ClusterError
-from modelflow.remote.ray.cluster import Cluster, RemoteActor, needed_text
-from modelflow.remote.ray.host_servers import Apart
+from modelflow.remote.ray.cluster import Cluster, RemoteActor, describe_needs
+from modelflow.remote.ray.host_servers import HostServers
 from modelflow.remote.ray.server_actor import ServerActor
 
 # Beside `wait`, which lasts as long as the server.
@@ -30,7 +30,7 @@ class RayServed:
         name: str,
         files: Callable[[], tuple[Sequence[str], Mapping[str, Path]]],
         drain: float,
-        apart: Apart | None = None,
+        apart: HostServers | None = None,
     ) -> None:
         """Begins nothing.
 
@@ -78,7 +78,7 @@ class RayServed:
             address: str = actor.call("open", *given, timeout=left)
         except TimeoutError as error:
             message = (
-                f"it needs {needed_text(self._placement)}, and no machine has had that free "
+                f"it needs {describe_needs(self._placement)}, and no machine has had that free "
                 f"within {self._placement.start_timeout:g} s"
             )
             raise ClusterError(message) from error
@@ -133,4 +133,4 @@ class RayServed:
 
     def _has_left(self) -> None:
         if self._apart is not None:
-            self._apart.left(self._name)
+            self._apart.on_end(self._name)

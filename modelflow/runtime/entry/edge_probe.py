@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from modelflow.buffer import Buffer
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.stages.outbox import Receiver, Route
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 Tap = Callable[[str, str, Sequence[Buffer]], None]
 """Called with a node, its output (of a graph input its name, twice) and the buffers that come from
@@ -17,15 +17,15 @@ there, some of them perhaps in error; on the thread that brings them, perhaps un
 runtime: it must not wait, use the flow, raise, or change a buffer. A `Buffer.twin` may be kept."""
 
 
-def tapped(tap: Tap | None, node: str, output: str, route: Route) -> Route:
+def add_probe(tap: Tap | None, node: str, output: str, route: Route) -> Route:
     """Returns the route of an output, past the tap if there is one."""
     if tap is None or not route:
         return route
     (receiver, port), *others = route  # all of them are given the same
-    return ((_Tapped(receiver, tap, node, output), port), *others)
+    return ((_Probe(receiver, tap, node, output), port), *others)
 
 
-class _Tapped:
+class _Probe:
     """A receiver that shows what it is given, and passes it on."""
 
     append_whole = None
@@ -35,7 +35,7 @@ class _Tapped:
         self._tap = tap
         self._names = node, output
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None) -> bool:
+    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
         """See `Receiver.append`."""
         for segment in segments:
             if segment.positions:
@@ -50,6 +50,6 @@ class _Tapped:
         """See `Receiver.wait_for_room`."""
         return self._receiver.wait_for_room(port)
 
-    def blocked_by(self, port: int) -> str | None:
-        """See `Receiver.blocked_by`."""
-        return self._receiver.blocked_by(port)
+    def find_blocker(self, port: int) -> str | None:
+        """See `Receiver.find_blocker`."""
+        return self._receiver.find_blocker(port)

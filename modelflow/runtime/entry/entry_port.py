@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.stages.outbox import Receiver
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class EntryPort:
     expected_wait: Callable[[], float | None]
     """Gives the expected wait in seconds until there is room, or None."""
 
-    def append(self, segments: Sequence[Segment], relay: Relay | None = None) -> list[Receiver]:
+    def append(self, segments: Sequence[Segment], relay: Handoff | None = None) -> list[Receiver]:
         """Appends to every receiver; returns those that `call_due` must be called of.
 
         Args:

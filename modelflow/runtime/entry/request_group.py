@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entry.entry_port import EntryPort
-from modelflow.runtime.queues.backpressure import Blocker, in_flight_blocker, inbox_blocker
+from modelflow.runtime.queues.backpressure import Backpressure, check_in_flight, check_inbox
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.segment import Segment
@@ -20,7 +20,7 @@ from modelflow.runtime.stages.outbox import Receiver
 
 
 @dataclass(slots=True)
-class Entrant:
+class SessionEntry:
     """All of one session, not yet in the graph."""
 
     session: Session
@@ -36,7 +36,7 @@ def count_fitting(
     ports: Mapping[str, EntryPort],
     in_flight: InFlight | None,
     clock: Clock,
-) -> tuple[int, Blocker | None]:
+) -> tuple[int, Backpressure | None]:
     """Returns how many new sessions there is room for now, and what is in the way of the next one.
 
     A session enters whole where there is room for one row. Those behind the first that does not fit
@@ -50,7 +50,7 @@ def count_fitting(
     """
     free = math.inf
     if in_flight is not None and in_flight.is_open:
-        free = in_flight.bound - in_flight.rows
+        free = in_flight.set_bounds - in_flight.rows
     rooms = {
         (name, receiver, number): receiver.room(number)
         for name, port in ports.items()
@@ -60,10 +60,10 @@ def count_fitting(
     count = 0
     for brought in columns:
         if in_flight is not None and free <= 0:
-            return count, in_flight_blocker(in_flight, clock, lambda: False)
+            return count, check_in_flight(in_flight, clock, lambda: False)
         for (_, receiver, number), room in rooms.items():
             if room <= 0:
-                return count, inbox_blocker(receiver, number, None)
+                return count, check_inbox(receiver, number, None)
         for place in rooms:
             rooms[place] -= len(brought.get(place[0], ()))
         free -= max(map(len, brought.values()), default=0)
@@ -75,7 +75,7 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> flo
     """Returns how many rows of new sessions each input has room for now; none: at most 0."""
     free = math.inf
     if in_flight is not None and in_flight.is_open:
-        free = in_flight.bound - in_flight.rows
+        free = in_flight.set_bounds - in_flight.rows
     for port in ports.values():
         for receiver, number in port.route:
             if isinstance(receiver, Inbox):
@@ -85,7 +85,7 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> flo
 
 def count_room(
     rows: int, port: EntryPort, in_flight: InFlight | None, clock: Clock
-) -> tuple[int, Blocker | None]:
+) -> tuple[int, Backpressure | None]:
     """Returns how many of a bundle's rows there is room for now, and what is in the next one's way.
 
     Args:
@@ -96,16 +96,20 @@ def count_room(
     """
     count: float = rows
     blocker = None
-    if in_flight is not None and in_flight.is_open and in_flight.bound - in_flight.rows < count:
-        count = max(0, in_flight.bound - in_flight.rows)
-        blocker = in_flight_blocker(in_flight, clock, lambda: False)
+    if (
+        in_flight is not None
+        and in_flight.is_open
+        and in_flight.set_bounds - in_flight.rows < count
+    ):
+        count = max(0, in_flight.set_bounds - in_flight.rows)
+        blocker = check_in_flight(in_flight, clock, lambda: False)
     for receiver, number in port.route:
         if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:
-            count, blocker = max(0, room), inbox_blocker(receiver, number, None)
+            count, blocker = max(0, room), check_inbox(receiver, number, None)
     return int(count), blocker
 
 
-def append_gang(entrants: Sequence[Entrant], ports: Mapping[str, EntryPort]) -> list[Receiver]:
+def append_gang(entrants: Sequence[SessionEntry], ports: Mapping[str, EntryPort]) -> list[Receiver]:
     """Gives every buffer its position and appends all; returns who must `call_due`.
 
     Those whose session is over already are left out.
@@ -136,7 +140,7 @@ def bundle_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
     return Segment(session.stream, range(len(rows)), [[*rows]], False, has_errors)
 
 
-def _segment(entrant: Entrant, buffers: Sequence[Buffer]) -> Segment:
+def _segment(entrant: SessionEntry, buffers: Sequence[Buffer]) -> Segment:
     """Returns all that an entrant brings to a port."""
     has_errors = False
     for buffer in buffers:

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from modelflow.runtime.session.request_batch import Bundle
+from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.results import Results
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.session.session import Session
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -28,9 +28,9 @@ class Terminal:
     def __init__(self, exits: Mapping[str, int]) -> None:
         """Takes, by origin, the terminal's place among the exits of a session."""
         self._exits = exits
-        self._touched: deque[tuple[Session, Results | Bundle | None, bool, bool]] = deque()
+        self._touched: deque[tuple[Session, Results | RequestBatch | None, bool, bool]] = deque()
 
-    def blocked_by(self, port: int) -> None:
+    def find_blocker(self, port: int) -> None:
         """Returns None: nobody waits here."""
 
     def wait_for_room(self, port: int) -> None:
@@ -55,7 +55,7 @@ class Terminal:
         session: Session,
         segment: Segment,
         is_end: bool,
-        results: Results | Bundle | None = None,
+        results: Results | RequestBatch | None = None,
     ) -> bool:
         """Notes a segment that has passed; True: `call_due` has something to do.
 
@@ -91,7 +91,7 @@ class OutputTerminal(Terminal):
         self,
         port: int,  # noqa: ARG002 - there is one
         segments: Sequence[Segment],
-        relay: Relay | None = None,  # noqa: ARG002 - nobody works here
+        relay: Handoff | None = None,  # noqa: ARG002 - nobody works here
     ) -> bool:
         """Gives each segment to its session; True: `call_due` must follow."""
         is_due = False
@@ -128,7 +128,7 @@ class SinkTerminal(Terminal):
         self,
         port: int,  # noqa: ARG002 - there is one
         segments: Sequence[Segment],
-        relay: Relay | None = None,  # noqa: ARG002 - nobody works here
+        relay: Handoff | None = None,  # noqa: ARG002 - nobody works here
     ) -> bool:
         """Notes each segment at its session; True: `call_due` must follow."""
         is_due = False

@@ -1,8 +1,8 @@
 """How rows enter the graph: back-pressure, positions, refusals.
 
 Session "3" sends its fifth JPEG to input "image" of a graph whose first queue holds 32: if 32 are
-queued there, `Entrance.send` waits (or refuses, if the node says ``queue_policy=reject``); else the
-buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` and is appended to that queue.
+queued there, `Submitter.send` waits (or refuses, if the node says ``queue_policy=reject``); else
+the buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` and is appended to that queue.
 """
 
 import logging
@@ -13,7 +13,7 @@ from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_me
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.entry.entry_port import EntryPort
 from modelflow.runtime.entry.request_group import (
-    Entrant,
+    SessionEntry,
     append_gang,
     bundle_segment,
     count_fitting,
@@ -22,14 +22,14 @@ from modelflow.runtime.entry.request_group import (
 )
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.queues.backpressure import (
-    Blocker,
-    in_flight_blocker,
-    inbox_blocker,
-    unread_blocker,
+    Backpressure,
+    check_in_flight,
+    check_inbox,
+    check_unread,
 )
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.in_flight import InFlight
-from modelflow.runtime.session.request_batch import Party
+from modelflow.runtime.session.request_batch import BatchMembers
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.outbox import Receiver
@@ -40,14 +40,14 @@ logger = logging.getLogger("modelflow")
 WARN_AFTER = 5.0
 
 
-class Entrance:
+class Submitter:
     """The way into the graph for every session. Safe from any thread.
 
-    A row enters when the session's reader is not too far behind (``unread_bound``), the graph as a
-    whole admits it (``max_in_flight``), and the first queues have room. All of that is looked at,
-    and the row put in, under one lock: two senders cannot take the same last place, and a time-out
-    means that nothing was sent. A Ctrl-C between the count of a row and its queue cancels the
-    session: nobody could say any more what has entered, and nobody is to wait for it.
+    A row enters when the session's reader is not too far behind (``unread_set_bounds``), the graph
+    as a whole admits it (``max_in_flight``), and the first queues have room. All of that is looked
+    at, and the row put in, under one lock: two senders cannot take the same last place, and a
+    time-out means that nothing was sent. A Ctrl-C between the count of a row and its queue cancels
+    the session: nobody could say any more what has entered, and nobody is to wait for it.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Entrance:
         *,
         is_last: bool = False,
         deadline: float | None = None,
-    ) -> Blocker | None:
+    ) -> Backpressure | None:
         """Puts buffers in if there is room; else returns what is in the way.
 
         Raises:
@@ -143,7 +143,7 @@ class Entrance:
         due = None if deadline is None else self._clock.now() + deadline
         blocker = self._try(session, port, buffers, is_last, due)
         if blocker is not None and port.is_rejecting and blocker.is_rejectable:
-            raise self.refused(port, blocker)
+            raise self.make_refusal(port, blocker)
         return blocker
 
     @property
@@ -152,7 +152,9 @@ class Entrance:
         with self._lock:
             return free_rows(self._ports, self._in_flight)
 
-    def count_fitting(self, columns: Iterable[Mapping[str, Sized]]) -> tuple[int, Blocker | None]:
+    def count_fitting(
+        self, columns: Iterable[Mapping[str, Sized]]
+    ) -> tuple[int, Backpressure | None]:
         """Returns how many whole requests `enter_many` would put in now; puts nothing in.
 
         Args:
@@ -164,7 +166,7 @@ class Entrance:
         with self._lock:
             return count_fitting(columns, self._ports, self._in_flight, self._clock)
 
-    def enter_many(self, entrants: Sequence[Entrant]) -> tuple[int, Blocker | None]:
+    def enter_many(self, entrants: Sequence[SessionEntry]) -> tuple[int, Backpressure | None]:
         """Puts whole requests in, in order, as long as there is room: one lock, one wake-up.
 
         Those whose session is over already count as in.
@@ -188,8 +190,8 @@ class Entrance:
         return count, blocker
 
     def enter_bundle(
-        self, session: Session, party: Party, rows: Sequence[Buffer]
-    ) -> tuple[int, Blocker | None]:
+        self, session: Session, party: BatchMembers, rows: Sequence[Buffer]
+    ) -> tuple[int, Backpressure | None]:
         """Puts requests of one row each in, in order, as long as there is room: as one session.
 
         Args:
@@ -220,7 +222,7 @@ class Entrance:
         for receiver in told:
             receiver.call_due()
         if not is_in:
-            bundle.fail(self._ended(session))
+            bundle.fail(self._on_end(session))
         return count, blocker
 
     def close(self, session: Session) -> None:
@@ -258,14 +260,14 @@ class Entrance:
 
     def blocker_for_source(
         self, session: Session, node: str, is_over: Callable[[], bool]
-    ) -> Blocker | None:
+    ) -> Backpressure | None:
         """Returns what keeps the source ``node`` from producing now, or None.
 
         Nobody waits for it where ``is_over``; `wake` follows when that changes.
         """
         return self._entry_blocker(session, "source", node, is_over)
 
-    def refused(self, port: EntryPort, blocker: Blocker) -> QueueFullError:
+    def make_refusal(self, port: EntryPort, blocker: Backpressure) -> QueueFullError:
         """Returns the error for a row that there is no room for, with the expected wait."""
         with self._lock:
             self.refusals += 1
@@ -283,7 +285,7 @@ class Entrance:
         buffers: Sequence[Buffer],
         is_last: bool,
         due: float | None,
-    ) -> Blocker | None:
+    ) -> Backpressure | None:
         """Puts buffers in, or returns what is in the way."""
         is_in_doubt = False
         try:
@@ -302,10 +304,10 @@ class Entrance:
                 receiver.call_due()
         return None
 
-    def _blocker(self, session: Session, port: EntryPort) -> Blocker | None:
+    def _blocker(self, session: Session, port: EntryPort) -> Backpressure | None:
         progress = session.progress
         if progress.is_closed or port.name in progress.ended:
-            raise self._ended(session)
+            raise self._on_end(session)
         # Of a whole request nothing is unread.
         is_free = self._in_flight is None and (
             progress.is_collected or progress.unread < self._unread_bound
@@ -317,21 +319,21 @@ class Entrance:
                 return blocker
         for receiver, number in port.route:
             if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
-                return inbox_blocker(receiver, number, session)
+                return check_inbox(receiver, number, session)
         return None
 
     def _entry_blocker(
         self, session: Session, what: str, name: str, is_over: Callable[[], bool] | None = None
-    ) -> Blocker | None:
+    ) -> Backpressure | None:
         """Returns what holds back a new row; ``is_over`` unless given: the input is closed."""
         progress, in_flight = session.progress, self._in_flight
         if progress.unread >= self._unread_bound:
             is_over = is_over or (lambda: progress.is_closed)
             who = f"{what} {name!r}"
-            return unread_blocker(session, who, self._unread_bound, self._clock, is_over)
+            return check_unread(session, who, self._unread_bound, self._clock, is_over)
         if in_flight is not None and in_flight.is_full:
             is_over = is_over or (lambda: progress.is_closed)
-            return in_flight_blocker(in_flight, self._clock, is_over)
+            return check_in_flight(in_flight, self._clock, is_over)
         return None
 
     def _put(
@@ -345,7 +347,7 @@ class Entrance:
         """Gives buffers their positions and appends them; returns who must `call_due`."""
         first = session.progress.enter(port.name, len(buffers))
         if first is None:
-            raise self._ended(session)
+            raise self._on_end(session)
         if is_last:
             session.progress.ended.add(port.name)
             if len(session.progress.ended) == len(self._ports):
@@ -367,7 +369,7 @@ class Entrance:
         self,
         session: Session,
         port: EntryPort,
-        blocker: Blocker | None,
+        blocker: Backpressure | None,
         timeout: float | None,
         what: tuple[Sequence[Buffer], bool, float | None],
     ) -> None:
@@ -375,7 +377,7 @@ class Entrance:
         has_warned = False
         while blocker is not None:
             if port.is_rejecting and blocker.is_rejectable:
-                raise self.refused(port, blocker)
+                raise self.make_refusal(port, blocker)
             waited = self._clock.now() - start
             if timeout is not None and waited >= timeout:
                 message = (
@@ -392,7 +394,7 @@ class Entrance:
             blocker.wait(min(until) - waited if until else None)
             blocker = self._try(session, port, *what)
 
-    def _ended(self, session: Session) -> Exception:
+    def _on_end(self, session: Session) -> Exception:
         if session.is_cancelled:
             return session.failure or Cancelled(f"session {session.name!r} was cancelled")
         why = "the flow was stopped" if session.is_stopped else "its end was sent"

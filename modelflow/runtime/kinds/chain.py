@@ -16,9 +16,9 @@ from modelflow.runtime.session.segment import Batch, Columns, Span
 from modelflow.runtime.stages.call import WAIT, BatchCall, StreamOf, UnitCall
 from modelflow.runtime.stages.kind import RunningKind
 from modelflow.runtime.stats import WorkerStats
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.deadlines import carry, deadlines_of, expire
-from modelflow.runtime.workers.session_watch import Lap, failures_of
+from modelflow.runtime.workers.session_watch import CallTime, failures_of
 from modelflow.runtime.workers.worker import Worker
 
 
@@ -31,7 +31,7 @@ class ChainCall(BatchCall):
     """The laps are wanted."""
     spans: Sequence[Span]
     """Whose rows the batch holds, while it is worked on."""
-    laps: list[Lap]
+    laps: list[CallTime]
     """When each unit was called for the batch, where that is wanted."""
 
     def __init__(
@@ -55,7 +55,7 @@ class ChainCall(BatchCall):
                 columns = [columns[source] for source in plan.sources]
             for span in self.spans:
                 if span.stream.session.is_cancelled:
-                    columns, has_errors = _given_up(columns, plan, stream_of), True
+                    columns, has_errors = _give_up(columns, plan, stream_of), True
                     break
             deadlines = None
             if self.has_deadlines:
@@ -70,7 +70,7 @@ class ChainCall(BatchCall):
             if call.failed:
                 stats.note_failures(*failures_of(columns, plan.node), end)
             if self.is_lapped:
-                self.laps.append(Lap(plan, start, end))
+                self.laps.append(CallTime(plan, start, end))
             has_errors = has_errors or call.has_errors
             failed += call.failed
             if deadlines is not None:
@@ -89,7 +89,7 @@ class ChainWorker(Worker):
         self._chain = ChainCall(links, stats, self._clock)
         return self._chain
 
-    def run(self, batch: Batch, relay: Relay | None = None) -> None:
+    def run(self, batch: Batch, relay: Handoff | None = None) -> None:
         """Calls the units for a batch and sends the results on; does not wait."""
         self._chain.has_deadlines = False
         self._chain.is_lapped = self._owner.is_watched or self.ring is not None
@@ -97,7 +97,7 @@ class ChainWorker(Worker):
         super().run(batch, relay)
         self._chain.spans = ()  # nobody who waits keeps a session
 
-    def _laps(self, start: float, end: float) -> Sequence[Lap]:  # noqa: ARG002 - it knows better
+    def _laps(self, start: float, end: float) -> Sequence[CallTime]:  # noqa: ARG002 - it knows better
         return self._chain.laps
 
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:  # noqa: ARG002
@@ -105,7 +105,7 @@ class ChainWorker(Worker):
         return False
 
 
-def _given_up(columns: Columns, plan: UnitPlan, stream_of: StreamOf) -> Columns:
+def _give_up(columns: Columns, plan: UnitPlan, stream_of: StreamOf) -> Columns:
     """Puts an error in the place of every row whose session was cancelled: nobody will see it."""
     first = list(columns[0])
     for row, buffer in enumerate(first):

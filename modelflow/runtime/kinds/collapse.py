@@ -38,14 +38,14 @@ class CollapseCall(RowCall):
 
     _origin: Sequence[Buffer] = ()  # of the row that is worked on
 
-    def _called(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
+    def _call_unit(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
         self._origin = cells[0].origin
-        return super()._called(cells, stream)
+        return super()._call_unit(cells, stream)
 
     def _inputs_of(self, cell: Any) -> list[Buffer]:
         return list(cell)
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+    def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         for name, given in zip(self._outputs, values, strict=True):
             if len(given) != 1:
                 message = (
@@ -53,7 +53,7 @@ class CollapseCall(RowCall):
                     "for the whole of its stream"
                 )
                 raise ValueError(message)
-        given = [buffer for column in values for buffer in self._given(column)]
+        given = [buffer for column in values for buffer in self._wrap_output(column)]
         if self._inherits_meta:
             for buffer in given:
                 if any(sources):
@@ -63,11 +63,11 @@ class CollapseCall(RowCall):
         # Of a sink, which gives nothing: one that says that the stream is done.
         return given or [Buffer()]
 
-    def _failed(self, bad: Buffer) -> list[Any]:
+    def _fail(self, bad: Buffer) -> list[Any]:
         return [buffer for (buffer,) in self._everywhere([bad])]
 
 
-class Collapsing(Fifo):
+class CollapseOrder(Fifo):
     """Gathers the buffers of one stream until it ends: then it is one row of its parent's stream.
 
     What is not complete is not ready, and never makes a producer wait.
@@ -113,9 +113,9 @@ class Collapsing(Fifo):
         super()._forget(session)
         self._unfinished.pop(session, None)
 
-    def held(self) -> int:
-        """See `Order.held`."""
-        return super().held() + len(self._unfinished)
+    def count_held(self) -> int:
+        """See `Order.count_held`."""
+        return super().count_held() + len(self._unfinished)
 
     def clear(self) -> None:
         """See `Order.clear`."""
@@ -124,7 +124,7 @@ class Collapsing(Fifo):
 
 
 def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
-    return Collapsing(policy, width, plan.depth)
+    return CollapseOrder(policy, width, plan.depth)
 
 
 KIND = RunningKind(call=CollapseCall, order=_order)

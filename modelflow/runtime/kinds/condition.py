@@ -13,7 +13,7 @@ from modelflow.runtime.kinds.row_call import RowCall
 from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.stages.call import StreamOf, claim
 from modelflow.runtime.stages.kind import Connection, RunningKind
-from modelflow.runtime.stages.outbox import Gate, Outbox, Route, Routed, cut
+from modelflow.runtime.stages.outbox import InboxView, Outbox, Route, Routed, cut
 
 
 class ConditionCall(RowCall):
@@ -36,16 +36,16 @@ class ConditionCall(RowCall):
             given = [context.outputs[name] for name in self._outputs]
             if self._output_types is not None:
                 self._output_types.check(given)
-            return self._settled_batch(given, columns)
+            return self._settle_batch(given, columns)
         except BaseException as error:
             if not self.spec.is_batch_retried:
                 failures = self._failures(error, size, columns, stream_of)
-                return [list(column) for column in zip(*map(self._failed, failures), strict=True)]
+                return [list(column) for column in zip(*map(self._fail, failures), strict=True)]
             claim(error)
         # Outside the handler, so that the errors of the rows do not keep the one of the batch.
         return super().process(columns, has_errors, stream_of)
 
-    def _settled_batch(self, values: list[list[Any]], columns: Columns) -> Columns:
+    def _settle_batch(self, values: list[list[Any]], columns: Columns) -> Columns:
         size = len(columns[0])
         for name, given in zip(self._outputs, values, strict=True):
             if len(given) != size:
@@ -57,20 +57,20 @@ class ConditionCall(RowCall):
                 raise ValueError(message)
         rows = zip(zip(*values, strict=True), zip(*columns, strict=True), strict=True)
         settled = [
-            self._settled([[value] for value in given], [[source] for source in sources])
+            self._settle([[value] for value in given], [[source] for source in sources])
             for given, sources in rows
         ]
         return [list(column) for column in zip(*settled, strict=True)]
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+    def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         given = [[value for value in column if value is not None] for column in values]
         counts = dict(zip(self._outputs, map(len, given), strict=True))
         if sum(counts.values()) != 1:
-            message = f"gave {_described(counts)}; each buffer leaves by exactly one output"
+            message = f"gave {_describe(counts)}; each buffer leaves by exactly one output"
             raise ValueError(message)
         return [self._inheriting(c[0], sources) if c else None for c in given]
 
-    def _failed(self, bad: Buffer) -> list[Any]:
+    def _fail(self, bad: Buffer) -> list[Any]:
         used = next((port for port, count in enumerate(self.plan.consumers) if count), 0)
         return [bad if port == used else None for port in range(len(self._outputs))]
 
@@ -84,7 +84,7 @@ class ConditionOutbox(Outbox):
         self,
         routes: Sequence[Route],
         marks: Sequence[tuple[frozenset[int], Route]],
-        gate: Gate | None,
+        gate: InboxView | None,
         limit: int,
     ) -> None:
         """Takes, beside the routes, for each meeting the outputs that lead there and its route."""
@@ -94,7 +94,7 @@ class ConditionOutbox(Outbox):
     def _pieces(self, batch: Batch, results: Columns, has_errors: bool) -> list[Routed]:
         pieces: list[Routed] = []
         for span, columns in cut(batch, results):
-            piece = [_segments(span, _kept(span, column), has_errors) for column in columns]
+            piece = [_segments(span, _keep(span, column), has_errors) for column in columns]
             for ports in self._marks:
                 rows = zip(span.positions, *(columns[port] for port in ports), strict=True)
                 marked = [position for position, *cells in rows if _any(cells)]
@@ -103,7 +103,7 @@ class ConditionOutbox(Outbox):
         return pieces
 
 
-def _kept(span: Span, column: Sequence[Any]) -> tuple[list[int], list[Buffer]]:
+def _keep(span: Span, column: Sequence[Any]) -> tuple[list[int], list[Buffer]]:
     rows = zip(span.positions, column, strict=True)
     kept = [(position, cell) for position, cell in rows if cell is not None]
     return [position for position, _ in kept], [cell for _, cell in kept]
@@ -120,7 +120,7 @@ def _any(cells: Sequence[Any]) -> bool:
     return any(cell is not None for cell in cells)
 
 
-def _described(counts: dict[str, int]) -> str:
+def _describe(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
 
 

@@ -28,13 +28,13 @@ class ExpandCall(RowCall):
     Each buffer has the meta of its row. A row in error becomes a stream with that error alone.
     """
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+    def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         counts = dict(zip(self._outputs, map(len, values), strict=True))
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
             message = f"gave {text}; an expand gives as many on every output"
             raise ValueError(message)
-        given = [Expanded(self._given(column)) for column in values]
+        given = [Expanded(self._wrap_output(column)) for column in values]
         if self._inherits_meta:
             parents = [parent for (parent,) in sources]
             for column in given:
@@ -43,7 +43,7 @@ class ExpandCall(RowCall):
                     inherit(buffer, parents)
         return [*given]
 
-    def _failed(self, bad: Buffer) -> list[Any]:
+    def _fail(self, bad: Buffer) -> list[Any]:
         return [Expanded(column) for column in self._everywhere([bad])]
 
 

@@ -18,8 +18,8 @@ from modelflow.runtime.stages.call import (
     StreamOf,
     UnitCall,
     claim,
+    make_return_error,
     place_of,
-    returned_error,
 )
 from modelflow.runtime.stages.exclusive import counts_references, freeze
 from modelflow.runtime.stages.inheriting import inherit
@@ -37,7 +37,7 @@ class NormalCall(UnitCall, BatchCall):
         """Runs the unit over a batch; see `BatchCall.process`."""
         self.failed, self.has_errors, self._first_miscount = 0, False, None
         if self._input_types is not None and not self._is_exception_visible:
-            columns, is_wrong = self._checked(columns, stream_of)
+            columns, is_wrong = self._check_inputs(columns, stream_of)
             has_errors = has_errors or is_wrong
         if has_errors and not self._is_exception_visible:
             return self._process_good(columns, stream_of)
@@ -66,17 +66,23 @@ class NormalCall(UnitCall, BatchCall):
             # Not `_run`: this is the call that every item of most graphs passes.
             returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
             if returned is not None:
-                raise returned_error(self.unit, returned)
+                raise make_return_error(self.unit, returned)
             if self._is_one_to_one:
-                settled = [self._settled(context.outputs.pop(self._outputs[0]), 0, columns)]
-                return settled if self._output_types is None else self._typed(settled, stream_of)
+                settled = [self._settle(context.outputs.pop(self._outputs[0]), 0, columns)]
+                return (
+                    settled
+                    if self._output_types is None
+                    else self._check_outputs(settled, stream_of)
+                )
             if not self._outputs:
                 return [columns[0]]
             settled = [
-                self._settled(context.outputs.pop(name), place, columns)
+                self._settle(context.outputs.pop(name), place, columns)
                 for place, name in enumerate(self._outputs)
             ]
-            return settled if self._output_types is None else self._typed(settled, stream_of)
+            return (
+                settled if self._output_types is None else self._check_outputs(settled, stream_of)
+            )
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
             if size == 1 or not self.spec.is_batch_retried:
@@ -107,7 +113,7 @@ class NormalCall(UnitCall, BatchCall):
 
     def _process_rows(self, columns: Columns, stream_of: StreamOf) -> Columns:
         rows = [
-            self._process_all([[column[row]] for column in columns], _shifted(stream_of, row))
+            self._process_all([[column[row]] for column in columns], _shift(stream_of, row))
             for row in range(len(columns[0]))
         ]
         return [[buffer for part in parts for buffer in part] for parts in zip(*rows, strict=True)]
@@ -136,7 +142,7 @@ class NormalCall(UnitCall, BatchCall):
         self.has_errors = True
         return whole
 
-    def _settled(self, values: list[Any], place: int, columns: Columns) -> list[Buffer]:
+    def _settle(self, values: list[Any], place: int, columns: Columns) -> list[Buffer]:
         """Wraps what the unit gave on one output."""
         sources = columns[0]
         if len(values) != len(sources):
@@ -166,10 +172,10 @@ class NormalCall(UnitCall, BatchCall):
 
     def _take(self, value: Any, source: Buffer | None) -> Buffer:
         """Returns a buffer of a unit, which may keep its own and give it again, or an error."""
-        buffer = self._wrapped(value)
+        buffer = self._wrap(value)
         return buffer.twin() if buffer is value and buffer is not source else buffer
 
-    def _typed(self, settled: Columns, stream_of: StreamOf) -> Columns:
+    def _check_outputs(self, settled: Columns, stream_of: StreamOf) -> Columns:
         """Puts errors in the place of arrays of another type than their output declares."""
         types = self._output_types
         assert types is not None  # else nobody would ask
@@ -187,14 +193,14 @@ class NormalCall(UnitCall, BatchCall):
         place = f" ({at})" if is_function else place_of(self.unit)
         before = f" (and {first[0]} for the batch of {first[1]})" if first[1] > expected else ""
         return ValueError(
-            f"gave {_counted(given, 'value')} on output {self._outputs[output]!r} for "
-            f"{_counted(expected, 'input')}{before}; a normal unit gives one for each"
+            f"gave {_count(given, 'value')} on output {self._outputs[output]!r} for "
+            f"{_count(expected, 'input')}{before}; a normal unit gives one for each"
             f"{place}"
         )
 
 
 def _references(values: list[Any]) -> tuple[int, int]:
-    """Returns what `_settled` finds of a list, and of a buffer in it, that nobody else has."""
+    """Returns what `_settle` finds of a list, and of a buffer in it, that nobody else has."""
     value = values[0]
     return getrefcount(values), getrefcount(value)
 
@@ -203,11 +209,11 @@ _LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
 _WRAPPED = (Buffer, Exception, CoroutineType)
 
 
-def _counted(count: int, name: str) -> str:
+def _count(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
-def _shifted(stream_of: StreamOf, row: int) -> StreamOf:
+def _shift(stream_of: StreamOf, row: int) -> StreamOf:
     return lambda _: stream_of(row)
 
 

@@ -21,15 +21,15 @@ class RowCall(UnitCall, BatchCall):
             if has_errors and not self._is_exception_visible:
                 bad = self._first_error(cells)
             if bad is None:
-                given = self._called(cells, stream_of(row))
+                given = self._call_unit(cells, stream_of(row))
             else:
                 self.has_errors = True
-                given = self._failed(bad)
+                given = self._fail(bad)
             for column, cell in zip(results, given, strict=True):
                 column.append(cell)
         return results
 
-    def _called(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
+    def _call_unit(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
         try:
             columns = [self._inputs_of(cell) for cell in cells]
             if self._in_place:
@@ -41,14 +41,14 @@ class RowCall(UnitCall, BatchCall):
             given = [context.outputs[name] for name in self._outputs]
             if self._output_types is not None:
                 self._output_types.check(given)
-            return self._settled(given, columns)
+            return self._settle(given, columns)
         except BaseException as error:
             self._count_failed(1)
             bad = Buffer.from_error(self._error(error, stream))
             for cell in cells:
                 for source in cell[:1] if isinstance(cell, list) else (cell,):
                     bad.inherit_meta(source)
-            return self._failed(bad)
+            return self._fail(bad)
 
     # -- what a kind says -----------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ class RowCall(UnitCall, BatchCall):
         """Returns what the unit is given on one port."""
         return [cell]
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+    def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         """Checks what the unit gave on each output, and makes the row's cells of it.
 
         Raises:
@@ -68,12 +68,12 @@ class RowCall(UnitCall, BatchCall):
         """
         raise NotImplementedError
 
-    def _failed(self, bad: Buffer) -> list[Any]:
+    def _fail(self, bad: Buffer) -> list[Any]:
         """Returns the cells of a row that is in error."""
         raise NotImplementedError
 
     def _inheriting(self, value: Any, sources: Columns) -> Buffer:
-        buffer = self._wrapped(value)
+        buffer = self._wrap(value)
         if buffer is value and not any(source is buffer for (source,) in sources):
             buffer = buffer.twin()  # the unit may keep its own, and give it again
         if self._inherits_meta and any(source is not buffer for (source,) in sources):

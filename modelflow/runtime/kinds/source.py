@@ -14,8 +14,8 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.clock import Clock, Delayed
-from modelflow.runtime.entry.submitter import WARN_AFTER, Entrance
-from modelflow.runtime.queues.backpressure import Blocker
+from modelflow.runtime.entry.submitter import WARN_AFTER, Submitter
+from modelflow.runtime.queues.backpressure import Backpressure
 from modelflow.runtime.session.segment import Batch, Columns, Span
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.call import UnitCall
@@ -48,11 +48,11 @@ class SourceCall(UnitCall):
                 raise ValueError(message)
         except BaseException as error:
             raise self._error(error, None) from error
-        return [self._given(context.outputs[name]) for name in self._outputs] or [[]]
+        return [self._wrap_output(context.outputs[name]) for name in self._outputs] or [[]]
 
     def row(self, opening: Opening) -> list[Buffer]:
         """Returns the buffers of an item that begins a session, one an output."""
-        return self._given([opening.values[name] for name in self._outputs])
+        return self._wrap_output([opening.values[name] for name in self._outputs])
 
 
 class SourceWorker(Worker):
@@ -61,7 +61,7 @@ class SourceWorker(Worker):
     call: SourceCall
     session: Session
     """What the source feeds; set by the scheduler before the flow starts."""
-    entrance: Entrance
+    entrance: Submitter
     """What admits its rows; set likewise."""
     open_session: Callable[[], Session]
     """Makes a session for one buffer of the source; set likewise."""
@@ -119,7 +119,7 @@ class SourceWorker(Worker):
     def _post_due(self) -> float | None:
         """Hands out the delayed events that are due; returns the seconds until the next one."""
         self._events.extend(self._later.due())
-        return self._later.left()
+        return self._later.remaining()
 
     def _is_waiting(self) -> bool:
         return self._is_held and not self._events and not self._is_ending()
@@ -132,7 +132,7 @@ class SourceWorker(Worker):
                 while self._is_waiting():
                     self._clock.wait(self._has_event, left)
                     left = self._post_due()
-                self._stats.rested(self._clock.now())
+                self._stats.end_rest(self._clock.now())
 
     def _wait_for_admission(self) -> bool:
         start, has_warned, stats = self._clock.now(), False, self._stats
@@ -143,10 +143,10 @@ class SourceWorker(Worker):
                 has_warned = True
                 logger.warning("it has waited for %.0f s: %s", waited, blocker.reason)
             blocker.wait(None if has_warned else WARN_AFTER - waited)
-        stats.unblocked(self._clock.now())
+        stats.end_block(self._clock.now())
         return not self.session.is_cancelled
 
-    def _blocker(self) -> Blocker | None:
+    def _blocker(self) -> Backpressure | None:
         return self.entrance.blocker_for_source(self.session, self._node, self._is_ending)
 
     def _is_ending(self) -> bool:
@@ -244,7 +244,7 @@ class SourceWorker(Worker):
 
     def admit(self, openings: Sequence[Opening]) -> bool:
         """See `Admission.admit`."""
-        if self._blocker() is not None or self.stage.outbox.blocked_by():
+        if self._blocker() is not None or self.stage.outbox.find_blocker():
             return False
         start = self._clock.now()
         self._begin_sessions([(self.call.row(opening), opening) for opening in openings])

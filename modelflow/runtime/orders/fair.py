@@ -122,9 +122,9 @@ class Fair(Fifo):
         self._rows.clear()
         self._load = 0
 
-    def held(self) -> int:
-        """See `Order.held`."""
-        return super().held() + len(self._segments) + len(self._rows) + self._load
+    def count_held(self) -> int:
+        """See `Order.count_held`."""
+        return super().count_held() + len(self._segments) + len(self._rows) + self._load
 
     def _leave(self, session: Session) -> None:
         self._add_rows(session, -self._rows.get(session, 0))

@@ -44,8 +44,8 @@ class Fifo:
         self._paused: dict[Session, deque[Segment]] = {}
         self._paused_rows = 0
 
-    def bound(self, policy: InboxPolicy) -> None:
-        """See `Order.bound`."""
+    def set_bounds(self, policy: InboxPolicy) -> None:
+        """See `Order.set_bounds`."""
         self._policy = policy
         self._bound = min(policy.bounds)
         self._is_ordered = policy.is_ordered
@@ -255,8 +255,8 @@ class Fifo:
         self._paused.clear()
         self.ready = self.ready_bytes = self._paused_rows = 0
 
-    def held(self) -> int:
-        """See `Order.held`."""
+    def count_held(self) -> int:
+        """See `Order.count_held`."""
         return len(self._queue) + len(self._tickets) + len(self._paused) + self.ready
 
     def _forget(self, session: Session) -> None:

@@ -58,7 +58,7 @@ class Order(Protocol):
     add_whole: Callable[[Batch], None] | None
     """Takes in a batch as it has left the stage before; None: it has to come in segments."""
 
-    def bound(self, policy: InboxPolicy) -> None:
+    def set_bounds(self, policy: InboxPolicy) -> None:
         """Goes by other bounds from now on."""
 
     @property
@@ -101,7 +101,7 @@ class Order(Protocol):
     def clear(self) -> None:
         """Drops everything."""
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
 
 

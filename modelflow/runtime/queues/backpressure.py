@@ -10,7 +10,7 @@ from modelflow.runtime.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Blocker:
+class Backpressure:
     """What keeps rows from entering now."""
 
     reason: str
@@ -25,15 +25,15 @@ class Blocker:
     """``queue_policy=reject`` refuses instead of waiting for it."""
 
 
-def unread_blocker(
+def check_unread(
     session: Session, who: str, bound: int, clock: Clock, is_over: Callable[[], bool]
-) -> Blocker:
-    """Returns what ``who`` waits for where ``bound`` results of the session are unread."""
+) -> Backpressure:
+    """Returns what ``who`` waits for where ``set_bounds`` results of the session are unread."""
     unread = ", ".join(
         f"{output!r} ({len(results)} unread)" for output, results in session.results.items()
     )
     progress = session.progress
-    return Blocker(
+    return Backpressure(
         f"{who} waits because {bound} buffers of session {session.name!r} have not been "
         f"received: read its outputs {unread}, or raise results_bound",
         lambda timeout: progress.wait_until_read(clock, bound, timeout, is_over),
@@ -43,10 +43,10 @@ def unread_blocker(
     )
 
 
-def in_flight_blocker(in_flight: InFlight, clock: Clock, is_over: Callable[[], bool]) -> Blocker:
+def check_in_flight(in_flight: InFlight, clock: Clock, is_over: Callable[[], bool]) -> Backpressure:
     """Returns what rows wait for while as many as may be are inside the graph."""
-    return Blocker(
-        f"max_in_flight={in_flight.bound} buffers are inside the graph",
+    return Backpressure(
+        f"max_in_flight={in_flight.set_bounds} buffers are inside the graph",
         lambda timeout: in_flight.wait(clock, timeout, is_over),
         lambda callback: in_flight.on_room(callback, is_over),
         in_flight.forget,
@@ -54,7 +54,7 @@ def in_flight_blocker(in_flight: InFlight, clock: Clock, is_over: Callable[[], b
     )
 
 
-def inbox_blocker(inbox: Inbox, port: int, session: Session | None) -> Blocker:
+def check_inbox(inbox: Inbox, port: int, session: Session | None) -> Backpressure:
     """Returns what rows (of a session, or of any) wait for while a first queue is full."""
     is_unmatched = inbox.is_unmatched(port)
     if is_unmatched:
@@ -64,7 +64,7 @@ def inbox_blocker(inbox: Inbox, port: int, session: Session | None) -> Blocker:
         )
     else:
         reason = f"the queue of node {inbox.node!r} is full ({inbox.ready} buffers)"
-    return Blocker(
+    return Backpressure(
         reason,
         lambda timeout: inbox.wait_for_room(port, timeout, session),
         lambda callback: inbox.on_room(port, callback, session),

@@ -15,7 +15,7 @@ from modelflow.runtime.session.session import Session
 from modelflow.runtime.waiting import Waiting
 
 
-class Bounded:
+class BoundedQueue:
     """What producers see of a queue. They put in first, and wait then, with nothing held.
 
     Only *ready* rows (each port has its buffer) count towards the bound: waiting could not help
@@ -68,7 +68,7 @@ class Bounded:
             and (self._matcher.waiting(port) >= bounds[port])
         )
 
-    def blocked_by(self, port: int) -> str | None:
+    def find_blocker(self, port: int) -> str | None:
         """Returns the node for whose queue a producer of ``port`` waits now, or None."""
         return None if self.has_room(port) else self.node
 

@@ -1,7 +1,7 @@
 """What others than producers and workers do with a queue: they hold, change, drop, end it.
 
 A session is cancelled: `discard` drops its rows. A stage is to have more threads: `hold` gives out
-nothing until all its workers rest, `bound` sets the new bounds, `release` lets them go.
+nothing until all its workers rest, `set_bounds` sets the new bounds, `release` lets them go.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,18 +9,18 @@ from typing import TypeVar
 
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.orders.order import InboxPolicy, Order
-from modelflow.runtime.queues.bounded import Bounded
-from modelflow.runtime.queues.filling import Filling
-from modelflow.runtime.queues.idle_workers import Rests
+from modelflow.runtime.queues.bounded import BoundedQueue
+from modelflow.runtime.queues.filling import BatchFilling
+from modelflow.runtime.queues.idle_workers import IdleWorkers
 from modelflow.runtime.queues.match import Matcher
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stats import QueueStats
-from modelflow.runtime.worker_slot import Seat
+from modelflow.runtime.worker_slot import WorkerSlot
 
 Result = TypeVar("Result")
 
 
-class Controlled(Bounded):
+class ControlledQueue(BoundedQueue):
     """The side of a queue for those who neither put rows in nor take them out."""
 
     stats: QueueStats
@@ -29,17 +29,17 @@ class Controlled(Bounded):
     def __init__(
         self, node: str, policy: InboxPolicy, order: Order, matcher: Matcher | None, clock: Clock
     ) -> None:
-        """Makes an empty queue that nobody rests at; see `Bounded`."""
+        """Makes an empty queue that nobody rests at; see `BoundedQueue`."""
         super().__init__(node, policy, order, matcher, clock)
         self.stats = QueueStats()
         self._waiting = order.waiting
-        self._rests = Rests(self._lock, clock)
+        self._rests = IdleWorkers(self._lock, clock)
         # The most rows that the unit wants now; None: it takes any number.
         self._most_rows: Callable[[], int] | None = None
         # None: nothing is to be noted of what arrives.
-        self._filling: Filling | None = None
+        self._filling: BatchFilling | None = None
         if policy.batch_timeout or policy.is_measured:
-            self._filling = Filling(policy, order, self.stats, clock)
+            self._filling = BatchFilling(policy, order, self.stats, clock)
 
     def _go_by(self, policy: InboxPolicy) -> None:
         """Goes by other bounds, with the lock held."""
@@ -144,7 +144,7 @@ class Controlled(Bounded):
             self._filling.is_held = is_held
         self._wake_all()
 
-    def dismiss(self, seats: Sequence[Seat]) -> None:
+    def dismiss(self, seats: Sequence[WorkerSlot]) -> None:
         """Has workers end who rest during a `hold`."""
         with self._lock:
             self._rests.dismiss(seats)
@@ -154,7 +154,7 @@ class Controlled(Bounded):
         with self._lock:
             self._hold(is_held=False)
 
-    def bound(self, policy: InboxPolicy) -> None:
+    def set_bounds(self, policy: InboxPolicy) -> None:
         """Goes by other bounds from now on; `call_due` belongs behind it.
 
         Args:
@@ -162,21 +162,23 @@ class Controlled(Bounded):
                 from now on, too.
         """
         with self._lock:
-            self._order.bound(policy)
+            self._order.set_bounds(policy)
             if self._filling is not None:
-                self._filling.bound(policy)
+                self._filling.set_bounds(policy)
             elif policy.batch_timeout:
-                self._filling = Filling(policy, self._order, self.stats, self._clock)
+                self._filling = BatchFilling(policy, self._order, self.stats, self._clock)
                 self._filling.is_held = self._rests.is_held
                 self._filling.most_rows = self._most_rows
             self._go_by(policy)
             self._room.wake()
             self._wake_all()
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
         with self._lock:
-            return self._order.held() + (0 if self._matcher is None else self._matcher.held())
+            return self._order.count_held() + (
+                0 if self._matcher is None else self._matcher.count_held()
+            )
 
     def close(self) -> None:
         """Wakes everyone: workers get None, producers go on, what is queued is dropped."""

@@ -10,17 +10,17 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.session.segment import Batch
 from modelflow.runtime.stats import QueueStats
-from modelflow.runtime.worker_slot import Seat
+from modelflow.runtime.worker_slot import WorkerSlot
 
 
-class Filling:
+class BatchFilling:
     """How long rows wait for others to fill their batch; the inbox's lock guards it.
 
     For queues with a ``batch_timeout``, or whose waits are measured; others close a batch as soon
     as a worker comes for it.
     """
 
-    collector: Seat | None
+    collector: WorkerSlot | None
     """Of the worker that waits for a fuller batch, if any."""
     is_held: bool
     """No batch is to be cut; see `Inbox.hold`."""
@@ -39,14 +39,14 @@ class Filling:
         self.collector = None
         self.is_held = False
         self.most_rows = None
-        self.bound(policy)
+        self.set_bounds(policy)
         self._order = order
         self._waiting = order.waiting
         self._stats = stats
         self._clock = clock
         self._oldest: float | None = None
 
-    def bound(self, policy: InboxPolicy) -> None:
+    def set_bounds(self, policy: InboxPolicy) -> None:
         """Goes by another policy from now on."""
         self._timeout = policy.batch_timeout
         self._size = policy.batch_size
@@ -60,7 +60,7 @@ class Filling:
         if not self._waiting:
             self._oldest = now
 
-    def is_over(self, seat: Seat) -> bool:
+    def is_over(self, seat: WorkerSlot) -> bool:
         """Waits in ``seat`` for a fuller batch; True when one is to be cut, False to look again."""
         order, waiting = self._order, self._waiting
         if not self._timeout or order.ready == 0:

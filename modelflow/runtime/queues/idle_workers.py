@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.locks import Lock
-from modelflow.runtime.worker_slot import Relay, Seat
+from modelflow.runtime.worker_slot import Handoff, WorkerSlot
 
 
-class Rests:
+class IdleWorkers:
     """Those who rest at an inbox, whose lock guards it."""
 
     __slots__ = ("_clock", "_quiet", "is_held", "seats")
 
-    seats: list[Seat]
+    seats: list[WorkerSlot]
     """Those who rest; the last to come is the first to be woken."""
     is_held: bool
     """Nobody is given anything."""
@@ -29,8 +29,8 @@ class Rests:
         self._quiet = threading.Condition(lock)
         self._clock = clock
 
-    def rest(self, seat: Seat, timeout: float | None, *, is_ordered: bool) -> None:
-        """Waits in a seat until it is woken; see `Seat.rest`."""
+    def rest(self, seat: WorkerSlot, timeout: float | None, *, is_ordered: bool) -> None:
+        """Waits in a seat until it is woken; see `WorkerSlot.rest`."""
         self.seats.append(seat)
         if self.is_held:
             self._quiet.notify_all()
@@ -39,7 +39,7 @@ class Rests:
         finally:
             self.seats.remove(seat)
 
-    def offer(self, relay: Relay | None) -> None:
+    def offer(self, relay: Handoff | None) -> None:
         """Has one of those who rest woken, or its seat lent to who has brought what there is."""
         if self.is_held:
             return
@@ -67,7 +67,7 @@ class Rests:
         """Waits until somebody rests, a seat is given back, or all are woken."""
         self._clock.wait(self._quiet, None)
 
-    def dismiss(self, seats: Sequence[Seat]) -> None:
+    def dismiss(self, seats: Sequence[WorkerSlot]) -> None:
         """Has the workers of these seats end, which rest."""
         for seat in seats:
             seat.is_leaving = True

@@ -11,14 +11,14 @@ from functools import partial
 from modelflow.plan import SLOW_ROW
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.orders.order import InboxPolicy, Order
-from modelflow.runtime.queues.controlled import Controlled
+from modelflow.runtime.queues.controlled import ControlledQueue
 from modelflow.runtime.queues.match import Matcher
 from modelflow.runtime.session.segment import Batch, Segment
 from modelflow.runtime.stats import WorkerStats
-from modelflow.runtime.worker_slot import Relay, Seat, Stander
+from modelflow.runtime.worker_slot import Handoff, SlotOwner, WorkerSlot
 
 
-class Inbox(Controlled):
+class Inbox(ControlledQueue):
     """The queue of one stage: lock, bounds, waiting, closing; what comes next its order says.
 
     Producers `append` and then `wait_for_room`; workers `take`. Every method may be called from any
@@ -66,7 +66,7 @@ class Inbox(Controlled):
 
     # -- producers ------------------------------------------------------------------------------
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None) -> bool:
+    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
         """Puts segments at the end of a port's queue, whatever its bound; never waits.
 
         Args:
@@ -100,7 +100,7 @@ class Inbox(Controlled):
             return bool(self._room.due)
 
     def _append_whole(
-        self, add: Callable[[Batch], None], batch: Batch, relay: Relay | None
+        self, add: Callable[[Batch], None], batch: Batch, relay: Handoff | None
     ) -> None:
         """Does what `append` does for a batch as it has left the stage before.
 
@@ -141,11 +141,11 @@ class Inbox(Controlled):
             if self._filling is not None:
                 self._filling.most_rows = most_rows
 
-    def seat(self, worker: Stander | None = None, stats: WorkerStats | None = None) -> Seat:
+    def seat(self, worker: SlotOwner | None = None, stats: WorkerStats | None = None) -> WorkerSlot:
         """Returns a new place here, for a worker that will `take`; ``stats`` count its calls."""
-        return Seat(self._lock, worker, stats)
+        return WorkerSlot(self._lock, worker, stats)
 
-    def take(self, seat: Seat | None = None) -> Batch | None:
+    def take(self, seat: WorkerSlot | None = None) -> Batch | None:
         """Waits for a batch; None once the inbox is closed.
 
         While the seat is lent it sleeps on: who is in the seat wakes it with `give_back`. Where
@@ -184,7 +184,7 @@ class Inbox(Controlled):
             self._room.call_due()
         return batch
 
-    def take_nowait(self, seat: Seat | None = None) -> Batch | None:
+    def take_nowait(self, seat: WorkerSlot | None = None) -> Batch | None:
         """Returns a batch of what is ready, or None; waits where only delayed events are left.
 
         Args:
@@ -211,7 +211,7 @@ class Inbox(Controlled):
             self._room.call_due()
         return batch
 
-    def give_back(self, seat: Seat, relay: Relay, is_owing: bool) -> None:
+    def give_back(self, seat: WorkerSlot, relay: Handoff, is_owing: bool) -> None:
         """Takes back a seat that was lent: its worker's own thread rests there again, or works.
 
         Args:
@@ -230,7 +230,7 @@ class Inbox(Controlled):
             elif self._waiting:
                 self._wake_worker()
 
-    def _part(self, seat: Seat, is_slow: bool) -> int:
+    def _part(self, seat: WorkerSlot, is_slow: bool) -> int:
         """Returns the most rows that a worker takes of a burst: its part of what waits.
 
         All, where a call is not worth waking another thread for.

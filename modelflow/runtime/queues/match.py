@@ -46,7 +46,7 @@ class Matcher:
         """Returns how many buffers of ``port`` wait, over all streams."""
         return self._waiting[port]
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """Returns how many streams have something that waits."""
         return len(self._pending)
 
@@ -63,7 +63,7 @@ class Matcher:
         pending.has_errors = pending.has_errors or segment.has_errors
         self._waiting[port] += len(segment.positions)
         found = []
-        while (row := self._paired(stream, pending)) is not None:
+        while (row := self._pair(stream, pending)) is not None:
             found.append(row)
         if all(pending.is_ended) and not any(pending.buffers):
             del self._pending[stream]
@@ -85,7 +85,7 @@ class Matcher:
         self._pending.clear()
         self._waiting = [0] * len(self._ports)
 
-    def _paired(self, stream: Stream, pending: _Pending) -> Segment | None:
+    def _pair(self, stream: Stream, pending: _Pending) -> Segment | None:
         here = [
             port
             for port, buffers in enumerate(pending.buffers)

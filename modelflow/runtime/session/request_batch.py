@@ -19,22 +19,22 @@ RAISED = "a callback for the end of a request raised"
 """What is logged where who waited for a request raises."""
 
 
-class Party(Protocol):
+class BatchMembers(Protocol):
     """Who waits for what becomes of the rows. Each row is told of once, with no lock held."""
 
-    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         """Takes what came out of each output: of each of these rows one buffer, in their order."""
 
-    def failed(self, positions: Sequence[int], failure: Exception) -> None:
-        """Notes that nothing comes any more of these; instead of `arrived`."""
+    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
+        """Notes that nothing comes any more of these; instead of `on_result`."""
 
 
-class Bundle:
+class RequestBatch:
     """The requests of a session whose rows are one each. Safe from any thread."""
 
     gone: set[int]
     """The positions that nobody waits for any more."""
-    _party: Party
+    _party: BatchMembers
 
     def __init__(self, terminals: int) -> None:
         """Begins empty.
@@ -58,7 +58,7 @@ class Bundle:
         """How many requests it has carried."""
         return self._size
 
-    def board(self, party: Party, size: int) -> None:
+    def board(self, party: BatchMembers, size: int) -> None:
         """Takes who waits for so many rows; before any of them is in the graph."""
         with self._lock:
             self._party, self._size = party, size
@@ -107,7 +107,7 @@ class Bundle:
     def _arrive(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         if positions:
             self._waiting.difference_update(positions)
-            self._due.append(partial(self._party.arrived, positions, found))
+            self._due.append(partial(self._party.on_result, positions, found))
             self._let_go()
 
     def _let_go(self) -> None:
@@ -129,7 +129,7 @@ class Bundle:
                 return
             self._waiting.remove(position)
             self.gone.add(position)
-            self._due.append(partial(self._party.failed, (position,), failure))
+            self._due.append(partial(self._party.on_failure, (position,), failure))
             self._let_go()
         self.call_due()
 
@@ -139,6 +139,6 @@ class Bundle:
             positions = sorted(self._waiting)
             self._waiting.clear()
             if positions:
-                self._due.append(partial(self._party.failed, positions, failure))
+                self._due.append(partial(self._party.on_failure, positions, failure))
                 self._let_go()
         self.call_due()

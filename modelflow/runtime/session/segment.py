@@ -59,7 +59,7 @@ class Stream:
         self.meta = {} if parent is None else parent.meta.copy()
         self.origin = origin
 
-    def renumbered(self) -> "Stream":
+    def renumber(self) -> "Stream":
         """Returns a stream in the place of this one, for buffers with numbers of their own."""
         stream = Stream(self.session, self.parent, self.position, self.origin)
         stream.meta = self.meta.copy()

@@ -10,12 +10,12 @@ from modelflow.errors import Cancelled, DeadlineExceeded
 from modelflow.plan import Origin
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.progress import Progress
-from modelflow.runtime.session.request_batch import Bundle
+from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.results import Results, SharedResults
 from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.session.watcher import Watcher, Watchers
 from modelflow.runtime.waiting import call_each
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 _END_RAISED = "session %r: a callback for its end raised"
 _PASSED = Stream.__new__(Stream)  # of no session, as nobody asks for it
@@ -77,9 +77,9 @@ class Session:
     """Why it was cancelled, if the flow did it; None if its user did."""
     has_deadlines: bool
     """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
-    bundle: Bundle | None
+    bundle: RequestBatch | None
     """Who waits for each of its rows; None: its results are read as one stream."""
-    relay: Relay | None
+    relay: Handoff | None
     """What whoever sends goes on with on its own thread; None: with nothing."""
     began: float | None
     """When it was opened, by the clock; None: it is a source's own, which is no request."""
@@ -141,7 +141,7 @@ class Session:
         """The progress of the session whose reader takes the results."""
         return self.progress if self._opener is None else self._opener.progress
 
-    def carry(self, bundle: Bundle) -> None:
+    def carry(self, bundle: RequestBatch) -> None:
         """Has each of its rows be a request of its own; before any has entered."""
         self.bundle = bundle
         self.results = {}

@@ -39,7 +39,7 @@ class Watcher(Protocol):
     It comes with a request, and costs the others nothing.
     """
 
-    def called(self, part: Part) -> None:
+    def on_call(self, part: Part) -> None:
         """A unit was called for rows of the session; where it was cancelled also behind `over`."""
 
     def over(self) -> None:
@@ -53,10 +53,10 @@ class Watchers:
         """Takes them."""
         self._watchers = watchers
 
-    def called(self, part: Part) -> None:
-        """See `Watcher.called`."""
+    def on_call(self, part: Part) -> None:
+        """See `Watcher.on_call`."""
         for watcher in self._watchers:
-            watcher.called(part)
+            watcher.on_call(part)
 
     def over(self) -> None:
         """See `Watcher.over`."""

@@ -135,7 +135,7 @@ class UnitCall(Call):
         # Typed as returning nothing; authors forget.
         returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
         if returned is not None:
-            raise returned_error(self.unit, returned)
+            raise make_return_error(self.unit, returned)
 
     def begin(self) -> None:
         """Forgets the call before."""
@@ -154,7 +154,7 @@ class UnitCall(Call):
             return Context(inputs, outputs)
         return Context(inputs, outputs, stream.session.context, None, stream.meta)
 
-    def _checked(self, columns: Columns, stream_of: StreamOf) -> tuple[Columns, bool]:
+    def _check_inputs(self, columns: Columns, stream_of: StreamOf) -> tuple[Columns, bool]:
         """Puts errors in the place of inputs of another type than declared; True: there are any."""
         types = self._input_types
         assert types is not None  # else nobody would ask
@@ -220,7 +220,7 @@ class UnitCall(Call):
             found.message += "; inputs are read-only: copy it, or declare the port is_in_place"
         return found
 
-    def _wrapped(self, value: Any) -> Buffer:
+    def _wrap(self, value: Any) -> Buffer:
         if isinstance(value, Buffer):
             if value.error is not None:
                 self.has_errors = True
@@ -232,11 +232,11 @@ class UnitCall(Call):
             return Buffer.from_error(self._error(value, None))
         return Buffer(value)
 
-    def _given(self, values: Sequence[Any]) -> list[Buffer]:
+    def _wrap_output(self, values: Sequence[Any]) -> list[Buffer]:
         """Wraps and freezes what a unit gave on one output."""
         given = []
         for value in values:
-            buffer = self._wrapped(value)
+            buffer = self._wrap(value)
             # A unit may keep a buffer of its own, and give it again.
             given.append(self._frozen(buffer.twin() if buffer is value else buffer))
         return given
@@ -290,7 +290,7 @@ def claim(error: BaseException) -> None:
         cause = cause.__cause__ or cause.__context__
 
 
-def returned_error(unit: FlowUnit, value: object) -> TypeError:
+def make_return_error(unit: FlowUnit, value: object) -> TypeError:
     """Returns the error about a ``process`` that has returned something."""
     if type(value) is CoroutineType:
         return coroutine_error(value)

@@ -74,11 +74,11 @@ class UnitInstances:
             Exception: whatever the unit's constructor or ``open`` raised.
         """
         if not self.plan.spec.is_shared:
-            return self._opened(device)
+            return self._open(device)
         with self._lock:  # the others wait while the first one opens
             unit = self._shared.get(device)
             if unit is None:
-                unit = self._shared[device] = self._opened(device)
+                unit = self._shared[device] = self._open(device)
             self._users[device] = self._users.get(device, 0) + 1
             return unit
 
@@ -103,7 +103,7 @@ class UnitInstances:
             with self._lock:
                 self._replicas[device] = last
 
-    def _opened(self, device: Device) -> FlowUnit:
+    def _open(self, device: Device) -> FlowUnit:
         unit = self._make(device)
         unit.device = device
         unit.batch_size = self._batch_size
@@ -155,7 +155,7 @@ class UnitInstances:
         with self._lock:
             running = {device: unit.figures() for device, unit in self._shared.items()}
             figures = {**self._figures, **running}
-        return _added(figures.values())
+        return _add(figures.values())
 
     def replicas(self) -> dict[str, dict[str, NodeStats]]:
         """Returns what nodes have done that run elsewhere for the shared instances."""
@@ -166,7 +166,7 @@ class UnitInstances:
         return {name: dict(nodes) for replicas in found for name, nodes in replicas.items()}
 
 
-def _added(units: Iterable[Figures]) -> dict[str, dict[Any, int]]:
+def _add(units: Iterable[Figures]) -> dict[str, dict[Any, int]]:
     total: dict[str, Counter[Any]] = {}
     for figures in units:
         for name, counts in figures.items():

@@ -14,7 +14,7 @@ from modelflow.runtime.locks import make_lock
 from modelflow.runtime.session.segment import Segment, Stream
 from modelflow.runtime.stages.outbox import Receiver
 from modelflow.runtime.waiting import Waiting
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -43,14 +43,15 @@ class Merge:
 
     The condition tells it, on the port `ORDER`, the numbers of what it sent to the branches that
     meet here, and the ends of streams. A buffer goes on when all before it have. What waits for
-    its turn never blocks a branch. It holds back the condition alone, when ``bound`` buffers a
+    its turn never blocks a branch. It holds back the condition alone, when ``set_bounds`` buffers a
     session wait here: what they wait for has passed the condition already.
     """
 
     def __init__(
         self, name: str, target: tuple[Receiver, int], edges: int, bound: int | None, clock: Clock
     ) -> None:
-        """Takes the node's name, what is fed there, how many ``edges`` meet here, and ``bound``.
+        """Takes the node's name, what is fed there, how many ``edges`` meet here, and
+        ``set_bounds``.
 
         The bound is None where what has passed the condition may wait for more: where a stream unit
         is on a branch, which may keep buffers until others come.
@@ -68,7 +69,7 @@ class Merge:
 
     append_whole = None
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None) -> bool:
+    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
         """Takes in what a branch brings, or the order; passes on what has its turn.
 
         Returns:
@@ -150,10 +151,10 @@ class Merge:
             while not self._has_room():
                 self._room.wait(self._clock, None)
 
-    def blocked_by(self, port: int) -> str | None:
+    def find_blocker(self, port: int) -> str | None:
         """Returns what a producer of ``port`` waits for now, or None."""
         if port == BRANCH:
-            return self._target.blocked_by(self._port)
+            return self._target.find_blocker(self._port)
         return None if self._has_room() else f"the branches that meet before {self._name!r}"
 
     def _has_room(self) -> bool:
@@ -161,7 +162,7 @@ class Merge:
             return True
         return self._waiting < self._bound * max(1, len(self._sessions))
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """Returns how many sessions have something that waits here."""
         return len(self._sessions)
 

@@ -10,20 +10,22 @@ from typing import ClassVar, Protocol
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.session.session import Session
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 
 class Receiver(Protocol):
     """What an outbox can feed: an inbox, a meeting of branches, the results of the sessions."""
 
     @property
-    def append_whole(self) -> Callable[[Batch, Relay | None], None] | None:
+    def append_whole(self) -> Callable[[Batch, Handoff | None], None] | None:
         """Does what `append` does for a batch as it is, at the only port; None: it is to be cut.
 
         Nobody is to be called for it.
         """
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Relay | None = None, /) -> bool:
+    def append(
+        self, port: int, segments: Sequence[Segment], relay: Handoff | None = None, /
+    ) -> bool:
         """Takes segments in, without waiting; True: `call_due` must follow with no lock held.
 
         Args:
@@ -38,11 +40,11 @@ class Receiver(Protocol):
     def wait_for_room(self, port: int) -> object:
         """Waits while it is full."""
 
-    def blocked_by(self, port: int) -> str | None:
+    def find_blocker(self, port: int) -> str | None:
         """Returns the node for whose queue a producer of ``port`` waits now, or None."""
 
 
-class Gate(Protocol):
+class InboxView(Protocol):
     """The inbox before the stage, as far as the outbox behind it must know it."""
 
     def pause(self, session: Session) -> None:
@@ -61,7 +63,7 @@ Route = tuple[tuple[Receiver, int], ...]
 Routed = Sequence[Sequence[Segment]]
 
 
-class _Held:
+class _HeldResults:
     """What waits of one session: results by ticket, until those before them have gone on."""
 
     __slots__ = ("by_ticket", "expected", "is_paused", "rows")
@@ -85,7 +87,7 @@ class Outbox:
     is_row_for_row: ClassVar[bool] = True
     """What goes on of a span are its own rows, each of them; not with other `_pieces`."""
 
-    def __init__(self, routes: Sequence[Route], gate: Gate | None, limit: int) -> None:
+    def __init__(self, routes: Sequence[Route], gate: InboxView | None, limit: int) -> None:
         """Makes an empty one.
 
         Args:
@@ -101,9 +103,9 @@ class Outbox:
         self._gate = gate
         self._limit = limit
         self._lock = make_lock("outbox")
-        self._sessions: dict[Session, _Held] = {}
+        self._sessions: dict[Session, _HeldResults] = {}
 
-    def go_by(self, gate: Gate | None, limit: int) -> None:
+    def go_by(self, gate: InboxView | None, limit: int) -> None:
         """Goes by another order and limit from now on; see the constructor."""
         with self._lock:
             self._gate = gate
@@ -114,7 +116,7 @@ class Outbox:
         self._append_whole = None if self._only is None else self._only[0].append_whole
 
     def emit(
-        self, batch: Batch, results: Columns, has_errors: bool, relay: Relay | None = None
+        self, batch: Batch, results: Columns, has_errors: bool, relay: Handoff | None = None
     ) -> None:
         """Sends the results of a batch, a column an output port, to where they belong.
 
@@ -151,7 +153,7 @@ class Outbox:
         batch: Batch,
         results: Columns,
         has_errors: bool,
-        relay: Relay | None,
+        relay: Handoff | None,
     ) -> bool:
         """Gives a batch to the only receiver, whole if that takes it so; True: `call_due`."""
         batch.columns = results if len(results) == 1 else [results[0]]
@@ -181,13 +183,13 @@ class Outbox:
         if is_end:
             self._sessions.pop(session, None)
         elif held is None:
-            self._sessions[session] = held = _Held()
+            self._sessions[session] = held = _HeldResults()
             held.expected = 1
         else:
             held.expected += 1
 
     def _due(
-        self, gate: Gate, batch: Batch, results: Columns, has_errors: bool
+        self, gate: InboxView, batch: Batch, results: Columns, has_errors: bool
     ) -> Sequence[Routed]:
         """Keeps what is ahead of its turn, and returns what has it."""
         due: list[Routed] = []
@@ -216,15 +218,15 @@ class Outbox:
         """Tells whether `wait_for_room` would wait."""
         if self._only is not None:
             receiver, port = self._only
-            return receiver.blocked_by(port) is not None
-        return bool(self.blocked_by())
+            return receiver.find_blocker(port) is not None
+        return bool(self.find_blocker())
 
-    def blocked_by(self) -> list[str]:
+    def find_blocker(self) -> list[str]:
         """Returns the nodes whose queues are full, so that the workers wait."""
-        found = [receiver.blocked_by(port) for route in self._routes for receiver, port in route]
+        found = [receiver.find_blocker(port) for route in self._routes for receiver, port in route]
         return [node for node in dict.fromkeys(found) if node is not None]
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """Returns how many sessions have a place in an order here."""
         return len(self._sessions)
 
@@ -239,12 +241,12 @@ class Outbox:
             self._sessions.clear()
 
     def _release(
-        self, gate: Gate, span: Span, ticket: int, piece: Routed, due: list[Routed]
+        self, gate: InboxView, span: Span, ticket: int, piece: Routed, due: list[Routed]
     ) -> None:
         session = span.stream.session
         held = self._sessions.get(session)
         if held is None:
-            held = self._sessions[session] = _Held()
+            held = self._sessions[session] = _HeldResults()
         if ticket != held.expected:
             held.by_ticket[ticket] = span, piece
             held.rows += len(span.positions)
@@ -275,7 +277,7 @@ class Outbox:
             )
         return pieces
 
-    def _send(self, pieces: Sequence[Routed], relay: Relay | None) -> list[Receiver]:
+    def _send(self, pieces: Sequence[Routed], relay: Handoff | None) -> list[Receiver]:
         """Appends to every receiver; returns those that `call_due` must be called of."""
         told: list[Receiver] = []
         for port, route in enumerate(self._routes):

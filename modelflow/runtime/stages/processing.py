@@ -81,7 +81,7 @@ class OnDevice:
                 self._transfer.depart(results)
             except Exception as error:
                 call.failed, call.has_errors = len(batch.columns[0]), True
-                results = [[self._not_moved(error) for _ in column] for column in results]
+                results = [[self._fail_move(error) for _ in column] for column in results]
         return results, has_errors
 
     def arrive(self, batch: Batch) -> bool:
@@ -91,7 +91,7 @@ class OnDevice:
         except Exception as error:
             columns: list[list[Any]] = list(batch.columns)
             for place, column in enumerate(columns):
-                bad = [self._not_moved(error) for _ in column]
+                bad = [self._fail_move(error) for _ in column]
                 columns[place] = [
                     [b] if isinstance(cell, list) else b
                     for b, cell in zip(bad, column, strict=True)
@@ -100,7 +100,7 @@ class OnDevice:
             return True
         return False
 
-    def _not_moved(self, error: Exception) -> Buffer:
+    def _fail_move(self, error: Exception) -> Buffer:
         failure = FlowUnitError.from_exception(
             error, node=self._plan.node, unit=self._plan.spec.name, phase="transfer"
         )

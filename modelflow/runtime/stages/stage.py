@@ -171,7 +171,7 @@ class Stage:
         policy = self._policy(self._entry_ports)
         with self.figures.lock:  # who looks sees the old rules, or the new ones
             was_noting = self.inbox.is_noting
-            self.inbox.bound(policy)
+            self.inbox.set_bounds(policy)
             self.figures.go_by(plan, was_noting=was_noting)
         self.is_lendable = self._is_lendable(policy)
         self.outbox.go_by(self.inbox if self._is_ordered else None, _limit(plan))

@@ -98,7 +98,7 @@ class StageStats:
         left = self._left[0]
         return sum(stats.batches for stats in self.workers) + (0 if left is None else left.batches)
 
-    def expected_wait(self) -> float | None:
+    def estimate_wait(self) -> float | None:
         """Returns the seconds until what is queued now is done, from the rate so far."""
         done = [stats.done for stats in self.workers]
         rows = sum(count for count, _ in done)
@@ -146,11 +146,11 @@ class StageStats:
             queue=self._inbox.ready,
             capacity=min(plan.bounds, default=0),
             batch_timeout=self._inbox.policy.batch_timeout,
-            closed={reason: count for reason, count in self._closed().items() if count},
+            closed={reason: count for reason, count in self._describe_closing().items() if count},
             wait=whole.wait,
         )
 
-    def _closed(self) -> Counter[str]:
+    def _describe_closing(self) -> Counter[str]:
         """Tells why batches closed."""
         found = Counter(self._closed_before)
         if self._inbox.is_noting:

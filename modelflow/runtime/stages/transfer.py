@@ -53,7 +53,7 @@ class Transfer:
             Exception: whatever the device's library raised; out of memory, say.
         """
         return [
-            self._arrived(column, target)
+            self._on_arrival(column, target)
             for column, target in zip(columns, self._targets, strict=False)
         ] + list(columns[len(self._targets) :])
 
@@ -74,7 +74,7 @@ class Transfer:
                 for buffer in held:
                     buffer._fence = fence
 
-    def _arrived(self, column: list[Any], target: Device | None) -> list[Any]:
+    def _on_arrival(self, column: list[Any], target: Device | None) -> list[Any]:
         buffers = [buffer for buffer in _flat(column) if buffer.error is None]
         moved: dict[int, Buffer] = {}
         for memory in device_memories():
@@ -88,7 +88,7 @@ class Transfer:
             self._move(host, [b for b in buffers if host.holds(b.data)], target, moved)
         if not moved:
             return column
-        return _replaced(column, lambda buffer: moved.get(id(buffer), buffer))
+        return _replace(column, lambda buffer: moved.get(id(buffer), buffer))
 
     def _move(
         self, memory: Memory, held: list[Buffer], target: Device, moved: dict[int, Buffer]
@@ -99,14 +99,14 @@ class Transfer:
         start = perf_counter()
         if target.kind not in (memory.kind, CPU.kind) and memory.kind != CPU.kind:
             arrays = list(memory.download(arrays))  # by way of the host
-        copies = (memory.download if target.kind == CPU.kind else self._uploaded)(arrays)
+        copies = (memory.download if target.kind == CPU.kind else self._upload)(arrays)
         self._count(arrays, start)
         for buffer, copied in zip(held, copies, strict=True):
             if target.kind == CPU.kind:
                 copied.flags.writeable = False
             moved[id(buffer)] = _with(buffer, copied)
 
-    def _uploaded(self, arrays: Sequence[Any]) -> list[Any]:
+    def _upload(self, arrays: Sequence[Any]) -> list[Any]:
         return self._memory.upload(arrays, self._device)
 
     def _count(self, arrays: Sequence[Any], start: float) -> None:
@@ -151,7 +151,7 @@ def _flat(column: Sequence[Any]) -> list[Buffer]:
     return flat
 
 
-def _replaced(column: Sequence[Any], change: Callable[[Buffer], Buffer]) -> list[Any]:
+def _replace(column: Sequence[Any], change: Callable[[Buffer], Buffer]) -> list[Any]:
     return [[*map(change, cell)] if isinstance(cell, list) else change(cell) for cell in column]
 
 

@@ -164,7 +164,7 @@ class WorkerStats:
         self.moved_bytes += size
         self.moving += seconds
 
-    def rested(self, now: float) -> None:
+    def end_rest(self, now: float) -> None:
         """Adds the rest that began at `resting_since`."""
         since, self.resting_since = self.resting_since, None
         if since is None:
@@ -174,7 +174,7 @@ class WorkerStats:
         else:
             self.starved += now - since
 
-    def unblocked(self, now: float) -> None:
+    def end_block(self, now: float) -> None:
         """Adds the wait for room that began at `blocked_since`, if there was one."""
         since, self.blocked_since = self.blocked_since, None
         if since is not None:

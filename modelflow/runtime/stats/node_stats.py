@@ -124,10 +124,10 @@ class NodeStats:
             name: getattr(self, name) + getattr(other, name) for name in _ADDED
         }
         mixed: dict[str, Any] = {
-            name: _mixed(getattr(self, name), getattr(other, name)) for name in _MIXED
+            name: _add_up(getattr(self, name), getattr(other, name)) for name in _MIXED
         }
         figures = {
-            name: _mixed(self.figures.get(name, {}), other.figures.get(name, {}))
+            name: _add_up(self.figures.get(name, {}), other.figures.get(name, {}))
             for name in {**self.figures, **other.figures}
         }
         batch_size = max(self.batch_size, other.batch_size)
@@ -250,7 +250,7 @@ def add_nodes(total: dict[str, NodeStats], more: Mapping[str, NodeStats]) -> Non
         total[name] = total[name] + node if name in total else node
 
 
-def _mixed(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+def _add_up(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     """Adds up what has the same key."""
     found = dict(one)
     for key, value in other.items():

@@ -85,12 +85,12 @@ def expire(
             continue
         first = list(columns[0]) if first is None else first
         stats.expired += 1
-        bad = _expired(whole[0], plan, stream_of(row))
+        bad = _make_expired(whole[0], plan, stream_of(row))
         first[row] = [bad] if whole is cell else bad
     return None if first is None else [first, *columns[1:]]
 
 
-def _expired(buffer: Buffer, plan: UnitPlan, stream: Any) -> Buffer:
+def _make_expired(buffer: Buffer, plan: UnitPlan, stream: Any) -> Buffer:
     message = "its deadline passed before the unit was called"
     error = FlowUnitError.from_exception(
         DeadlineExceeded(message),

@@ -16,17 +16,17 @@ class WorkerOwner(Protocol):
     is_watched: bool
     """A session may have a `Watcher`."""
 
-    def opened(self) -> None:
+    def on_open(self) -> None:
         """A unit is open."""
 
     def wait_until_all_open(self) -> bool:
         """Waits until every worker's unit is open; False if the flow ends instead."""
 
-    def begun(self) -> None:
+    def on_begin(self) -> None:
         """A unit has begun."""
 
     def cancel(self, session: "Session") -> None:
         """Ends a session whose rows are lost."""
 
-    def failed(self, error: FlowUnitError) -> None:
+    def on_failure(self, error: FlowUnitError) -> None:
         """A unit did not open or close, or our own code failed: the flow must end."""

@@ -23,7 +23,7 @@ from modelflow.runtime.stages.call import WAIT
 _LONGEST = 300
 
 
-class Lap(NamedTuple):
+class CallTime(NamedTuple):
     """A unit's time with a batch; a chain's batch has one a unit.
 
     Attributes:
@@ -40,7 +40,7 @@ class Lap(NamedTuple):
 def tell(
     spans: Sequence[Span],
     results: Sequence[Sequence[Any]],
-    laps: Sequence[Lap],
+    laps: Sequence[CallTime],
     device: Device,
     track: str,
 ) -> None:
@@ -63,12 +63,12 @@ def tell(
             continue
         errors = [_error_of([column[row] for column in results]) for row in rows]
         for part in parts_of(errors, laps, size, device, track):
-            watcher.called(part)
+            watcher.on_call(part)
 
 
 def parts_of(
     errors: Sequence[FlowUnitError | None],
-    laps: Sequence[Lap],
+    laps: Sequence[CallTime],
     size: int,
     device: Device,
     track: str,

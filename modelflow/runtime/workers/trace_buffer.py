@@ -44,7 +44,7 @@ class Slice(NamedTuple):
     errors: int = 0
 
 
-class Ring:
+class TraceBuffer:
     """The slices of one worker that nobody has taken yet; it writes, another thread takes.
 
     Where the recorder does not keep up the oldest are lost, and counted.
@@ -124,10 +124,10 @@ def slice_of(  # noqa: PLR0913 - they are its fields
 class Recorder(Protocol):
     """Who records a flow."""
 
-    def ring(self, track: str) -> Ring:
+    def ring(self, track: str) -> TraceBuffer:
         """Returns what the worker ``track`` (its stage's name and its number) writes to."""
 
-    def happened(self, what: str, details: Mapping[str, str]) -> None:
+    def note_event(self, what: str, details: Mapping[str, str]) -> None:
         """Notes what is of the whole flow, now: ``reload``, ``reconfigure``, ``failed``."""
 
     def watcher(

@@ -115,7 +115,7 @@ class Watchdog:
         ):
             return
         self._standing.add(stage)
-        blocked = stage.outbox.blocked_by()
+        blocked = stage.outbox.find_blocker()
         logger.warning(
             "flow %r: node %r has not begun a batch for %.0f s although %d buffers wait for it: %s",
             self._flow,

@@ -16,7 +16,7 @@ from modelflow.runtime.stages.instances import OpeningInterrupted
 from modelflow.runtime.stages.processing import OnDevice, process_by_stream
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.stats import ThreadTime
-from modelflow.runtime.worker_slot import Relay, Seat, is_any_thread
+from modelflow.runtime.worker_slot import Handoff, WorkerSlot, is_any_thread
 from modelflow.runtime.workers.deadlines import carry, deadlines_of, expire, give_up_gone
 from modelflow.runtime.workers.owner import WorkerOwner
 from modelflow.runtime.workers.worker_report import WorkerReport
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Worker(WorkerReport):
     """The life of one thread of a stage, with its unit instance."""
 
-    seat: Seat
+    seat: WorkerSlot
     """Its place at the stage's inbox."""
     is_given_up: bool = False
     """Opening it was ended by a Ctrl-C, or by what is no error: nobody wants the others either."""
@@ -38,7 +38,7 @@ class Worker(WorkerReport):
         super().__init__(stage, number, owner, clock)
         self._own_thread = 0
         self.seat = stage.inbox.seat(self, stage.figures.workers[number])
-        self._own = Relay(stage.inbox.waiting)  # what its thread goes on with elsewhere
+        self._own = Handoff(stage.inbox.waiting)  # what its thread goes on with elsewhere
         self._units: list[FlowUnit] = []
         self._is_loaded = True
         self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
@@ -116,7 +116,7 @@ class Worker(WorkerReport):
         self.look_at_seat()
         if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
             self._batch_call = call
-        self._owner.opened()
+        self._owner.on_open()
         return True
 
     def look_at_seat(self) -> None:
@@ -133,7 +133,7 @@ class Worker(WorkerReport):
 
     def begin(self) -> None:
         """Tells the owner that the unit has nothing to begin with; a source has."""
-        self._owner.begun()
+        self._owner.on_begin()
 
     def try_close(self) -> None:
         """Closes what it has opened; an error goes to the owner."""
@@ -173,7 +173,7 @@ class Worker(WorkerReport):
             if outbox.is_blocked():
                 self._wait_for_room()
 
-    def stand_in(self, relay: Relay) -> None:
+    def stand_in(self, relay: Handoff) -> None:
         """Does one batch of what waits, on the calling thread, and gives the seat back.
 
         What is behind goes on with ``relay``, too. Nothing is lost if the thread is a caller's and
@@ -195,7 +195,7 @@ class Worker(WorkerReport):
         finally:
             self.rise(relay, is_owing=is_owing)
 
-    def rise(self, relay: Relay, *, is_owing: bool) -> None:
+    def rise(self, relay: Handoff, *, is_owing: bool) -> None:
         """Gives back the seat that ``relay`` was lent; harmless where that was done before.
 
         Args:
@@ -227,7 +227,7 @@ class Worker(WorkerReport):
 
     # -- a batch --------------------------------------------------------------------------------
 
-    def run(self, batch: Batch, relay: Relay | None = None) -> None:
+    def run(self, batch: Batch, relay: Handoff | None = None) -> None:
         """Calls the unit for a batch and sends the results on; does not wait.
 
         Args:

@@ -15,9 +15,9 @@ from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.stages.call import Call
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.workers.owner import WorkerOwner
-from modelflow.runtime.workers.session_watch import Lap, failures_of, tell
+from modelflow.runtime.workers.session_watch import CallTime, failures_of, tell
 from modelflow.runtime.workers.stacks import find_position
-from modelflow.runtime.workers.trace_buffer import BLOCKED, Ring, Slice, slice_of
+from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice, TraceBuffer, slice_of
 
 
 class WorkerReport:
@@ -31,7 +31,7 @@ class WorkerReport:
     """What it is doing: ``open``, ``process``, ``close``, or ``idle``."""
     thread_id: int
     """The thread that runs it, once one does."""
-    ring: Ring | None
+    ring: TraceBuffer | None
     """Where it notes what it does; None: nobody records."""
     track: str
     """Its name there: that of its stage, and its number."""
@@ -84,9 +84,9 @@ class WorkerReport:
             for unit, begin, finish in self._laps(start, end):
                 ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
 
-    def _laps(self, start: float, end: float) -> Sequence[Lap]:
+    def _laps(self, start: float, end: float) -> Sequence[CallTime]:
         """Returns which unit was called when for the batch that was called just now."""
-        return (Lap(self.stage.plan.unit, start, end),)
+        return (CallTime(self.stage.plan.unit, start, end),)
 
     def _wait_for_room(self) -> None:
         self._stats.blocked_since = start = self._clock.now()
@@ -94,7 +94,7 @@ class WorkerReport:
             self.stage.outbox.wait_for_room()
         finally:
             now = self._clock.now()
-            self._stats.unblocked(now)
+            self._stats.end_block(now)
             ring = self.ring
             if ring is not None and (now - start >= ring.short or next(ring.waits) > 0):
                 ring.note(Slice(BLOCKED, start, now))
@@ -138,9 +138,9 @@ class WorkerReport:
             error = FlowUnitError.from_exception(
                 error, node=unit.node, unit=unit.spec.name, phase=phase
             )
-        self._owner.failed(error)
+        self._owner.on_failure(error)
 
-    def hung_error(self, seconds: float) -> FlowUnitError:
+    def describe_hung(self, seconds: float) -> FlowUnitError:
         """Describes a worker that does not come back: its node, and where it stands."""
         unit = self.at
         message = f"did not return within {seconds:.3g} s of being told to stop{self.position()}"

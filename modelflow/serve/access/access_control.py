@@ -9,7 +9,7 @@ from modelflow.http.server import server_context
 from modelflow.serve.access.access_log import AccessLog
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.keys import Keys
-from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.loader import Loader
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Gate:
+class AccessControl:
     """Owns what requests pass first, and what is open for it.
 
     Attributes:
@@ -45,14 +45,14 @@ class Gate:
         except ConfigError:
             self.end()
             raise
-        self.reception = Reception(self._keys, self._log, cors, self.tracer)
+        self.reception = Middleware(self._keys, self._log, cors, self.tracer)
         if self._keys is not None and self.tls is None:
             _warn_of_open_keys(options)
 
     def refresh(self, loader: Loader) -> None:
         """Reads the keys again, on a thread of the loader's, and opens the log anew."""
         if self._keys is not None:
-            loader.look(self._keys.read, _settled)
+            loader.look(self._keys.read, _settle)
         if self._log is not None:
             self._log.reopen()
 
@@ -94,5 +94,5 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _settled(_: object) -> None:
+def _settle(_: object) -> None:
     """What was wrong is in the log."""

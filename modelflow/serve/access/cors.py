@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from modelflow.errors import ConfigError
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import refusal
 from modelflow.wire.problem import Code, Problem
 
@@ -31,15 +31,15 @@ class Cors:
 
     def headers(self, origin: str) -> dict[str, str]:
         """Returns what an answer bears that a page of this origin may read; nothing: it may not."""
-        found = self._allowed(origin)
+        found = self._allow(origin)
         return found and {**found, "access-control-expose-headers": _SHOWN}
 
-    def preflight(self, exchange: Exchange, origin: str) -> Reply | None:
+    def preflight(self, exchange: HttpRequest, origin: str) -> Reply | None:
         """Returns the answer to a browser that asks whether a page may ask; None: it does not."""
         method = exchange.head.named.get(_METHOD)
         if exchange.head.method != "OPTIONS" or method is None:
             return None
-        allowed = self._allowed(origin)
+        allowed = self._allow(origin)
         names = exchange.head.named.get(_HEADERS, b"").decode("latin-1")
         if not allowed or not _NAMES.fullmatch(names):
             message = f"pages of the origin {origin!r} may not ask here; serve with --cors-origin"
@@ -52,7 +52,7 @@ class Cors:
         }
         return Reply(HTTPStatus.NO_CONTENT, b"", headers)
 
-    def _allowed(self, origin: str) -> dict[str, str]:
+    def _allow(self, origin: str) -> dict[str, str]:
         if _ANY in self._origins:
             return {"access-control-allow-origin": _ANY}
         if origin in self._origins:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.requests.admission import RefusedError, whole_seconds
 from modelflow.serve.requests.status import HTTP_STATUS, inside
 from modelflow.wire.json_text import json_of
@@ -31,7 +31,7 @@ class EncodingError(Problem):
     known = ", ".join(_WINDOWS)
 
 
-def whole_body(exchange: Exchange, most: int) -> bytes:
+def whole_body(exchange: HttpRequest, most: int) -> bytes:
     """Returns the body of a request, decompressed if it is compressed.
 
     Args:
@@ -64,7 +64,7 @@ def whole_body(exchange: Exchange, most: int) -> bytes:
     return body
 
 
-def compressed(exchange: Exchange, reply: Reply) -> Reply:
+def compress_reply(exchange: HttpRequest, reply: Reply) -> Reply:
     """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
     accepted = _list_accepted(exchange.head.named.get(b"accept-encoding", b"").decode("latin-1"))
     encoding = next((name for name in _WINDOWS if name in accepted), None)
@@ -120,7 +120,7 @@ def come_again(problem: Problem) -> int | None:
     return 1 if problem.code in _COME_AGAIN else None
 
 
-def settle(exchange: Exchange, make: Callable[..., Reply], *given: Any) -> None:
+def settle(exchange: HttpRequest, make: Callable[..., Reply], *given: Any) -> None:
     """Answers a request with what ``make`` makes of ``given``, or says why there is no answer."""
     try:
         reply = make(*given)

@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from modelflow.http.reply import RefusedError
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.access_log import AccessLog
 from modelflow.serve.access.cors import Cors
 from modelflow.serve.access.error_reply import refusal
 from modelflow.serve.access.keys import Group, Keys, key_of
-from modelflow.serve.access.request_context import MARKS, Visit, asked_over_http, told
+from modelflow.serve.access.request_context import (
+    MARKS,
+    RequestContext,
+    describe_request,
+    read_headers,
+)
 from modelflow.serve.access.router import Form
 from modelflow.wire.problem import Problem
 
@@ -25,7 +30,7 @@ _TOLD = MARKS | {"tracestate", _ORIGIN}
 _TRACED = frozenset({Group.INFER, Group.REPOSITORY})
 
 
-class Reception:
+class Middleware:
     """Receives requests of both protocols. For the server's thread.
 
     A request that brings nothing to be known by costs nothing here, unless somebody wants to know
@@ -54,7 +59,7 @@ class Reception:
         names = MARKS if cors is None else MARKS | {_ORIGIN}
         self.marks = frozenset(name.encode() for name in names)
 
-    def receive(self, exchange: Exchange, form: Form) -> None:
+    def receive(self, exchange: HttpRequest, form: Form) -> None:
         """Receives a request over HTTP.
 
         Args:
@@ -64,11 +69,11 @@ class Reception:
         Raises:
             RefusedError: it is answered already.
         """
-        found = told(exchange.head.headers, _TOLD)
+        found = read_headers(exchange.head.headers, _TOLD)
         span = None
         if self.tracer is not None and form.group in _TRACED:
             span = self.tracer.over_http(exchange, form.route, found)
-        visit = Visit(found, asked_over_http(exchange), self._log, span)
+        visit = RequestContext(found, describe_request(exchange), self._log, span)
         exchange.visit = visit
         if self._cors is not None and (origins := found.get(_ORIGIN)):
             reply = self._cors.preflight(exchange, origins[0])
@@ -76,7 +81,7 @@ class Reception:
                 raise RefusedError(reply)
             visit.headers.update(self._cors.headers(origins[0]))
 
-    def admit(self, exchange: Exchange, group: Group | None) -> None:
+    def admit(self, exchange: HttpRequest, group: Group | None) -> None:
         """Checks the key of a request over HTTP.
 
         Raises:
@@ -93,7 +98,7 @@ class Reception:
         group: Group | None,
         metadata: Sequence[Any],
         peer: Callable[[], str],
-    ) -> Visit | None:
+    ) -> RequestContext | None:
         """Receives a call over gRPC; None: nothing is noted of it.
 
         Args:
@@ -108,11 +113,11 @@ class Reception:
         if not is_seen:
             return None
         # gRPC says ipv4:127.0.0.1:50000, and escapes the brackets of the other family.
-        client, found = unquote(peer().partition(":")[2]), told(metadata, _TOLD)
+        client, found = unquote(peer().partition(":")[2]), read_headers(metadata, _TOLD)
         span = None
         if self.tracer is not None and group in _TRACED:
             span = self.tracer.over_grpc(method, client, found)
-        return Visit(found, {"client": client, "rpc": method}, self._log, span)
+        return RequestContext(found, {"client": client, "rpc": method}, self._log, span)
 
     def admit_call(self, metadata: Sequence[Any], group: Group | None) -> None:
         """Checks the key of a call over gRPC.
@@ -126,7 +131,7 @@ class Reception:
     def _check(self, pairs: Sequence[tuple[Any, Any]], group: Group | None) -> None:
         if self.keys is None or group is None:
             return
-        found = told(pairs, _KEYS)
+        found = read_headers(pairs, _KEYS)
         key, authorization = (
             next(iter(found.get(name, ())), None) for name in ("x-api-key", "authorization")
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange, StreamedReply, Trace, read_trace
+from modelflow.http.request import HttpRequest, StreamingReply, Trace, read_trace
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.serve.access.access_log import AccessLog
 
@@ -25,7 +25,7 @@ _LONGEST_PATH = 1024  # characters, in the log
 _GONE = 499  # what others, too, write for a client that did not wait for its answer
 
 
-class Visit:
+class RequestContext:
     """One request from its head to its answer. For the server's thread.
 
     Attributes:
@@ -57,7 +57,7 @@ class Visit:
         """Begins.
 
         Args:
-            found: Its headers, of `told`.
+            found: Its headers, of `read_headers`.
             asked: Who asks for what, as the log says it.
             log: Where it gets its line; None: nowhere.
             span: What a tracer has begun for it; None: its trace is passed on as it came.
@@ -96,7 +96,7 @@ class Visit:
         """Returns who is told of the batches that a session of its is in; None: nobody."""
         return None if self._span is None else self._span.watcher()
 
-    def answered(self, reply: Reply | StreamedReply) -> Reply | StreamedReply:
+    def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         """Notes how a request over HTTP is answered; returns the answer as it goes out."""
         self._status = int(reply.status)
         return replace(reply, headers={**reply.headers, **self.headers})
@@ -105,7 +105,7 @@ class Visit:
         """Notes that all of that answer was given."""
         self.end(self._status, bytes_in, bytes_out)
 
-    def gone(self, bytes_in: int, bytes_out: int) -> None:
+    def on_cancel(self, bytes_in: int, bytes_out: int) -> None:
         """Notes that who asked over HTTP has gone away."""
         self.end(_GONE, bytes_in, bytes_out)
 
@@ -138,13 +138,13 @@ class Visit:
         self._log.write(line)
 
 
-def asked_over_http(exchange: Exchange) -> Mapping[str, Any]:
+def describe_request(exchange: HttpRequest) -> Mapping[str, Any]:
     """Returns who asks for what; without the query, in which somebody may have put a key."""
     path = exchange.path[:_LONGEST_PATH]
     return {"client": exchange.client, "method": exchange.head.method, "path": path}
 
 
-def told(pairs: Iterable[tuple[Any, Any]], names: frozenset[str]) -> dict[str, list[str]]:
+def read_headers(pairs: Iterable[tuple[Any, Any]], names: frozenset[str]) -> dict[str, list[str]]:
     """Returns the values of some headers or metadata, by name.
 
     Args:

@@ -8,17 +8,17 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange, Gathering
+from modelflow.http.request import HttpRequest, RequestGatherer
 from modelflow.serve.access.keys import Group
 
 # Routes that are kept, and the longest target of one.
 _MOST = 1024
 _LONGEST = 256
 
-Answerer = Callable[[Exchange, Mapping[str, str]], None]
+Answerer = Callable[[HttpRequest, Mapping[str, str]], None]
 """Answers a request, now or later; given what its path names."""
 
-Gatherer = Callable[[Mapping[str, str]], Gathering]
+Gatherer = Callable[[Mapping[str, str]], RequestGatherer]
 """Makes what takes requests together; given what their path names."""
 
 
@@ -40,7 +40,7 @@ class Endpoint:
     group: Group | None = Group.INFER
     gather: "Gatherer | None" = None
 
-    def gathered(self, gather: "Gatherer") -> "Endpoint":
+    def gather_small(self, gather: "Gatherer") -> "Endpoint":
         """Returns the same, where small POST requests may be gathered, too."""
         return replace(self, gather=gather)
 
@@ -84,7 +84,7 @@ class Route(NamedTuple):
 
     answer: Answerer
     names: Mapping[str, str]
-    gathering: Gathering | None
+    gathering: RequestGatherer | None
 
 
 class Router:

@@ -3,7 +3,7 @@
 import socket
 
 from modelflow.http.options import Endpoint, join_address
-from modelflow.http.server import bound_socket
+from modelflow.http.server import bind_socket
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:
@@ -13,7 +13,7 @@ def grpc_socket(host: str, port: int) -> socket.socket:
         OSError: the address is in use, or not of this machine.
     """
     try:
-        return bound_socket(Endpoint(host, port))
+        return bind_socket(Endpoint(host, port))
     except OSError as error:
         raise in_use(error.errno, join_address(host, port), error.__cause__) from error
 

@@ -5,8 +5,8 @@ import socket
 from collections.abc import Iterable
 from typing import Protocol
 
-from modelflow.http.server import Guest, TlsOptions
-from modelflow.serve.access.middleware import Reception
+from modelflow.http.server import GuestServer, TlsOptions
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.grpc.standard_services import Health
@@ -15,7 +15,7 @@ from modelflow.serve.options import GrpcKind, has_zttp
 logger = logging.getLogger(__name__)
 
 
-class GrpcGuest(Guest, Protocol):
+class GrpcGuest(GuestServer, Protocol):
     """A server of gRPC."""
 
     address: str
@@ -29,7 +29,7 @@ class _Make(Protocol):
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
-        reception: Reception | None = None,
+        reception: Middleware | None = None,
         tls: TlsOptions | None = None,
     ) -> GrpcGuest: ...
 

@@ -12,9 +12,9 @@ import grpc
 from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import BodyBudget
 from modelflow.http.server import TlsOptions
-from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import address_of, in_use, is_shared
-from modelflow.serve.grpc.interceptor import Passage
+from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.limits import AHEAD, GrpcLimits
 from modelflow.serve.grpc.service import Method, Rpc, Service
 from modelflow.serve.grpc.standard_services import Health, Reflection
@@ -27,7 +27,7 @@ _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 class Calls:
     """Brings messages to the methods, and their answers back. For the loop's thread."""
 
-    def __init__(self, budget: BodyBudget, reception: Reception) -> None:
+    def __init__(self, budget: BodyBudget, reception: Middleware) -> None:
         """Takes where the bytes of messages are taken from, and what every call passes first."""
         self._budget = budget
         self._reception = reception
@@ -46,9 +46,9 @@ class Calls:
         for reader in self._readers:
             reader.cancel()
 
-    def _receive(self, method: Method, context: Any) -> Passage:
+    def _receive(self, method: Method, context: Any) -> GrpcInterceptor:
         metadata = context.invocation_metadata() or ()
-        passage = Passage(self._reception, method, metadata, context.peer)
+        passage = GrpcInterceptor(self._reception, method, metadata, context.peer)
         if passage.visit is not None:
             context.set_trailing_metadata(passage.trailers)
         return passage
@@ -89,7 +89,7 @@ class Calls:
             passage.end()
 
     async def _answer(
-        self, method: Method, requests: AsyncIterator[bytes], context: Any, passage: Passage
+        self, method: Method, requests: AsyncIterator[bytes], context: Any, passage: GrpcInterceptor
     ) -> None:
         coming: asyncio.Queue[Rpc | None] = asyncio.Queue(AHEAD)
         read = self._read(method, requests, context, coming, passage)
@@ -113,7 +113,7 @@ class Calls:
         requests: AsyncIterator[bytes],
         context: Any,
         coming: asyncio.Queue[Rpc | None],
-        passage: Passage,
+        passage: GrpcInterceptor,
     ) -> None:
         try:
             async for data in requests:
@@ -139,7 +139,7 @@ class Calls:
             rpc.refuse(inside(error))
 
 
-async def _abort(context: Any, passage: Passage, problem: Problem) -> None:
+async def _abort(context: Any, passage: GrpcInterceptor, problem: Problem) -> None:
     """Ends a call with a problem; raises what ``grpc.aio`` wants to see then."""
     ending = passage.fail(problem)
     await context.abort(_STATUS[ending.status], ending.text, ending.metadata)
@@ -154,7 +154,7 @@ async def _next(rpc: Rpc) -> Any:
     return rpc.take()
 
 
-async def _write_answers(rpc: Rpc, context: Any, passage: Passage) -> None:
+async def _write_answers(rpc: Rpc, context: Any, passage: GrpcInterceptor) -> None:
     try:
         while (message := await _next(rpc)) is not None:
             await context.write(passage.send(message))
@@ -181,7 +181,7 @@ _MOST = (1 << 31) - 1  # gRPC counts with 32 bits
 
 
 class GrpcServer:
-    """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
+    """Answers calls on the event loop of an HTTP server; see `GuestServer`."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class GrpcServer:
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
-        reception: Reception | None = None,
+        reception: Middleware | None = None,
         tls: TlsOptions | None = None,
     ) -> None:
         """Takes what to answer; `start` begins.
@@ -208,7 +208,7 @@ class GrpcServer:
         self.address = address_of(bound)
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
-        self._calls = Calls(limits.messages, reception or Reception())
+        self._calls = Calls(limits.messages, reception or Middleware())
         self._tls = tls
         self._health = health
         known = [*services, *health.services]

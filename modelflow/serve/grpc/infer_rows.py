@@ -155,7 +155,7 @@ def _answer(model: "ServedModel", row: Mapping[str, Buffer]) -> Any | Problem:
         return inside(error)
 
 
-class InferGathering:
+class InferGatherer:
     """Small requests of all models. For the server's thread."""
 
     def __init__(self, models: Models, ask: Callable[[Rpc, Model, InferRequest], None]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.serve.access.error_reply import CHALLENGE, come_again
-from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.service import Method
 from modelflow.serve.requests.status import GRPC_STATUS
 from modelflow.wire.problem import Code, Problem
@@ -15,7 +15,7 @@ _LONGEST_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CallStatus:
     """How a call that failed ends.
 
     Attributes:
@@ -29,7 +29,7 @@ class Ending:
     metadata: tuple[tuple[str, str], ...]
 
 
-class Passage:
+class GrpcInterceptor:
     """A call on its way through the server, whichever server that is. For the loop's thread.
 
     Attributes:
@@ -49,7 +49,7 @@ class Passage:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: Middleware,
         method: Method,
         metadata: Sequence[Any],
         peer: Callable[[], str],
@@ -92,7 +92,7 @@ class Passage:
         """Notes that all of it was answered."""
         self._status = None
 
-    def fail(self, problem: Problem) -> Ending:
+    def fail(self, problem: Problem) -> CallStatus:
         """Notes that it fails; returns what its client is told."""
         self._status = problem.code
         return ending_of(problem, self.trailers)
@@ -103,7 +103,7 @@ class Passage:
             self.visit.end(self._status or "OK", self.bytes_in, self._bytes_out)
 
 
-def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> Ending:
+def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> CallStatus:
     """Returns what a client is told of a problem, beside other trailers."""
     metadata = [*trailers]
     seconds = come_again(problem)
@@ -112,4 +112,4 @@ def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> End
     if problem.code is Code.UNAUTHENTICATED:
         metadata.append(("www-authenticate", CHALLENGE))
     text = str(problem).encode()[:_LONGEST_TEXT].decode(errors="ignore")
-    return Ending(GRPC_STATUS[problem.code], text, tuple(metadata))
+    return CallStatus(GRPC_STATUS[problem.code], text, tuple(metadata))

@@ -7,15 +7,15 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.serve.access.keys import Group
-from modelflow.serve.fleet import Census, Fleet
-from modelflow.serve.grpc.infer_rows import InferGathering
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.grpc.infer_rows import InferGatherer
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
-    asked_models,
     configuration,
     find_model,
+    find_versions,
     index_of,
     infer,
     info_of,
@@ -24,7 +24,7 @@ from modelflow.serve.protocols.open_inference import (
     tensor_of,
 )
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.response_stream import Feed
+from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import values_of
 from modelflow.serve.stock import Stock
 from modelflow.wire.open_inference.documents import server_message
@@ -108,7 +108,7 @@ _GROUPS: Mapping[str, Group | None] = MappingProxyType(
 class OpenInferenceGrpc:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, stock: Stock, fleet: Fleet) -> None:
+    def __init__(self, stock: Stock, fleet: ReplicaGroup) -> None:
         """Takes what is served, and what changes it."""
         self._models = stock.models
         self._stock = stock
@@ -133,7 +133,7 @@ class OpenInferenceGrpc:
                 OPEN_INFERENCE,
                 answers,
                 groups=_GROUPS,
-                gathers={"ModelInfer": InferGathering(stock.models, _ask).add},
+                gathers={"ModelInfer": InferGatherer(stock.models, _ask).add},
             ),
         )
 
@@ -159,14 +159,14 @@ class OpenInferenceGrpc:
         rpc.answer(OPEN_INFERENCE["inference.ModelConfigResponse"](config=found))
 
     def _statistics(self, rpc: Rpc, message: Any) -> None:
-        models = asked_models(self._models, message.name, message.version)
+        models = find_versions(self._models, message.name, message.version)
 
-        def told(census: Census) -> None:
+        def notify(census: GroupCounts) -> None:
             found = statistics_of(models, census.pictures)
             answer = OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
             rpc.answer(answer)
 
-        self._fleet.census(told)
+        self._fleet.census(notify)
 
     def _index(self, rpc: Rpc, message: Any) -> None:
         rows = index_of(self._models, is_ready_alone=message.ready)
@@ -175,11 +175,11 @@ class OpenInferenceGrpc:
     def _load(self, rpc: Rpc, message: Any) -> None:
         if message.parameters:
             raise no_parameters()
-        done = partial(_changed, rpc, "RepositoryModelLoadResponse")
+        done = partial(_answer_change, rpc, "RepositoryModelLoadResponse")
         self._fleet.load(message.model_name, done)
 
     def _unload(self, rpc: Rpc, message: Any) -> None:
-        done = partial(_changed, rpc, "RepositoryModelUnloadResponse")
+        done = partial(_answer_change, rpc, "RepositoryModelUnloadResponse")
         self._fleet.unload(message.model_name, done)
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
@@ -197,7 +197,7 @@ class OpenInferenceGrpc:
             send = lambda done: infer(  # noqa: E731
                 model, request, done, rpc.seconds, rpc.visit, is_stream=True
             )
-            Feed(InferParts(model, request, message), send).begin(rpc)
+            ResponseStream(InferParts(model, request, message), send).begin(rpc)
 
 
 def _ask(rpc: Rpc, model: Model, request: InferRequest) -> None:
@@ -223,7 +223,7 @@ def _whole_stream(request: InferRequest, call: Inference) -> Any:
     return stream_answer(answer_of(call, request), is_final=True)
 
 
-def _changed(rpc: Rpc, name: str, error: Exception | None) -> None:
+def _answer_change(rpc: Rpc, name: str, error: Exception | None) -> None:
     def done() -> Any:
         if error is not None:
             raise error

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from modelflow.http.request import Visit
+from modelflow.http.request import RequestObserver
 from modelflow.serve.access.keys import Group
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
@@ -43,7 +43,7 @@ class Rpc:
         "visit",
     )
 
-    def __init__(self, seconds: float | None, visit: Visit | None = None) -> None:
+    def __init__(self, seconds: float | None, visit: RequestObserver | None = None) -> None:
         self.seconds = seconds
         self.visit = visit
         self.body: Any = None

@@ -7,7 +7,7 @@ from typing import Any
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.requests.status import GRPC_STATUS
 from modelflow.wire.grpc_messages import HEALTH, REFLECTION, REFLECTION_PACKAGES
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem, shorten
 from modelflow.wire.proto import Protocol
 
 _STATES = "grpc.health.v1.HealthCheckResponse.ServingStatus"
@@ -56,7 +56,7 @@ class Health:
     def _check(self, rpc: Rpc, message: Any) -> None:
         if message.service not in self._names:
             known = ", ".join(repr(name) for name in self._names)
-            text = f"there is no service {shown(message.service)}; expected one of {known}"
+            text = f"there is no service {shorten(message.service)}; expected one of {known}"
             raise Problem(text, Code.NOT_FOUND)
         rpc.answer(_answer(self._state))
 
@@ -71,11 +71,11 @@ class Health:
         self._watching[rpc] = state
         on_end = rpc.on_end
 
-        def ended() -> None:
+        def on_call_end() -> None:
             self._watching.pop(rpc, None)
             on_end()
 
-        rpc.on_end = ended
+        rpc.on_end = on_call_end
         rpc.send(_answer(state))
         if self._is_closed:
             rpc.end()
@@ -119,7 +119,7 @@ class Reflection:
                 for name in self._names:
                     answer.list_services_response.service.add(name=name)
             case "file_by_filename":
-                self._fill_files(answer, Protocol.file_named, message.file_by_filename)
+                self._fill_files(answer, Protocol.find_file, message.file_by_filename)
             case "file_containing_symbol":
                 self._fill_files(answer, Protocol.file_with, message.file_containing_symbol)
             case "file_containing_extension" | "all_extension_numbers_of_type":
@@ -136,7 +136,7 @@ class Reflection:
                 files = answer.file_descriptor_response.file_descriptor_proto
                 files.extend(one.serialized_pb for one in _with_dependencies(found))
                 return
-        text = f"there is nothing described as {shown(name)}"
+        text = f"there is nothing described as {shorten(name)}"
         raise Problem(text, Code.NOT_FOUND)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from modelflow.serve.access.keys import Group
-from modelflow.serve.fleet import Fleet
+from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.grpc.service import Answerer, Rpc, Service
 from modelflow.serve.protocols.tf_serving import (
     classes_of,
@@ -20,7 +20,7 @@ from modelflow.serve.protocols.tf_serving import (
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.status import GRPC_STATUS
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem, shorten
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,
     REGRESS_METHOD,
@@ -30,9 +30,9 @@ from modelflow.wire.tf_serving.documents import (
 from modelflow.wire.tf_serving.examples import Example, examples_of_input
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import (
+    list_wanted_outputs,
     predict_arrays,
     predict_response,
-    wanted_outputs,
 )
 
 _RESPONSES = {CLASSIFY_METHOD: "ClassificationResponse", REGRESS_METHOD: "RegressionResponse"}
@@ -61,7 +61,7 @@ def read_tasks(message: Any) -> Sequence[Any]:
             raise Problem(text)
         seen.add(spec.signature_name)
         if task.method_name not in _RESULTS:
-            text = f"Unsupported signature method_name: {shown(task.method_name)}"
+            text = f"Unsupported signature method_name: {shorten(task.method_name)}"
             raise Problem(text, Code.UNIMPLEMENTED)
     return list(tasks)
 
@@ -160,7 +160,7 @@ _STATES = "tensorflow.serving.ModelVersionStatus.State"
 class TensorflowGrpc:
     """Answers predict, status and metadata requests."""
 
-    def __init__(self, models: Models, fleet: Fleet) -> None:
+    def __init__(self, models: Models, fleet: ReplicaGroup) -> None:
         """Takes what is served, and what changes that."""
         self._models = models
         self._fleet = fleet
@@ -179,12 +179,12 @@ class TensorflowGrpc:
         )
 
     def _find(self, spec: Any) -> Model:
-        return self._models.find(*_named(spec))
+        return self._models.find(*_read_spec(spec))
 
     def _predict(self, rpc: Rpc, message: Any) -> None:
         model = self._find(message.model_spec)
         model = model.with_signature(message.model_spec.signature_name)
-        wanted = wanted_outputs(message.output_filter, model.outputs)
+        wanted = list_wanted_outputs(message.output_filter, model.outputs)
         arrays = predict_arrays(message, model.types, most_elements=model.limits.elements)
         done = partial(rpc.settle, _prediction, wanted)
         rpc.on_gone = model.infer(arrays, done, rpc.seconds, rpc.visit).cancel
@@ -195,7 +195,7 @@ class TensorflowGrpc:
             raise Problem(text)
         for name in message.metadata_field:
             if name != _METADATA:
-                text = f"Metadata field {shown(name)} is not supported; expected {_METADATA!r}"
+                text = f"Metadata field {shorten(name)} is not supported; expected {_METADATA!r}"
                 raise Problem(text)
         model = self._find(message.model_spec)
         answer = TF_SERVING["tensorflow.serving.GetModelMetadataResponse"]()
@@ -217,15 +217,15 @@ class TensorflowGrpc:
         Tasks(rpc, tasks, models).send(examples_of_input(message.input))
 
     def _reload(self, rpc: Rpc, message: Any) -> None:
-        self._fleet.configure(message.SerializeToString(), partial(_reloaded, rpc))
+        self._fleet.configure(message.SerializeToString(), partial(_reload, rpc))
 
     def _status(self, rpc: Rpc, message: Any) -> None:
-        found = map(_status, statuses_of(self._models, *_named(message.model_spec)))
+        found = map(_status, statuses_of(self._models, *_read_spec(message.model_spec)))
         answer = TF_SERVING["tensorflow.serving.GetModelStatusResponse"](model_version_status=found)
         rpc.answer(answer)
 
 
-def _reloaded(rpc: Rpc, error: Exception | None) -> None:
+def _reload(rpc: Rpc, error: Exception | None) -> None:
     def done() -> Any:
         if error is not None:
             raise error
@@ -236,7 +236,7 @@ def _reloaded(rpc: Rpc, error: Exception | None) -> None:
     rpc.settle(done)
 
 
-def _named(spec: Any) -> tuple[str, str, str]:
+def _read_spec(spec: Any) -> tuple[str, str, str]:
     """The name, version and label of a ``ModelSpec``."""
     if not spec.name:
         message = "ModelSpec has no name specified."

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange, Outflow, StreamedReply
+from modelflow.http.request import HttpRequest, StreamingReply, StreamingResponse
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import Census, Fleet
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.repository.models import Models
 from modelflow.studio.moments import Moments, event
 from modelflow.studio.pages import PAGES, STREAM, page
-from modelflow.wire.problem import shown
+from modelflow.wire.problem import shorten
 
 # Seconds between two looks of a page.
 _EVERY = 0.5
@@ -29,13 +29,13 @@ _EVENTS = re.compile("/dashboard/events(?:/(?P<name>[^/]+))?", re.IGNORECASE)
 class Dashboard:
     """Answers the pages; for the server's thread. Nothing is looked at that no page shows."""
 
-    def __init__(self, fleet: Fleet, models: Models) -> None:
+    def __init__(self, fleet: ReplicaGroup, models: Models) -> None:
         """Takes who has counted, and what is served."""
         self._fleet = fleet
         self._models = models
         self._watches: set[_Watch] = set()
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint("/dashboard", GET=_moved).of(None),
+            endpoint("/dashboard", GET=_move).of(None),
             endpoint(f"/dashboard/(?P<file>{_FILES})", GET=_page).of(None),
             Endpoint(_EVENTS, {"GET": self._watch}, Group.METRICS),
         )
@@ -45,17 +45,17 @@ class Dashboard:
         for watch in tuple(self._watches):
             watch.end()
 
-    def _watch(self, exchange: Exchange, names: Mapping[str, str]) -> None:
+    def _watch(self, exchange: HttpRequest, names: Mapping[str, str]) -> None:
         watch = _Watch(self._fleet, self._models, names.get("name"), self._watches.discard)
         self._watches.add(watch)
-        exchange.answer(StreamedReply(200, watch.begin, STREAM))
+        exchange.answer(StreamingReply(200, watch.begin, STREAM))
 
 
-def _page(exchange: Exchange, names: Mapping[str, str]) -> None:
+def _page(exchange: HttpRequest, names: Mapping[str, str]) -> None:
     exchange.answer(page(*PAGES[names.get("file", "").lower()]))
 
 
-def _moved(exchange: Exchange, _: Mapping[str, str]) -> None:
+def _move(exchange: HttpRequest, _: Mapping[str, str]) -> None:
     exchange.answer(Reply(HTTPStatus.PERMANENT_REDIRECT, b"", {"location": "/dashboard/"}))
 
 
@@ -63,35 +63,39 @@ class _Watch:
     """A page that is open: it is told how a model is doing, twice a second."""
 
     def __init__(
-        self, fleet: Fleet, models: Models, name: str | None, forget: Callable[["_Watch"], object]
+        self,
+        fleet: ReplicaGroup,
+        models: Models,
+        name: str | None,
+        forget: Callable[["_Watch"], object],
     ) -> None:
         """Takes who has counted, what is served, which is shown (None: the first), who is told."""
         self._fleet = fleet
         self._models = models
         self._name = name
         self._forget = forget
-        self._outflow: Outflow | None = None
+        self._outflow: StreamingResponse | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._known = b""  # what the page knows of all models
         self._shown: tuple[str, int] | None = None
         self._picture = b""
         self._moments = Moments()
 
-    def begin(self, outflow: Outflow) -> None:
+    def begin(self, outflow: StreamingResponse) -> None:
         """Begins to tell."""
         self._outflow = outflow
-        outflow.on_gone = self._gone
+        outflow.on_gone = self._on_cancel
         self._look()
 
     def end(self) -> None:
         """Tells that nothing follows."""
         outflow = self._outflow
-        self._gone()
+        self._on_cancel()
         if outflow is not None:
             outflow.send(event("end", {}))
             outflow.end()
 
-    def _gone(self) -> None:
+    def _on_cancel(self) -> None:
         self._outflow = None
         if self._timer is not None:
             self._timer.cancel()
@@ -100,30 +104,30 @@ class _Watch:
     def _look(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_EVERY, self._look)
         if self._outflow is not None and self._outflow.has_room:
-            self._fleet.census(self._told)
+            self._fleet.census(self._notify)
 
-    def _told(self, census: Census) -> None:
+    def _notify(self, census: GroupCounts) -> None:
         if self._outflow is None:  # it has gone meanwhile
             return
         names = sorted({picture.name for picture in census.pictures})
         models = event("models", {"served": names, "unready": self._models.unready()})
         is_known, self._known = self._known == models, models
         parts = [] if is_known else [models]
-        picture = self._found(census, names)
+        picture = self._find_model(census, names)
         if picture is None:
-            what = "nothing" if self._name is None else f"no model {shown(self._name)}"
+            what = "nothing" if self._name is None else f"no model {shorten(self._name)}"
             parts.append(event("lost", f"{what} is served"))
         else:
             parts += self._news(picture)
         self._outflow.send(b"".join(parts))
 
-    def _found(self, census: Census, names: list[str]) -> Picture | None:
+    def _find_model(self, census: GroupCounts, names: list[str]) -> ModelSnapshot | None:
         """Returns the newest version of what is shown; None: it is not served."""
         name = self._name if self._name is not None else names[0] if names else None
         found = [picture for picture in census.pictures if picture.name == name]
         return max(found, key=lambda picture: picture.version, default=None)
 
-    def _news(self, picture: Picture) -> list[bytes]:
+    def _news(self, picture: ModelSnapshot) -> list[bytes]:
         shown_now = picture.name, picture.version
         if shown_now != self._shown:
             self._shown, self._moments = shown_now, Moments()

@@ -4,15 +4,15 @@ from functools import partial
 from http import HTTPStatus
 
 from modelflow.http.reply import BodyLimits, RefusedError, Reply
-from modelflow.http.request import Exchange, RequestHead
+from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.serve.access.error_reply import JSON, refusal
-from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.access.router import Route, Router
-from modelflow.serve.fleet import Fleet
+from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.http.dashboard import Dashboard
-from modelflow.serve.http.metrics import Metrics
+from modelflow.serve.http.metrics import MetricsPage
 from modelflow.serve.http.pages import Pages
-from modelflow.serve.http.stats import Snapshots
+from modelflow.serve.http.stats import StatsPages
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.rest.generate import Generate
 from modelflow.serve.rest.open_inference import OpenInferenceRest
@@ -30,16 +30,16 @@ _DIGITS = 10
 _ALONE = frozenset({b"content-encoding", b"inference-timeout-ms"})
 
 
-class Front:
+class HttpFrontend:
     """Answers every request that comes over HTTP. On the server's thread."""
 
     def __init__(
         self,
         stock: Stock,
-        fleet: Fleet,
+        fleet: ReplicaGroup,
         limits: BodyLimits,
         reads: ReadLimits | None = None,
-        reception: Reception | None = None,
+        reception: Middleware | None = None,
     ) -> None:
         """Takes what there is to answer with.
 
@@ -50,7 +50,7 @@ class Front:
             reads: What they may hold.
             reception: What every request passes first.
         """
-        self._reception = reception or Reception()
+        self._reception = reception or Middleware()
         self._limits = limits
         reads = reads or ReadLimits()
         models = stock.models
@@ -60,8 +60,8 @@ class Front:
             *OpenInferenceRest(models, fleet, reads).endpoints,
             *Generate(models, reads).endpoints,
             *RepositoryRest(stock, fleet, reads).endpoints,
-            *Metrics(fleet, models).endpoints,
-            *Snapshots(fleet).endpoints,
+            *MetricsPage(fleet, models).endpoints,
+            *StatsPages(fleet).endpoints,
             *self._dashboard.endpoints,
             *Pages(stock, has_keys=self._reception.keys is not None).endpoints,
         )
@@ -71,7 +71,7 @@ class Front:
         """Ends what would go on for ever: the server is being stopped."""
         self._dashboard.end()
 
-    def begin(self, exchange: Exchange) -> BodyLimits:
+    def begin(self, exchange: HttpRequest) -> BodyLimits:
         """Finds out who answers a request.
 
         Raises:
@@ -92,7 +92,7 @@ class Front:
         is_seen = self._reception.sees_all or not self._reception.marks.isdisjoint(head.named)
         found = self._router.find(head.method, head.target)
         if isinstance(found, Reply):
-            return is_seen, _told(head, found)
+            return is_seen, _explain(head, found)
         if not is_seen and self._is_small(head):
             head.gathering = found.gathering
         return is_seen, found
@@ -104,13 +104,13 @@ class Front:
         is_small = len(length) < _DIGITS and length.isdigit() and int(length) <= most
         return is_small and _ALONE.isdisjoint(head.named)
 
-    def _receive(self, exchange: Exchange) -> None:
+    def _receive(self, exchange: HttpRequest) -> None:
         form = self._router.form_of(exchange.path)
         self._reception.receive(exchange, form)
         if self._reception.keys is not None:
             self._reception.admit(exchange, form.group)
 
-    def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: HttpRequest) -> None:
         """Answers a whole request, now or later."""
         exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
         if exchange.head.gathering is not None:
@@ -123,7 +123,7 @@ class Front:
             exchange.answer(refusal(problem))
 
 
-def _told(head: RequestHead, nobody: Reply) -> Reply:
+def _explain(head: RequestHead, nobody: Reply) -> Reply:
     """Returns the answer where nobody answers, with what a client can do about it."""
     message = f"Malformed request: {head.method} {head.target.partition('?')[0]}"
     if nobody.status == HTTPStatus.NOT_FOUND:

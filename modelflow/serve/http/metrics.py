@@ -10,13 +10,13 @@ from functools import partial
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.profile.metrics import node_families
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import Census, Fleet
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.model_counts import BOUNDS
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.metrics.statistics import Statistics
 from modelflow.serve.repository.models import Models
 
@@ -39,10 +39,10 @@ _MICROSECONDS = 1e6
 _LABELS = ("model", "version")
 
 
-class Metrics:
+class MetricsPage:
     """Answers ``/metrics``, and ``/monitoring/prometheus/metrics``, as TensorFlow Serving does."""
 
-    def __init__(self, fleet: Fleet, models: Models) -> None:
+    def __init__(self, fleet: ReplicaGroup, models: Models) -> None:
         """Takes who has counted, and how each version fares."""
         self._fleet = fleet
         self._models = models
@@ -51,14 +51,14 @@ class Metrics:
             endpoint(path, GET=self._ask).of(Group.METRICS) for path in paths
         )
 
-    def _ask(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+    def _ask(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
         self._fleet.census(partial(_answer, exchange, self._models))
 
 
-class _Once(Collector):  # type: ignore[misc]  # it is not always there
+class _OneCollection(Collector):  # type: ignore[misc]  # it is not always there
     """The metrics of one moment."""
 
-    def __init__(self, census: Census, models: Models) -> None:
+    def __init__(self, census: GroupCounts, models: Models) -> None:
         self._census = census
         self._states = _states(models)
 
@@ -73,14 +73,14 @@ class _Once(Collector):  # type: ignore[misc]  # it is not always there
         )
 
 
-def _answer(exchange: Exchange, models: Models, census: Census) -> None:
+def _answer(exchange: HttpRequest, models: Models, census: GroupCounts) -> None:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(census, models))
+    registry.register(_OneCollection(census, models))
     text = generate_latest(registry)
     exchange.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
 
 
-def _processes(census: Census) -> Iterator[Metric]:
+def _processes(census: GroupCounts) -> Iterator[Metric]:
     """What there is to know of several processes; of one that is alone nothing."""
     if census.up is not None:
         text = "Replicas whose figures are in these."
@@ -105,7 +105,7 @@ def _states(models: Models) -> list[Metric]:
     return [family]
 
 
-def _own(models: Sequence[Picture]) -> Iterator[Metric]:
+def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "modelflow_requests", "Requests, by how they ended.", labels=(*_LABELS, "code")
     )
@@ -131,7 +131,7 @@ def _own(models: Sequence[Picture]) -> Iterator[Metric]:
     yield from node_families(_LABELS, nodes)
 
 
-def _triton(models: Iterable[Picture]) -> Iterator[Metric]:
+def _triton(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:
     """The names that dashboards for Triton read."""
     success = UntypedMetricFamily(
         "nv_inference_request_success", "Requests that were answered.", labels=_LABELS
@@ -172,7 +172,7 @@ def _triton(models: Iterable[Picture]) -> Iterator[Metric]:
     yield from (success, failure, count, calls, pending, *durations.values())
 
 
-def _failures(model: Picture, reason: str) -> int:
+def _failures(model: ModelSnapshot, reason: str) -> int:
     """How many failed for what Triton calls so."""
     cancelled = model.outcomes.get("CANCELLED", 0)
     if reason == "REJECTED":
@@ -182,7 +182,7 @@ def _failures(model: Picture, reason: str) -> int:
     return sum(model.outcomes.values()) - model.outcomes.get("OK", 0) - cancelled
 
 
-def _tensorflow(models: Iterable[Picture]) -> Iterator[Metric]:
+def _tensorflow(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:
     """The names that dashboards for TensorFlow Serving read."""
     requests = UntypedMetricFamily(
         ":tensorflow:serving:request_count", "Requests.", labels=("model_name", "status")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.http.openapi import openapi_document
@@ -28,7 +28,7 @@ class Pages:
             endpoint("/docs", GET=self._read).of(None),
         )
 
-    def _document(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+    def _document(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
         document = openapi_document(
             self._stock.models,
             has_keys=self._has_keys,
@@ -36,7 +36,7 @@ class Pages:
         )
         exchange.answer(Reply(200, json_of(document), JSON))
 
-    def _read(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+    def _read(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
         exchange.answer(self._page)
 
 

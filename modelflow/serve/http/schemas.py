@@ -11,7 +11,7 @@ import numpy as np
 
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.serve.requests.model import Model
-from modelflow.serve.requests.rows import served_tensor
+from modelflow.serve.requests.rows import describe_tensor
 from modelflow.wire.form_data import FORM_DATA
 from modelflow.wire.tensor import TensorSpec, datatype_of, shape_text
 from modelflow.wire.tf_serving.documents import CLASSIFY_METHOD, DEFAULT_SIGNATURE
@@ -31,12 +31,12 @@ _PARAMETERS: Schema = {"type": "object", "additionalProperties": True}
 
 def item_schema(port: GraphPort) -> Schema:
     """Returns one item of a port."""
-    return _described(_nested(port.tensor), port)
+    return _describe(_nest(port.tensor), port)
 
 
 def items_of(port: GraphPort) -> Schema:
     """Returns what a port takes of a whole request: with the batch as axis 0 where it has one."""
-    return _described(_nested(served_tensor(port)), port)
+    return _describe(_nest(describe_tensor(port)), port)
 
 
 def object_of(schemas: Mapping[str, Schema]) -> Schema:
@@ -70,12 +70,12 @@ def example_of(tensor: TensorSpec | None) -> Any:
     return value
 
 
-def _described(schema: Schema, port: GraphPort) -> Schema:
+def _describe(schema: Schema, port: GraphPort) -> Schema:
     return {**schema, "description": port.description} if port.description else schema
 
 
 def _tensor(port: GraphPort) -> Schema:
-    tensor = served_tensor(port)
+    tensor = describe_tensor(port)
     axes = {"type": "array", "items": {"type": "integer", "minimum": 0}}
     known: dict[str, Schema] = {
         "name": {"const": port.name},
@@ -95,10 +95,10 @@ def _tensor(port: GraphPort) -> Schema:
             "maxItems": len(tensor.shape),
         }
     required = ["name", "shape", "datatype"]
-    return _described({"type": "object", "properties": known, "required": required}, port)
+    return _describe({"type": "object", "properties": known, "required": required}, port)
 
 
-def _nested(tensor: TensorSpec | None) -> Schema:
+def _nest(tensor: TensorSpec | None) -> Schema:
     if tensor is None:
         return {}
     if tensor.shape is None:
@@ -226,7 +226,7 @@ def infer_body(model: Model) -> BodySchema:
     }
     tensors = []
     for port in inputs:
-        tensor = served_tensor(port)
+        tensor = describe_tensor(port)
         shape = (None,) if tensor is None or tensor.shape is None else tensor.shape
         tensors.append(
             {
@@ -311,7 +311,7 @@ def _lines(name: str, version: int, signature: Signature, address: str) -> Itera
 
 
 def _type_text(port: GraphPort) -> str:
-    tensor = served_tensor(port)
+    tensor = describe_tensor(port)
     if tensor is None:
         return "any type"
     shape = "" if tensor.shape is None else f" {shape_text(tensor.shape)}"

@@ -5,22 +5,22 @@ from functools import partial
 
 from modelflow.errors import did_you_mean
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, settle
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import Census, Fleet
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.wire.json_text import json_of
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem, shorten
 
 _LONG = 200  # characters: no name that somebody meant
 
 
-class Snapshots:
+class StatsPages:
     """Answers with the figures of every node; what several processes have counted is added up."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: ReplicaGroup) -> None:
         """Takes who has counted."""
         self._fleet = fleet
         self.endpoints: tuple[Endpoint, ...] = (
@@ -31,19 +31,21 @@ class Snapshots:
             ),
         )
 
-    def _ask(self, exchange: Exchange, names: Mapping[str, str]) -> None:
-        def told(census: Census) -> None:
+    def _ask(self, exchange: HttpRequest, names: Mapping[str, str]) -> None:
+        def notify(census: GroupCounts) -> None:
             settle(exchange, partial(_answer, census.pictures, names))
 
-        self._fleet.census(told)
+        self._fleet.census(notify)
 
 
-def _answer(pictures: Sequence[Picture], names: Mapping[str, str]) -> Reply:
-    picture = _found(pictures, names.get("name"), names.get("version"))
+def _answer(pictures: Sequence[ModelSnapshot], names: Mapping[str, str]) -> Reply:
+    picture = _find(pictures, names.get("name"), names.get("version"))
     return Reply(200, json_of(picture.snapshot.document()), JSON)
 
 
-def _found(pictures: Sequence[Picture], name: str | None, version: str | None) -> Picture:
+def _find(
+    pictures: Sequence[ModelSnapshot], name: str | None, version: str | None
+) -> ModelSnapshot:
     """Returns the one that is asked for: of the newest version where none is named.
 
     Raises:
@@ -59,7 +61,7 @@ def _found(pictures: Sequence[Picture], name: str | None, version: str | None) -
     of_name = [picture for picture in pictures if picture.name == name]
     if not of_name:
         near = did_you_mean(name, served) if len(name) < _LONG else ""
-        message = f"/stats: no model {shown(name)} is served{near}"
+        message = f"/stats: no model {shorten(name)} is served{near}"
         raise Problem(message, Code.NOT_FOUND)
     if version is None:
         return max(of_name, key=lambda picture: picture.version)
@@ -67,5 +69,5 @@ def _found(pictures: Sequence[Picture], name: str | None, version: str | None) -
         if str(picture.version) == version:
             return picture
     known = ", ".join(str(picture.version) for picture in of_name)
-    message = f"/stats: no version {shown(version)} of model {shown(name)}; served: {known}"
+    message = f"/stats: no version {shorten(version)} of model {shorten(name)}; served: {known}"
     raise Problem(message, Code.NOT_FOUND)

@@ -11,7 +11,7 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 """The upper bounds of the latency histogram, in seconds; a last one has none."""
 
 
-class ModelFigures:
+class ModelCounts:
     """Counts the requests to a model that were answered, one way or another.
 
     Attributes:
@@ -33,7 +33,7 @@ class ModelFigures:
         self.latencies = [0] * (len(BOUNDS) + 1)
         self._worked = 0
 
-    def answered(self, rows: int, seconds: float, answer_seconds: float = 0.0) -> None:
+    def on_answer(self, rows: int, seconds: float, answer_seconds: float = 0.0) -> None:
         """Counts a request that was answered."""
         self.outcomes["OK"] += 1
         self.rows += rows
@@ -42,7 +42,7 @@ class ModelFigures:
         self.last = time.time()
         self.latencies[bisect_left(BOUNDS, seconds)] += 1
 
-    def answered_together(self, seconds: Sequence[float], answer_seconds: float) -> None:
+    def on_answers(self, seconds: Sequence[float], answer_seconds: float) -> None:
         """Counts requests of one item each that were answered together.
 
         Args:
@@ -57,7 +57,7 @@ class ModelFigures:
         for one in seconds:
             self.latencies[bisect_left(BOUNDS, one)] += 1
 
-    def failed(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
+    def on_failure(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
         """Counts a request that failed."""
         self.outcomes[str(code)] += 1
         self.failed_rows += rows
@@ -69,7 +69,7 @@ class ModelFigures:
         """How many requests there were."""
         return self.outcomes.total()
 
-    def newly_worked(self) -> int:
+    def count_newly_worked(self) -> int:
         """Returns how many were not given up, since this was asked last."""
         given_up = self.outcomes[str(Code.CANCELLED)] + self.outcomes[str(Code.DEADLINE_EXCEEDED)]
         before, self._worked = self._worked, self.requests - given_up

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ModelSnapshot:
     """What a version of a model has counted. See `ModelFigures`.
 
     Attributes:
@@ -81,12 +81,12 @@ class Picture:
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**found, "snapshot": self.snapshot.document()}
 
-    def past(self) -> "Picture":
+    def past(self) -> "ModelSnapshot":
         """Returns it without what is true of its moment alone."""
         return replace(self, under_way=0, snapshot=self.snapshot.past)
 
-    def __add__(self, other: "Picture") -> "Picture":
-        return Picture(
+    def __add__(self, other: "ModelSnapshot") -> "ModelSnapshot":
+        return ModelSnapshot(
             self.name,
             self.version,
             _sum(self.outcomes, other.outcomes),
@@ -103,9 +103,9 @@ class Picture:
         )
 
 
-def added(pictures: Iterable[Picture]) -> list[Picture]:
+def add_snapshots(pictures: Iterable[ModelSnapshot]) -> list[ModelSnapshot]:
     """Adds up those of one name and version."""
-    found: dict[tuple[str, int], Picture] = {}
+    found: dict[tuple[str, int], ModelSnapshot] = {}
     for picture in pictures:
         key = picture.name, picture.version
         found[key] = found[key] + picture if key in found else picture

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.runtime.stats import NodeStats
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 
 _NANOSECONDS = 1e9
 _NOTHING: Mapping[str, int] = {"count": 0, "ns": 0}
@@ -45,7 +45,7 @@ class Statistics:
     batches: Mapping[int, tuple[int, float]]
 
     @classmethod
-    def of(cls, figures: Picture) -> "Statistics":
+    def of(cls, figures: ModelSnapshot) -> "Statistics":
         """Reads what a model has counted."""
         answered = figures.outcomes.get("OK", 0)
         failed = sum(figures.outcomes.values()) - answered

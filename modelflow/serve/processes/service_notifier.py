@@ -1,4 +1,4 @@
-"""`Herald`: tells a service manager how a server is, as ``sd_notify`` has it.
+"""`ServiceNotifier`: tells a service manager how a server is, as ``sd_notify`` has it.
 
 A datagram of lines to the socket that ``NOTIFY_SOCKET`` names; systemd reads them from a unit with
 ``Type=notify``. Without that variable nothing is told.
@@ -17,7 +17,7 @@ _LONGEST, _BEAT = 1.0, 0.0
 _MICROSECONDS = 1e6
 
 
-class Herald:
+class ServiceNotifier:
     """Tells how a server is. What is wrong with the socket is said once, in the log.
 
     A manager that does not read for a while misses what it is told meanwhile, and no more.

@@ -8,12 +8,12 @@ import numpy as np
 
 import modelflow
 from modelflow.graph.graph_port import GraphPort
-from modelflow.http.request import Visit
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.http.request import RequestObserver
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.metrics.statistics import Statistics
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.rows import as_tensor, served_tensor
+from modelflow.serve.requests.rows import as_tensor, describe_tensor
 from modelflow.serve.requests.time_limits import earlier
 from modelflow.wire.json_array import json_type
 from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo
@@ -22,9 +22,9 @@ from modelflow.wire.open_inference.infer import (
     InferRequest,
     InferTensor,
     Parameters,
-    classified,
+    classify,
 )
-from modelflow.wire.problem import Code, Problem, shown, unknown_model
+from modelflow.wire.problem import Code, Problem, shorten, unknown_model
 from modelflow.wire.tensor import datatype_of
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -63,7 +63,7 @@ def configuration(model: Model) -> dict[str, Any]:
 
 
 def _port(port: GraphPort, is_batched: bool) -> dict[str, Any]:
-    tensor = port.tensor if is_batched else served_tensor(port)
+    tensor = port.tensor if is_batched else describe_tensor(port)
     if tensor is None:
         return {"name": port.name, "data_type": "TYPE_STRING", "dims": [] if is_batched else [-1]}
     name = datatype_of(tensor.dtype)
@@ -101,10 +101,10 @@ def check_parameters(request: InferRequest) -> None:
         _check_each(request.parameters, _DONE_OF_REQUEST, "request")
     for name, tensor in request.inputs.items():
         if tensor.parameters:
-            _check_each(tensor.parameters, _DONE_OF_INPUT, f"input {shown(name)}")
+            _check_each(tensor.parameters, _DONE_OF_INPUT, f"input {shorten(name)}")
     for name, output in request.outputs.items():
         if output.parameters:
-            _check_each(output.parameters, _DONE_OF_OUTPUT, f"output {shown(name)}")
+            _check_each(output.parameters, _DONE_OF_OUTPUT, f"output {shorten(name)}")
 
 
 def check_extras(extras: Parameters) -> None:
@@ -120,11 +120,11 @@ def check_extras(extras: Parameters) -> None:
         if name in _NOT_DONE:
             _check_default(name, value, "request")
         elif name.startswith("triton_"):
-            message = f"request: parameter {shown(name)} is not supported; leave it out"
+            message = f"request: parameter {shorten(name)} is not supported; leave it out"
             raise Problem(message)
         elif not isinstance(value, bool | int | float | str):
             message = (
-                f"request: {shown(name)} is no input, and as a parameter {json_type(value)}; "
+                f"request: {shorten(name)} is no input, and as a parameter {json_type(value)}; "
                 "expected a text, a number, or a boolean"
             )
             raise Problem(message)
@@ -139,7 +139,7 @@ def _check_each(parameters: Parameters, done: frozenset[str], where: str) -> Non
             continue
         known = ", ".join(sorted(done))
         message = (
-            f"{where}: parameter {shown(name)} is not supported; expected {known}, or none; "
+            f"{where}: parameter {shorten(name)} is not supported; expected {known}, or none; "
             "leave it out"
         )
         raise Problem(message)
@@ -150,7 +150,7 @@ def _check_default(name: str, value: Any, where: str) -> None:
     if isinstance(value, bool | int | str) and value in defaults:
         return
     message = (
-        f"{where}: parameter {name!r}: got {shown(value)}; {reason}; "
+        f"{where}: parameter {name!r}: got {shorten(value)}; {reason}; "
         f"expected {' or '.join(map(repr, defaults))}; leave it out"
     )
     raise Problem(message)
@@ -200,13 +200,13 @@ def info_of(models: Models, model: Model) -> ModelInfo:
     """Returns what is said of a model: its versions, inputs and outputs."""
     versions = tuple(str(one.version) for one in models.versions(model.name))
     inputs, outputs = (
-        tuple(TensorInfo.of(port.name, served_tensor(port)) for port in ports)
+        tuple(TensorInfo.of(port.name, describe_tensor(port)) for port in ports)
         for ports in (model.signature.inputs, model.signature.outputs)
     )
     return ModelInfo(model.name, versions, PLATFORM, inputs, outputs)
 
 
-def asked_models(models: Models, name: str = "", version: str = "") -> list[Model]:
+def find_versions(models: Models, name: str = "", version: str = "") -> list[Model]:
     """Returns those versions of a model that answer, the newest first.
 
     Args:
@@ -225,7 +225,7 @@ def asked_models(models: Models, name: str = "", version: str = "") -> list[Mode
     return models.versions(name)
 
 
-def statistics_of(models: Iterable[Model], found: Iterable[Picture]) -> list[dict[str, Any]]:
+def statistics_of(models: Iterable[Model], found: Iterable[ModelSnapshot]) -> list[dict[str, Any]]:
     """Returns the figures of some models, in their order, of what was counted."""
     pictures = {(picture.name, picture.version): picture for picture in found}
     known = [(model.name, model.version) for model in models]
@@ -257,7 +257,7 @@ def infer(
     request: InferRequest,
     done: Callable[[Inference], None],
     seconds: float | None,
-    visit: Visit | None,
+    visit: RequestObserver | None,
     *,
     is_stream: bool = False,
 ) -> Inference:
@@ -306,7 +306,7 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
     array = value if isinstance(value, np.ndarray) else as_tensor(value)
     asked = request.outputs.get(port.name)
     if asked is not None and asked.classes:
-        array = classified(array, asked.classes, port.labels, f"output {port.name!r}")
+        array = classify(array, asked.classes, port.labels, f"output {port.name!r}")
     return InferTensor(port.name, datatype_of(array.dtype), array)
 
 
@@ -340,6 +340,6 @@ def _timeout(request: InferRequest) -> float | None:
     if timeout is None or timeout == 0:
         return None
     if type(timeout) is not int or timeout < 0:
-        message = f"request: timeout {shown(timeout)}; expected microseconds"
+        message = f"request: timeout {shorten(timeout)}; expected microseconds"
         raise Problem(message)
     return timeout / 1e6

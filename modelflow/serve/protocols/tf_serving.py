@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.graph.graph_port import GraphPort, tensor_text
-from modelflow.http.request import Visit
+from modelflow.http.request import RequestObserver
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.rows import as_tensor, served_tensor
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.serve.requests.rows import as_tensor, describe_tensor
+from modelflow.wire.problem import Code, Problem, shorten
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
-from modelflow.wire.tf_serving.examples import Example, serialized
+from modelflow.wire.tf_serving.examples import Example, serialize
 
 
 def outputs_of(call: Inference) -> dict[str, npt.NDArray[Any]]:
@@ -53,7 +53,7 @@ def statuses_of(
 
 
 def _tensors(ports: tuple[GraphPort, ...]) -> dict[str, TensorSpec | None]:
-    return {port.name: served_tensor(port) for port in ports}
+    return {port.name: describe_tensor(port) for port in ports}
 
 
 def send_examples(
@@ -61,7 +61,7 @@ def send_examples(
     examples: Sequence[Example],
     done: Callable[[Inference], None],
     deadline: float | None,
-    visit: Visit | None,
+    visit: RequestObserver | None,
 ) -> Inference:
     """Sends examples to a signature, of any method name: TensorFlow 2 writes none but predict.
 
@@ -88,19 +88,19 @@ def send_examples(
         )
         raise Problem(message)
     array = np.empty(len(examples), np.object_)
-    array[:] = _serialized(examples, model.limits)
+    array[:] = _serialize(examples, model.limits)
     return model.infer({inputs[0].name: array}, done, deadline, visit)
 
 
-def _serialized(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]:
+def _serialize(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]:
     """Each example as bytes, with the context: a short request may stand for many of them."""
     sizes: Counter[str] = Counter()
     found, length = [], 0
     for example in examples:
         for name, values in example.items():
             sizes[name] += values.size
-            limits.check_elements(sizes[name], f"feature {shown(name)}")
-        found.append(serialized(example))
+            limits.check_elements(sizes[name], f"feature {shorten(name)}")
+        found.append(serialize(example))
         length += len(found[-1])
         limits.check_expanded(length)
     return found

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from modelflow.archive.archive import is_archive_file
-from modelflow.config.override import ARG, SET, flattened
+from modelflow.config.override import ARG, SET, flatten
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
@@ -21,7 +21,7 @@ from modelflow.serve.repository.source import (
     VersionPolicy,
     is_source,
 )
-from modelflow.wire.problem import Problem, sendable, shown
+from modelflow.wire.problem import Problem, sendable, shorten
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class ServeConfig:
             nodes, args = nodes | found[0], args | found[1]
         unknown = [
             (SET, "node", node, nodes)
-            for node, _, _ in flattened(environment.overrides, nodes, SET)
+            for node, _, _ in flatten(environment.overrides, nodes, SET)
             if node not in (*nodes, "*")
         ]
         unknown += [(ARG, "argument", name, args) for name in environment.args if name not in args]
@@ -166,12 +166,12 @@ class ServeConfig:
             yield self._source(name, origin)
         for folder in self.repositories:
             yield from self._repository(folder)
-        for source in self._configured():
+        for source in self._configure():
             labels = {**source.settings.labels, **self.labels.get(source.name, {})}
             settings = replace(self.settings, policy=source.settings.policy, labels=labels)
             yield replace(source, settings=settings)
 
-    def _configured(self) -> Sequence[ModelConfig]:
+    def _configure(self) -> Sequence[ModelConfig]:
         if self.configured is not None:
             return self.configured
         return () if self.config_file is None else read_model_config(self.config_file)
@@ -299,8 +299,8 @@ def read_reload_request(config: bytes) -> list[ModelConfig]:
         raise Problem(text)
     for model in message.model_config_list.config:
         if not Path(model.base_path.removeprefix("file://")).is_absolute():
-            path = shown(model.base_path)
-            text = f"model {shown(model.name)}: base_path {path}; expected an absolute path"
+            path = shorten(model.base_path)
+            text = f"model {shorten(model.name)}: base_path {path}; expected an absolute path"
             raise Problem(text)
     try:
         return list(_models_of(message, "ReloadConfigRequest", Path("/")))

@@ -111,7 +111,7 @@ def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
         look_beside(path)
     nodes = [node.name for node in config.nodes]
     environment = settings.environment.fitting(nodes, config.args)
-    with environment.named(nodes):
+    with environment.name_errors(nodes):
         flow = _flow(environment.apply(config), settings)
     if not flow.graph.inputs:
         message = (

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from modelflow.engine.engine import LoadGroup
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.flows import SignatureFlow
 from modelflow.serve.repository.loader import Loader
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_version(
-    name: str, version: ModelVersion, loader: Loader, mailbox: Mailbox, limits: ModelLimits
+    name: str, version: ModelVersion, loader: Loader, mailbox: LoopQueue, limits: ModelLimits
 ) -> ServedModel:
     """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.log import LEVELS
-from modelflow.serve.activity import Activity, Doing
+from modelflow.serve.activity import ActivityTable, VersionActivity
 from modelflow.serve.fleet import Told
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.load_version import load_version, unload_version
@@ -38,9 +38,9 @@ class VersionManager:
         name: str,
         models: Models,
         loader: Loader,
-        mailbox: Mailbox,
+        mailbox: LoopQueue,
         limits: ModelLimits,
-        activity: Activity,
+        activity: ActivityTable,
     ) -> None:
         """Takes the model's name, where its versions are found, and what loads them."""
         self.name = name
@@ -143,7 +143,7 @@ class VersionManager:
         self._instances.append(instance)
         self._note(number, State.START)
 
-        def load() -> tuple[ServedModel, Doing]:
+        def load() -> tuple[ServedModel, VersionActivity]:
             self._mailbox.post(partial(self._on_begin, instance))
             doing = self._activity.begin(name, number)
             try:
@@ -157,7 +157,7 @@ class VersionManager:
             model.admission.doing = doing
             return model, doing
 
-        def loaded(outcome: tuple[ServedModel, Doing] | Exception) -> None:
+        def loaded(outcome: tuple[ServedModel, VersionActivity] | Exception) -> None:
             self._mailbox.post(partial(self._on_load, instance, outcome))
 
         is_suspect = (name, number) in self._activity.suspects
@@ -176,7 +176,7 @@ class VersionManager:
         self._models.remove(instance.model)
         self._note(instance.version.number, State.UNLOADING)
         # When the last request that has found it is answered.
-        self._models.when_seen(partial(instance.model.retire, partial(self._unload, instance)))
+        self._models.call_when_seen(partial(instance.model.retire, partial(self._unload, instance)))
 
     def _unload(self, instance: Instance) -> None:
         model, doing = instance.model, instance.doing
@@ -224,7 +224,9 @@ class VersionManager:
         self._fail(instance.version, EngineError(message))
         self._reconcile()
 
-    def _on_load(self, instance: Instance, outcome: tuple[ServedModel, Doing] | Exception) -> None:
+    def _on_load(
+        self, instance: Instance, outcome: tuple[ServedModel, VersionActivity] | Exception
+    ) -> None:
         if instance.timer is not None:
             instance.timer.cancel()
         if isinstance(outcome, Exception):

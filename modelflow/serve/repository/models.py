@@ -53,7 +53,7 @@ class Models:
         self._entries: dict[str, _Entry] = {}
         self.on_change: Callable[[], object] | None = None
         """Called when something of this is not as it was."""
-        self.when_seen: Callable[[Callable[[], object]], object] = _at_once
+        self.call_when_seen: Callable[[Callable[[], object]], object] = _at_once
         """Has somebody called when all who look here, in other processes too, have seen what has
         changed until now."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from modelflow.errors import ModelflowError
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.fleet import Told
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.repository.loader import Loader
@@ -68,13 +68,13 @@ class RepositoryPoller:
         self.config = config
         self._loader = loader
         self._poll = poll
-        self._mailbox: Mailbox | None = None
+        self._mailbox: LoopQueue | None = None
         self._on_found: OnFound | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asking: list[Told] = []
         self._last_error = ""
 
-    def begin(self, mailbox: Mailbox, on_found: OnFound) -> None:
+    def begin(self, mailbox: LoopQueue, on_found: OnFound) -> None:
         """Looks every so many seconds from now on.
 
         Args:

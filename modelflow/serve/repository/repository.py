@@ -7,10 +7,10 @@ from pathlib import Path
 
 from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 from modelflow.flow import Flow
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.activity import Activity
-from modelflow.serve.fleet import Census, Told
-from modelflow.serve.metrics.snapshot import Picture
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.activity import ActivityTable
+from modelflow.serve.fleet import GroupCounts, Told
+from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.repository.config import ServeConfig, as_serve_config, read_reload_request
 from modelflow.serve.repository.loader import Loader
@@ -26,7 +26,7 @@ class Repository:
     """Keeps a `VersionManager` for each model that is asked for. For the server's thread.
 
     It looks at the disk when it begins, when it is asked to, and every so many seconds. It is a
-    `modelflow.serve.stock.Stock`, and the `modelflow.serve.fleet.Fleet` of a process that is alone.
+    `Stock`, and the `ReplicaGroup` of a process that is alone.
 
     Attributes:
         models: What requests see.
@@ -39,7 +39,7 @@ class Repository:
         options: ServeOptions,
         loader: Loader,
         unloaded: Collection[str] = frozenset(),
-        activity: Activity | None = None,
+        activity: ActivityTable | None = None,
         *,
         may_be_empty: bool = False,
     ) -> None:
@@ -64,8 +64,8 @@ class Repository:
         self._poller = RepositoryPoller(config, loader, options.poll)
         self._loader = loader
         self._limits = ModelLimits.of(options)
-        self._activity = activity or Activity()
-        self._mailbox: Mailbox | None = None
+        self._activity = activity or ActivityTable()
+        self._mailbox: LoopQueue | None = None
         self._managers: dict[str, VersionManager] = {}
         self._unloaded = set(unloaded)
         self._found: Mapping[str, FoundModel] = {}  # by the first look
@@ -97,11 +97,11 @@ class Repository:
             self.models.expect(name, is_due=True)
         return [*self._found]
 
-    def begin(self, mailbox: Mailbox, told: Callable[[], object]) -> None:
+    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
         """Begins to load what was found; calls ``told`` when all of it was tried."""
         mailbox.post(partial(self._begin, mailbox, told))  # behind: the server may not listen yet
 
-    def _begin(self, mailbox: Mailbox, told: Callable[[], object]) -> None:
+    def _begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
         def tried(failures: Sequence[Exception]) -> None:
             self._failures = failures
             told()
@@ -149,10 +149,10 @@ class Repository:
 
     # -- as clients know it ---------------------------------------------------------------------
 
-    def census(self, told: Callable[[Census], object]) -> None:
+    def census(self, told: Callable[[GroupCounts], object]) -> None:
         """Gives what the models here have counted."""
         own = [model for model in self.models if isinstance(model, ServedModel)]
-        told(Census([Picture.of(model) for model in own]))
+        told(GroupCounts([ModelSnapshot.of(model) for model in own]))
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model that was unloaded, has failed, or may have changed.

@@ -11,7 +11,7 @@ from modelflow.wire.tf_serving.documents import State
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
-    from modelflow.serve.activity import Doing
+    from modelflow.serve.activity import VersionActivity
     from modelflow.serve.repository.source import ModelVersion
     from modelflow.serve.repository.work import Work
     from modelflow.serve.requests.served_model import ServedModel
@@ -78,7 +78,7 @@ class Instance:
     work: "Work | None" = None
     timer: "TimerHandle | None" = None
     model: "ServedModel | None" = None
-    doing: "Doing | None" = None
+    doing: "VersionActivity | None" = None
 
     def step(self, event: Event) -> bool:
         """Takes up an event; False: it comes too late, and changes nothing."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from modelflow.errors import Cancelled, EngineError, described
+from modelflow.errors import Cancelled, EngineError, describe_error
 from modelflow.runtime.workers.stacks import find_position
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def outcome_of(work: Callable[[], T]) -> T | Exception:
 
 def _told(error: BaseException) -> Exception:
     """Says what code of a model has raised to end the process, as ``sys.exit`` does."""
-    told = EngineError(f"{described(error)}: raised while it was loaded; a model may end nothing")
+    told = EngineError(
+        f"{describe_error(error)}: raised while it was loaded; a model may end nothing"
+    )
     told.__cause__ = error
     return told

@@ -9,7 +9,7 @@ from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
-    from modelflow.serve.activity import Doing
+    from modelflow.serve.activity import VersionActivity
 
 
 # How much what is newest counts (exponential smoothing), and for how many seconds it is new.
@@ -36,7 +36,7 @@ class _Level:
         return self.seconds / self.answers
 
 
-class Pace:
+class WaitEstimator:
     """Measures the seconds from one answer to the next, for 1, 2 to 3, 4 to 7, ... under way.
 
     A model that works in batches answers the more a second, the more it has to do: what was seen
@@ -92,7 +92,7 @@ class RefusedError(Problem):
 
 
 class Admission:
-    """Counts the requests of one model, and knows how fast they are answered (`Pace`)."""
+    """Counts the requests of one model, and knows how fast they are answered (`WaitEstimator`)."""
 
     def __init__(self, name: str, most: int, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
         """Takes the model's name, for messages, and how many requests may be under way."""
@@ -100,12 +100,12 @@ class Admission:
         self.most = most
         """How many may be under way."""
         self._now = now
-        self._pace = Pace(now)
+        self._pace = WaitEstimator(now)
         self._since = 0.0  # the last answer, or when there was something to answer again
         self._highest = 0  # of those under way, since then
         self.under_way = 0
         """Requests that have no answer yet."""
-        self.doing: Doing | None = None
+        self.doing: VersionActivity | None = None
         """Where it is noted whether there are any; None: nowhere."""
         self.refused: Counter[str] = Counter()
         """How many were refused, by reason."""
@@ -165,13 +165,13 @@ class Admission:
         seconds = 1.0 if wait is None else wait / self.most
         return self._refusal(text, "full", seconds, count)
 
-    def left(self, count: int = 1) -> None:
+    def on_done(self, count: int = 1) -> None:
         """Notes that requests are over, answered or not: there is room for others."""
         self.under_way -= count
         if not self.under_way and self.doing is not None:
             self.doing.rest()
 
-    def answered(self, count: int) -> None:
+    def on_answer(self, count: int) -> None:
         """Notes how many of those that are over were answered, together, since the last time."""
         if not count:
             return

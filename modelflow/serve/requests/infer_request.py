@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, ModelflowError
-from modelflow.http.request import Visit
+from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.rows import values_of
 from modelflow.serve.requests.status import inside, problem_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
-class Call:
+class InferCall:
     """A request to a served model. For the server's thread, but where it says otherwise."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Call:
         model: "ServedModel",
         items: Mapping[str, Sequence[Any]],
         deadline: float | None,
-        done: Callable[["Call"], None],
+        done: Callable[["InferCall"], None],
         *,
         is_stream: bool = False,
         context: Mapping[str, Any] | None = None,
@@ -50,7 +50,7 @@ class Call:
         self._problem: Problem | None = None
         self.began = SYSTEM_CLOCK.now()
         """When it came."""
-        self.left = self.began
+        self.on_done = self.began
         """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
@@ -73,11 +73,11 @@ class Call:
         """Tells of a stream whether `part` has given everything, as far as is known now."""
         return self.request.is_drained
 
-    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+    def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
         """Has somebody told that it was taken: `ServedModel.send` would have refused it."""
         told(None)
 
-    def watch(self, visit: Visit) -> None:
+    def watch(self, visit: RequestObserver) -> None:
         """Has who watches the visit told of its batches; before it goes in."""
         watcher = visit.watcher()
         if watcher is not None:
@@ -99,11 +99,11 @@ class Call:
         """Ends it without an answer, where no flow has it."""
         self._problem = problem
         self.model.time_limit.forget(self)
-        self.model.ended()
+        self.model.on_end()
         self.done(self)
 
     def _over(self, _: Request) -> None:
-        self.left = SYSTEM_CLOCK.now()
+        self.on_done = SYSTEM_CLOCK.now()
         self.model.over(self._end)  # from whichever thread
 
     def _end(self) -> None:
@@ -113,7 +113,7 @@ class Call:
             limit.forget(self)
         else:
             limit.until.pop(self, None)  # as `TimeLimit.forget`, without a call: most requests
-        self.model.admission.left()
+        self.model.admission.on_done()
         self.done(self)
 
     def _came(self, _: Request) -> None:
@@ -130,10 +130,10 @@ class Call:
         try:
             found = self._next()
         except Problem as problem:
-            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
+            figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         except EndOfStream:
-            figures.answered(self.rows, SYSTEM_CLOCK.now() - self.began)
+            figures.on_answer(self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         return found
 
@@ -171,10 +171,10 @@ class Call:
                     if buffer.error is not None:
                         self._check(buffers)
         except Problem as problem:
-            figures.failed(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
+            figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.answered(self.rows, now - self.began, now - self.left)
+        figures.on_answer(self.rows, now - self.began, now - self.on_done)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

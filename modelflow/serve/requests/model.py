@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy.typing as npt
 
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.http.request import Visit
+from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.statistics import model_node
 from modelflow.serve.options import ModelLimits
 from modelflow.wire.problem import Problem, no_signature
@@ -16,7 +16,7 @@ from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
     from modelflow.flow import Flow
-    from modelflow.serve.requests.pending import Asker, RowReader
+    from modelflow.serve.requests.pending import Responder, RowReader
     from modelflow.wire.tf_serving.predict import Types
 
 
@@ -58,7 +58,7 @@ class Inference(Protocol):
     def is_drained(self) -> bool:
         """Tells of a stream whether `part` has given everything, as far as is known now."""
 
-    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+    def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
         """Has somebody told, now or later, that it was taken, or why it was not."""
 
     def cancel(self) -> None:
@@ -143,7 +143,7 @@ class Model(Protocol):
             Problem: there is no room for it.
         """
 
-    def receive(self, requests: "Sequence[Asker]", reader: "RowReader") -> None:
+    def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
         """Takes small requests that have come together, and answers each, now or later.
 
         Args:
@@ -156,7 +156,7 @@ class Model(Protocol):
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: Visit | None = None,
+        visit: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> Inference:
@@ -171,7 +171,7 @@ class Model(Protocol):
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: Visit | None = None,
+        visit: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> Inference:

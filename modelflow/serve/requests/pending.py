@@ -8,7 +8,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.requests.request_batch import Convoy
+from modelflow.serve.requests.request_batch import RequestBatch
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
-class Asker(Protocol):
+class Responder(Protocol):
     """A small request, whatever protocol it came by, and who waits for its answer.
 
     Attributes:
@@ -41,7 +41,7 @@ class RowReader(Protocol):
 
     @property
     def reply(self) -> Callable[[Any], Any]:
-        """Makes of one of `answers` what `Asker.answer` takes."""
+        """Makes of one of `answers` what `Responder.answer` takes."""
 
     @property
     def refusal(self) -> Callable[["Problem"], Any]:
@@ -67,7 +67,7 @@ class RowReader(Protocol):
 logger = logging.getLogger(__name__)
 
 
-class Unread:
+class PendingRequests:
     """The requests to a model that nobody has read yet. For the server's thread.
 
     Those of a model whose only input is batched and of numbers, that has outputs and no other
@@ -81,7 +81,7 @@ class Unread:
         """Takes what they are sent to; they count there from the beginning."""
         self._model = model
         self.row_type = _row_type(model.signature) if model.flow.is_row_by_row else None
-        self._requests: list[Asker] = []
+        self._requests: list[Responder] = []
         self._began: list[float] = []  # when each of them came
         self._reader: RowReader | None = None
         self._is_limited = False
@@ -89,7 +89,7 @@ class Unread:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, requests: Sequence[Asker], reader: RowReader) -> None:
+    def add(self, requests: Sequence[Responder], reader: RowReader) -> None:
         """Takes requests that have come together: they are read when there is room in the graph.
 
         Those for which the model has no room are refused.
@@ -107,7 +107,7 @@ class Unread:
         taken = requests[:room]
         model.admission.take(len(taken))
         for asker in taken:
-            asker.on_gone = self._gone
+            asker.on_gone = self._on_cancel
         self._reader = reader
         self._requests += taken
         self._began += [SYSTEM_CLOCK.now()] * len(taken)
@@ -122,7 +122,7 @@ class Unread:
             self._is_limited = True
             self._model.time_limit.add_oldest(self, self._waiting())
 
-    def _waiting(self) -> "list[tuple[Asker, float]]":
+    def _waiting(self) -> "list[tuple[Responder, float]]":
         return [*zip(self._requests, self._began, strict=True)]
 
     def give_up(self, _: Problem) -> None:
@@ -133,11 +133,11 @@ class Unread:
         problem = limit.problem()
         reply = reader.refusal(problem)
         for place in limit.list_late(waiting):
-            self._model.left(problem.code)
+            self._model.on_done(problem.code)
             waiting[place][0].answer(reply)
         self.wait()
 
-    def read(self) -> Convoy | None:
+    def read(self) -> RequestBatch | None:
         """Reads all that are here; returns those that go on together, None: none do."""
         waiting = [each for each in self._waiting() if not each[0].is_over]
         if self._is_limited:
@@ -153,13 +153,13 @@ class Unread:
             for place in sorted({*range(len(waiting))}.difference(places)):
                 asker, _ = waiting[place]
                 asker.on_gone = _nothing
-                model.left()
+                model.on_done()
                 reader.alone(asker, model)
             waiting = [waiting[place] for place in places]
         if not waiting:
             return None
         rows.flags.writeable = False  # units see them as they are
-        return Convoy(model, reader, waiting, [*map(Buffer, rows)])
+        return RequestBatch(model, reader, waiting, [*map(Buffer, rows)])
 
     def _rows(
         self, reader: RowReader, bodies: Sequence[Any]
@@ -170,9 +170,9 @@ class Unread:
             logger.exception("requests could not be read together; each is read by itself")
             return (), np.empty(0)
 
-    def _gone(self) -> None:
+    def _on_cancel(self) -> None:
         """Notes that who asked has gone before its request was read."""
-        self._model.left(Code.CANCELLED)
+        self._model.on_done(Code.CANCELLED)
 
 
 def _row_type(signature: "Signature") -> "np.dtype[Any] | None":

@@ -12,12 +12,12 @@ from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
-    from modelflow.serve.requests.pending import Asker, RowReader
+    from modelflow.serve.requests.pending import Responder, RowReader
     from modelflow.serve.requests.served_model import ServedModel
 
 
-class Convoy:
-    """Requests of one row each, a `modelflow.runtime.session.request_batch.Party` of the flow.
+class RequestBatch:
+    """Requests of one row each, a `BatchMembers` of the flow.
 
     None waits for another: each is answered as soon as its row is there. For the server's thread,
     but where it says otherwise.
@@ -27,7 +27,7 @@ class Convoy:
         self,
         model: "ServedModel",
         reader: "RowReader",
-        waiting: "Sequence[tuple[Asker, float]]",
+        waiting: "Sequence[tuple[Responder, float]]",
         rows: Sequence[Buffer],
     ) -> None:
         """Takes requests that the model has admitted.
@@ -46,7 +46,7 @@ class Convoy:
         self._is_in = self._is_late = False
         model.time_limit.add_oldest(self, waiting)
 
-    def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "Convoy | None":
+    def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "RequestBatch | None":
         """Sends them on their way; returns those that found no room, which go on by themselves.
 
         Args:
@@ -75,7 +75,7 @@ class Convoy:
         self._waiting, self._unanswered = waiting[:count], count
         if not count:
             self._model.time_limit.forget(self)
-        return Convoy(self._model, self._reader, waiting[count:], rows[count:])
+        return RequestBatch(self._model, self._reader, waiting[count:], rows[count:])
 
     def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
@@ -95,11 +95,11 @@ class Convoy:
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 
-    def arrived(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         """Has the answers of these written, on the server's thread."""
         self._model.over(partial(self._answer, positions, found, SYSTEM_CLOCK.now()))
 
-    def failed(self, positions: Sequence[int], failure: Exception) -> None:
+    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
         """Has these refused, on the server's thread."""
         if self._is_late and isinstance(failure, Cancelled):
             problem = self._model.time_limit.problem()
@@ -125,15 +125,15 @@ class Convoy:
         for position, answer in zip(positions, answers, strict=True):
             asker, began = waiting[position]
             if isinstance(answer, Problem):
-                figures.failed(answer.code, 1, now - began)
+                figures.on_failure(answer.code, 1, now - began)
                 asker.answer(reader.refusal(answer))
             else:
                 seconds.append(now - began)
                 asker.answer(reply(answer))
-        figures.answered_together(seconds, now - left)
+        figures.on_answers(seconds, now - left)
 
     def _count_out(self, count: int) -> None:
-        self._model.admission.left(count)
+        self._model.admission.on_done(count)
         self._unanswered -= count
         if not self._unanswered:
             self._model.time_limit.forget(self)
@@ -149,5 +149,5 @@ class Convoy:
         reply = self._reader.refusal(problem)
         for position in positions:
             asker, began = self._waiting[position]
-            figures.failed(problem.code, 1, now - began)
+            figures.on_failure(problem.code, 1, now - began)
             asker.answer(reply)

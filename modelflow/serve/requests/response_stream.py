@@ -14,7 +14,7 @@ from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Problem
 
 
-class Taker(Protocol):
+class PartReceiver(Protocol):
     """Who takes the parts of an answer."""
 
     on_room: Callable[[], None]
@@ -46,7 +46,7 @@ class Form(Protocol):
         """Returns what is sent behind all buffers."""
 
 
-class Feed:
+class ResponseStream:
     """Brings the buffers of one request to whoever takes them. For the server's thread."""
 
     def __init__(
@@ -62,25 +62,25 @@ class Feed:
             Problem: it is not taken.
         """
         self._form = form
-        self._taker: Taker | None = None
+        self._taker: PartReceiver | None = None
         self._is_over = self._is_gone = False
         self._call = send(lambda _: self._pump())
 
-    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+    def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
         """Has somebody told, now or later, that the request was taken, or why it was not."""
-        self._call.when_taken(told)
+        self._call.call_when_taken(told)
 
     def cancel(self) -> None:
         """Ends the request: nobody waits for it."""
         self._call.cancel()
 
-    def begin(self, taker: Taker) -> None:
+    def begin(self, taker: PartReceiver) -> None:
         """Gives what has come, and then what comes."""
         self._taker = taker
-        taker.on_room, taker.on_gone = self._pump, self._gone
+        taker.on_room, taker.on_gone = self._pump, self._on_cancel
         self._pump()
 
-    def _gone(self) -> None:
+    def _on_cancel(self) -> None:
         self._is_gone = True
         self._call.cancel()  # what has come is dropped when it tells of its end
 
@@ -103,11 +103,11 @@ class Feed:
                 if message is not None:
                     taker.send(message)
 
-    def _fail(self, taker: Taker, problem: Problem) -> None:
+    def _fail(self, taker: PartReceiver, problem: Problem) -> None:
         self._finish(taker, self._form.problem(problem))
         self._call.cancel()
 
-    def _finish(self, taker: Taker, message: Any | None) -> None:
+    def _finish(self, taker: PartReceiver, message: Any | None) -> None:
         self._is_over = True
         if message is not None:
             taker.send(message)

@@ -152,11 +152,11 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
     if not data:
         return _nothing(port.tensor)
     if all(isinstance(value, _NUMBERS) for value in data):
-        return _joined(port, [np.asarray(value) for value in data])
+        return _join(port, [np.asarray(value) for value in data])
     if all(isinstance(value, bytes | bytearray | memoryview | str) for value in data):
         return _texts(data)
     numbers = _numbers_of(port, data)
-    return data if numbers is None else _joined(port, numbers)
+    return data if numbers is None else _join(port, numbers)
 
 
 def _whole(port: GraphPort, value: Any) -> Array | list[Any]:
@@ -182,7 +182,7 @@ def _numbers_of(port: GraphPort, values: Sequence[Any]) -> list[Array] | None:
         return None
 
 
-def _joined(port: GraphPort, arrays: list[Array]) -> Array | list[Any]:
+def _join(port: GraphPort, arrays: list[Array]) -> Array | list[Any]:
     shapes = dict.fromkeys(array.shape for array in arrays)
     if len(shapes) == 1:
         return np.stack(arrays)
@@ -267,7 +267,7 @@ def _check_fits(port: GraphPort, given: tuple[int, ...], what: str) -> None:
         raise Problem(message + shape_text(wanted), Code.INVALID_ARGUMENT)
 
 
-def served_tensor(port: GraphPort) -> TensorSpec | None:
+def describe_tensor(port: GraphPort) -> TensorSpec | None:
     """Returns the tensor of a port as clients see it, with the batch as axis 0; None: anything."""
     tensor = port.tensor
     if tensor is None or not port.is_batched or tensor.shape is None:

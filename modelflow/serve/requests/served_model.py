@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.http.request import Visit
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.http.request import RequestObserver
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.metrics.model_counts import ModelFigures
+from modelflow.serve.metrics.model_counts import ModelCounts
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.requests.admission import Admission
-from modelflow.serve.requests.infer_request import Call
+from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.model import Batching, with_signature
-from modelflow.serve.requests.pending import Asker, RowReader, Unread
+from modelflow.serve.requests.pending import PendingRequests, Responder, RowReader
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
-from modelflow.serve.requests.submit_queue import Gangway
+from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Code
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
@@ -58,7 +58,7 @@ class ServedModel:
     """
 
     def __init__(
-        self, name: str, version: int, flow: Flow, mailbox: Mailbox, limits: ModelLimits
+        self, name: str, version: int, flow: Flow, mailbox: LoopQueue, limits: ModelLimits
     ) -> None:
         """Takes a flow that runs; it stays the caller's to stop.
 
@@ -81,11 +81,11 @@ class ServedModel:
         self.flow = flow
         self.limits = limits
         self.admission = Admission(name, limits.requests)
-        self.figures = ModelFigures()
+        self.figures = ModelCounts()
         self.time_limit = TimeLimit(limits.seconds)
         self.on_closed: Callable[[], object] | None = None
-        self.unread = Unread(self)
-        self._gangway = Gangway(flow, mailbox, self.unread, self._closed)
+        self.unread = PendingRequests(self)
+        self._gangway = SubmitQueue(flow, mailbox, self.unread, self._on_close)
         self.signature_name = DEFAULT_SIGNATURE
         self.method = PREDICT_METHOD
         self.tensor_names: Mapping[str, str] = {}
@@ -99,12 +99,12 @@ class ServedModel:
     def infer(
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
-        done: Callable[[Call], None],
+        done: Callable[[InferCall], None],
         deadline: float | None = None,
-        visit: Visit | None = None,
+        visit: RequestObserver | None = None,
         *,
         is_stream: bool = False,
-    ) -> Call:
+    ) -> InferCall:
         """Sends a request of arrays, one for each input; see `send`.
 
         Raises:
@@ -128,12 +128,12 @@ class ServedModel:
     def send(
         self,
         items: Mapping[str, Sequence[Any]],
-        done: Callable[[Call], None],
+        done: Callable[[InferCall], None],
         deadline: float | None = None,
-        visit: Visit | None = None,
+        visit: RequestObserver | None = None,
         *,
         is_stream: bool = False,
-    ) -> Call:
+    ) -> InferCall:
         """Sends a request; ``done`` is called on this thread when it has an answer.
 
         Args:
@@ -141,7 +141,7 @@ class ServedModel:
             done: Called once; of a stream, whenever it has a part of its answer.
             deadline: Seconds from now after which nobody waits for the answer; None: for ever.
             visit: What is noted of the request; its session is told of it.
-            is_stream: The answer is taken part by part; see `Call.part`.
+            is_stream: The answer is taken part by part; see `InferCall.part`.
 
         Raises:
             RefusedError: there is no room for it.
@@ -152,7 +152,7 @@ class ServedModel:
             self._make_room(deadline)
         # Made before it is counted: whoever sees it counted may reckon with its deadline.
         given = items or self.triggers
-        call = Call(self, given, deadline, done, is_stream=is_stream, context=context)
+        call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
         admission.admit(deadline)
         if visit is not None:
             call.watch(visit)
@@ -166,7 +166,7 @@ class ServedModel:
         self._gangway.add(call)
         return call
 
-    def receive(self, requests: Sequence[Asker], reader: RowReader) -> None:
+    def receive(self, requests: Sequence[Responder], reader: RowReader) -> None:
         """Takes small requests that have come together, and sends them if there is room.
 
         Args:
@@ -183,11 +183,11 @@ class ServedModel:
             self._catch_up()
         return max(0, admission.most - admission.under_way)
 
-    def left(self, code: Code | None = None) -> None:
+    def on_done(self, code: Code | None = None) -> None:
         """Notes that a request is over that never went in: with a code, or as another one."""
         if code is not None:
-            self.figures.failed(code)
-        self.admission.left()
+            self.figures.on_failure(code)
+        self.admission.on_done()
         self._tell_when_idle()
 
     @property
@@ -227,15 +227,15 @@ class ServedModel:
             self.mailbox.run()
             self._caught_up = now
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: InferCall) -> None:
         """Ends a request whose caller has gone: what is queued for it is dropped."""
         if self.withdraw(call):
             self.time_limit.forget(call)
-            self.left(Code.CANCELLED)
+            self.on_done(Code.CANCELLED)
         else:
             call.request.cancel()
 
-    def withdraw(self, call: Call) -> bool:
+    def withdraw(self, call: InferCall) -> bool:
         """Takes a request back; False: the flow has it, or it is over."""
         return self._gangway.forget(call)
 
@@ -264,16 +264,16 @@ class ServedModel:
         self._count()
         self._tell_when_idle()
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Notes that a request is over; how fast that was, of those of one turn together."""
-        self.left()
+        self.on_done()
         if not self._is_counted_soon:
             self._is_counted_soon = True
             asyncio.get_running_loop().call_soon(self._count)
 
     def _count(self) -> None:
         self._is_counted_soon = False
-        self.admission.answered(self.figures.newly_worked())
+        self.admission.on_answer(self.figures.count_newly_worked())
 
     def all_signatures(self) -> "list[ServedModel]":
         """Returns itself and its further signatures."""
@@ -287,7 +287,7 @@ class ServedModel:
         """
         return with_signature(self, self.others, name)
 
-    def _closed(self) -> None:
+    def _on_close(self) -> None:
         if self.on_closed is not None:
             self.on_closed()
 

@@ -12,21 +12,21 @@ from collections.abc import Callable
 
 from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.requests.infer_request import Call
-from modelflow.serve.requests.pending import Unread
-from modelflow.serve.requests.request_batch import Convoy
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.requests.infer_request import InferCall
+from modelflow.serve.requests.pending import PendingRequests
+from modelflow.serve.requests.request_batch import RequestBatch
 from modelflow.wire.problem import Code, Problem
 
 
-class Gangway:
+class SubmitQueue:
     """Takes calls one by one and gives them to a flow in gangs. For the loop's thread."""
 
     def __init__(
         self,
         flow: Flow,
-        mailbox: Mailbox,
-        unread: Unread,
+        mailbox: LoopQueue,
+        unread: PendingRequests,
         on_closed: Callable[[], None],
     ) -> None:
         """Takes where the calls go.
@@ -41,10 +41,10 @@ class Gangway:
         self._mailbox = mailbox
         self._unread = unread
         self._on_closed = on_closed
-        self._waiting: deque[Call | Convoy] = deque()
+        self._waiting: deque[InferCall | RequestBatch] = deque()
         self._is_due = self._is_blocked = False
 
-    def add(self, call: Call) -> None:
+    def add(self, call: InferCall) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
         if not (self._is_due or self._is_blocked):
@@ -58,7 +58,7 @@ class Gangway:
         elif self._waiting or self._unread:
             self._enter()
 
-    def forget(self, call: Call) -> bool:
+    def forget(self, call: InferCall) -> bool:
         """Takes a call back whose caller has gone; False: it is in the flow already."""
         if call.request.is_submitted or call not in self._waiting:
             return False
@@ -74,15 +74,15 @@ class Gangway:
         self._is_due = self._is_blocked = False
         try:
             while self._waiting and not self._is_blocked:
-                if isinstance(self._waiting[0], Convoy):
+                if isinstance(self._waiting[0], RequestBatch):
                     self._enter_convoy(self._waiting[0])
                 else:
                     self._enter_calls()
         except StreamClosed:
             self._give_up()
 
-    def _enter_convoy(self, convoy: Convoy) -> None:
-        rest = convoy.enter(self._flow, self._told_of_room)
+    def _enter_convoy(self, convoy: RequestBatch) -> None:
+        rest = convoy.enter(self._flow, self._on_room)
         if rest is None:
             self._waiting.popleft()
         else:
@@ -96,15 +96,15 @@ class Gangway:
         how many calls wait.
         """
         room = self._flow.free_rows
-        gang: list[Call] = []
+        gang: list[InferCall] = []
         for one in self._waiting:
-            if isinstance(one, Convoy):
+            if isinstance(one, RequestBatch):
                 break
             gang.append(one)
             if room <= 0:
                 break
             room -= one.rows
-        rest = self._flow.submit([call.request for call in gang], self._told_of_room)
+        rest = self._flow.submit([call.request for call in gang], self._on_room)
         for _ in range(len(gang) - len(rest)):
             self._waiting.popleft()
         self._is_blocked = bool(rest)
@@ -114,7 +114,7 @@ class Gangway:
         problem = Problem("the model has ended; come again", Code.UNAVAILABLE)
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
-            if isinstance(one, Convoy):
+            if isinstance(one, RequestBatch):
                 one.refuse(problem)
             elif one.request.is_submitted:
                 # Another has taken its room: it is a session, which the flow may have ended.
@@ -123,5 +123,5 @@ class Gangway:
                 one.fail(problem)
         self._on_closed()
 
-    def _told_of_room(self) -> None:
+    def _on_room(self) -> None:
         self._mailbox.post(self._enter)

@@ -3,21 +3,21 @@
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.http.listener import Patience
-from modelflow.http.request import Exchange
+from modelflow.http.listener import ReplyTimeouts
+from modelflow.http.request import HttpRequest
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from modelflow.serve.requests.pending import Asker
+    from modelflow.serve.requests.pending import Responder
 
 
 _HEADER = b"inference-timeout-ms"
 
 
-def seconds_of(exchange: Exchange) -> float | None:
+def seconds_of(exchange: HttpRequest) -> float | None:
     """Returns what the header ``Inference-Timeout-Ms`` says, in seconds; None: nothing.
 
     Raises:
@@ -51,14 +51,14 @@ _NEAR = 0.05
 _GRACE = 0.1
 
 
-class Limited(Protocol):
+class LimitedRequest(Protocol):
     """Requests that may be given up."""
 
     def give_up(self, problem: Problem, /) -> None:
         """Ends them with this problem; what is computed for them is dropped when it comes."""
 
 
-class TimeLimit(Patience[Limited]):
+class TimeLimit(ReplyTimeouts[LimitedRequest]):
     """Gives up what has no answer in time. For the server's thread.
 
     Attributes:
@@ -68,9 +68,9 @@ class TimeLimit(Patience[Limited]):
     def __init__(self, seconds: float) -> None:
         """Takes how long any request may take."""
         super().__init__(seconds, lambda one: one.give_up(self.problem()))
-        self.own: dict[Limited, asyncio.TimerHandle] = {}
+        self.own: dict[LimitedRequest, asyncio.TimerHandle] = {}
 
-    def add(self, waiting: Limited, deadline: float | None = None) -> None:
+    def add(self, waiting: LimitedRequest, deadline: float | None = None) -> None:
         """Begins to wait for an answer.
 
         Args:
@@ -84,7 +84,7 @@ class TimeLimit(Patience[Limited]):
             loop = asyncio.get_running_loop()
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
-    def add_oldest(self, one: Limited, asking: "Iterable[tuple[Asker, float]]") -> None:
+    def add_oldest(self, one: LimitedRequest, asking: "Iterable[tuple[Responder, float]]") -> None:
         """Begins to wait for those who ask together, of whom the oldest is given up first.
 
         Args:
@@ -95,7 +95,7 @@ class TimeLimit(Patience[Limited]):
         if began is not None:
             self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
 
-    def list_late(self, asking: "Iterable[tuple[Asker, float]]") -> list[int]:
+    def list_late(self, asking: "Iterable[tuple[Responder, float]]") -> list[int]:
         """Returns the places of those who ask together that have waited as long as any may."""
         latest = SYSTEM_CLOCK.now() - self.seconds + _EARLY
         return [
@@ -104,13 +104,13 @@ class TimeLimit(Patience[Limited]):
             if began <= latest and not asker.is_over
         ]
 
-    def renew(self, one: Limited) -> None:
+    def renew(self, one: LimitedRequest) -> None:
         """Begins anew for a stream, which has given a part; its deadline stays."""
         if one not in self.own:
             self.until.pop(one, None)
             super().add(one)
 
-    def forget(self, waiting: Limited) -> None:
+    def forget(self, waiting: LimitedRequest) -> None:
         """Waits no more: there is an answer. May be called again."""
         timer = self.own.pop(waiting, None)
         if timer is None:
@@ -118,7 +118,7 @@ class TimeLimit(Patience[Limited]):
         else:
             timer.cancel()
 
-    def _expire(self, one: Limited) -> None:
+    def _expire(self, one: LimitedRequest) -> None:
         del self.own[one]
         one.give_up(Problem("its deadline passed before it was computed", Code.DEADLINE_EXCEEDED))
 

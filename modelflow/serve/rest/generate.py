@@ -11,14 +11,14 @@ import numpy as np
 from modelflow.buffer import Buffer
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.reply import Reply, reply_of
-from modelflow.http.request import Exchange, StreamedReply
-from modelflow.serve.access.error_reply import compressed, refusal, settle, whole_body
+from modelflow.http.request import HttpRequest, StreamingReply
+from modelflow.serve.access.error_reply import compress_reply, refusal, settle, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import check_extras
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.response_stream import Feed
+from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import check_item
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.form_data import FORM_DATA, fields_of
@@ -159,29 +159,29 @@ class Generate:
             endpoint(f"{_PATH}_stream", POST=self._stream),
         )
 
-    def _generate(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _generate(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         items = self._items(exchange, model)
         exchange.on_gone = model.send(
             items, partial(_answer, exchange), seconds_of(exchange), exchange.visit
         ).cancel
 
-    def _stream(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _stream(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         items, seconds, visit = self._items(exchange, model), seconds_of(exchange), exchange.visit
         send = lambda done: model.send(items, done, seconds, visit, is_stream=True)  # noqa: E731
-        feed = Feed(_Events(), send)
+        feed = ResponseStream(_Events(), send)
         exchange.on_gone = feed.cancel
 
-        def told(problem: Problem | None) -> None:
+        def notify(problem: Problem | None) -> None:
             if problem is None:
-                exchange.answer(StreamedReply(200, feed.begin, _EVENTS))
+                exchange.answer(StreamingReply(200, feed.begin, _EVENTS))
             else:
                 exchange.answer(refusal(problem))
 
-        feed.when_taken(told)
+        feed.call_when_taken(notify)
 
-    def _items(self, exchange: Exchange, model: Model) -> dict[str, list[Any]]:
+    def _items(self, exchange: HttpRequest, model: Model) -> dict[str, list[Any]]:
         body = whole_body(exchange, self._limits.decompressed)
         kind = exchange.head.named.get(b"content-type", b"").decode("latin-1")
         return item_of(body, kind, model, self._limits.json)
@@ -204,8 +204,8 @@ def _event(value: Mapping[str, Any]) -> bytes:
     return b"data: %b\n\n" % reply_of(Buffer(value)).body
 
 
-def _answer(exchange: Exchange, call: Inference) -> None:
-    settle(exchange, lambda: compressed(exchange, _reply(call)))
+def _answer(exchange: HttpRequest, call: Inference) -> None:
+    settle(exchange, lambda: compress_reply(exchange, _reply(call)))
 
 
 def _reply(call: Inference) -> Reply:

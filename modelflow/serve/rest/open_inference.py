@@ -4,25 +4,25 @@ from collections.abc import Mapping
 from functools import partial
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
-from modelflow.serve.access.error_reply import JSON, compressed, settle, whole_body
+from modelflow.http.request import HttpRequest
+from modelflow.serve.access.error_reply import JSON, compress_reply, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import Census, Fleet
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
-    asked_models,
     configuration,
     find_model,
+    find_versions,
     infer,
     info_of,
     statistics_of,
 )
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.rows import served_tensor
+from modelflow.serve.requests.rows import describe_tensor
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.json_text import json_of
 from modelflow.wire.open_inference.documents import server_document
@@ -38,7 +38,7 @@ _LENGTH = b"inference-header-content-length"
 class OpenInferenceRest:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, fleet: Fleet, limits: ReadLimits) -> None:
+    def __init__(self, models: Models, fleet: ReplicaGroup, limits: ReadLimits) -> None:
         """Takes what is served, who else serves it, and what a body may hold."""
         self._models = models
         self._fleet = fleet
@@ -53,14 +53,14 @@ class OpenInferenceRest:
             endpoint("/v2/?", GET=_server),
         )
 
-    def _infer(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _infer(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         model, seconds = find_model(self._models, **path), seconds_of(exchange)
         model.expect(seconds)
         request = self._read(exchange, model)
         done = partial(_answer, exchange, request)
         exchange.on_gone = infer(model, request, done, seconds, exchange.visit).cancel
 
-    def _read(self, exchange: Exchange, model: Model) -> InferRequest:
+    def _read(self, exchange: HttpRequest, model: Model) -> InferRequest:
         body = whole_body(exchange, self._limits.decompressed)
         length = exchange.head.named.get(_LENGTH)
         if length is not None and not length.isdigit():
@@ -71,27 +71,27 @@ class OpenInferenceRest:
             return _read_raw(body, model)
         return read_infer(body, None if length is None else int(length), self._limits.json)
 
-    def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _metadata(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))
         exchange.answer(Reply(200, info.document(), JSON))
 
-    def _statistics(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        models = asked_models(self._models, **path)
+    def _statistics(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+        models = find_versions(self._models, **path)
 
-        def told(census: Census) -> None:
+        def notify(census: GroupCounts) -> None:
             found = statistics_of(models, census.pictures)
             exchange.answer(Reply(200, json_of({"model_stats": found}), JSON))
 
-        self._fleet.census(told)
+        self._fleet.census(notify)
 
-    def _all_statistics(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+    def _all_statistics(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
         self._statistics(exchange, {})
 
-    def _config(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _config(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         found = configuration(find_model(self._models, **path))
         exchange.answer(Reply(200, json_of(found), JSON))
 
-    def _model_ready(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _model_ready(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         try:
             find_model(self._models, **path)
         except Problem as problem:
@@ -101,7 +101,7 @@ class OpenInferenceRest:
         exchange.answer(Reply(200, b"", {}))
 
 
-def _server(exchange: Exchange, _: Mapping[str, str]) -> None:
+def _server(exchange: HttpRequest, _: Mapping[str, str]) -> None:
     exchange.answer(Reply(200, server_document(*SERVER), JSON))
 
 
@@ -110,13 +110,13 @@ def _read_raw(body: bytes, model: Model) -> InferRequest:
     if len(ports) != 1:
         message = f"a raw request is for a model with one input; {model.name!r} has {len(ports)}"
         raise Problem(message)
-    tensor = served_tensor(ports[0]) or TensorSpec(ports[0].name, DATATYPES["BYTES"], (None,))
+    tensor = describe_tensor(ports[0]) or TensorSpec(ports[0].name, DATATYPES["BYTES"], (None,))
     named = TensorSpec(ports[0].name, tensor.dtype, tensor.shape)
     return read_raw_input(body, named, datatype_of(tensor.dtype))
 
 
-def _answer(exchange: Exchange, request: InferRequest, call: Inference) -> None:
-    settle(exchange, lambda: compressed(exchange, _reply(call, request)))
+def _answer(exchange: HttpRequest, request: InferRequest, call: Inference) -> None:
+    settle(exchange, lambda: compress_reply(exchange, _reply(call, request)))
 
 
 def _reply(call: Inference, request: InferRequest) -> Reply:

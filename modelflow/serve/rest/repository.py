@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, refusal, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import Fleet
+from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import index_of, no_parameters
 from modelflow.serve.stock import Stock
@@ -23,7 +23,7 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(self, stock: Stock, fleet: Fleet, limits: ReadLimits) -> None:
+    def __init__(self, stock: Stock, fleet: ReplicaGroup, limits: ReadLimits) -> None:
         """Takes what is served.
 
         Args:
@@ -43,27 +43,27 @@ class RepositoryRest:
             endpoint(f"{_MODEL}/unload", POST=self._unload).of(Group.REPOSITORY),
         )
 
-    def _ready(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+    def _ready(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
         reason = self._stock.unready()
         if reason:
             exchange.answer(refusal(Problem(reason, Code.UNAVAILABLE)))
         else:
             exchange.answer(Reply(200, b"", {}))
 
-    def _index(self, exchange: Exchange, _: Mapping[str, str]) -> None:
+    def _index(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
         is_ready_alone = bool(self._document(exchange).get("ready"))
         rows = index_of(self._models, is_ready_alone=is_ready_alone)
         exchange.answer(Reply(200, json_of(rows), JSON))
 
-    def _load(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _load(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         if self._document(exchange).get("parameters"):
             raise no_parameters()
-        self._fleet.load(path["name"], partial(_changed, exchange))
+        self._fleet.load(path["name"], partial(_answer_change, exchange))
 
-    def _unload(self, exchange: Exchange, path: Mapping[str, str]) -> None:
-        self._fleet.unload(path["name"], partial(_changed, exchange))
+    def _unload(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+        self._fleet.unload(path["name"], partial(_answer_change, exchange))
 
-    def _document(self, exchange: Exchange) -> Mapping[str, Any]:
+    def _document(self, exchange: HttpRequest) -> Mapping[str, Any]:
         body = whole_body(exchange, self._limits.decompressed)
         document = read_json(body, self._limits.json) if body.strip() else {}
         if not isinstance(document, dict):
@@ -72,7 +72,7 @@ class RepositoryRest:
         return document
 
 
-def _changed(exchange: Exchange, error: Exception | None) -> None:
+def _answer_change(exchange: HttpRequest, error: Exception | None) -> None:
     settle(exchange, partial(_done, error))
 
 
@@ -82,5 +82,5 @@ def _done(error: Exception | None) -> Reply:
     return Reply(200, b"", {})
 
 
-def _live(exchange: Exchange, _: Mapping[str, str]) -> None:
+def _live(exchange: HttpRequest, _: Mapping[str, str]) -> None:
     exchange.answer(Reply(200, b"", {}))

@@ -12,7 +12,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ModelflowError
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.reply import Reply
-from modelflow.http.request import Exchange
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, refusal, refusal_of, settle, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.options import ReadLimits
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
-class RowGathering:
-    """Small requests of one path, a `modelflow.http.request.Gathering`. For the server's thread.
+class RowGatherer:
+    """Small requests of one path, a `RequestGatherer`. For the server's thread.
 
     Attributes:
         requests: Those that have come in this turn of the loop.
@@ -61,7 +61,7 @@ class RowGathering:
 
     def __init__(self, models: Models, path: Mapping[str, str], reader: RowReader) -> None:
         """Takes what is served, what the path names of it, and what reads the requests."""
-        self.requests: list[Exchange] = []
+        self.requests: list[HttpRequest] = []
         self._models = models
         self._path = path
         self._reader = reader
@@ -70,7 +70,7 @@ class RowGathering:
         """Has `requests` read when this turn of the loop is over; called for the first."""
         asyncio.get_running_loop().call_soon(self._end)
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: HttpRequest) -> None:
         """Takes a request."""
         if not self.requests:
             self.begin()
@@ -98,7 +98,7 @@ class PredictRows:
     wrong with it: nothing is refused here.
     """
 
-    def __init__(self, limits: ReadLimits, alone: Callable[[Exchange, Model], None]) -> None:
+    def __init__(self, limits: ReadLimits, alone: Callable[[HttpRequest, Model], None]) -> None:
         """Takes what a body may hold, and who has a model answer a request by itself."""
         self._limits = limits
         self.alone = alone
@@ -195,26 +195,26 @@ class TensorflowRest:
         self._limits = limits
         self._reader = PredictRows(limits, self._alone)
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint(f"{_MODEL}:predict", POST=self._predict).gathered(self._gathering),
+            endpoint(f"{_MODEL}:predict", POST=self._predict).gather_small(self._gathering),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
             endpoint(f"{_MODEL}:regress", POST=partial(self._examples, REGRESS_METHOD)),
             endpoint(f"{_MODEL}/metadata", GET=self._metadata),
             endpoint(_MODEL, GET=self._status),
         )
 
-    def _gathering(self, path: Mapping[str, str]) -> RowGathering:
-        return RowGathering(self._models, path, self._reader)
+    def _gathering(self, path: Mapping[str, str]) -> RowGatherer:
+        return RowGatherer(self._models, path, self._reader)
 
-    def _predict(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _predict(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         self._ask(self._models.find(**path), exchange)
 
-    def _ask(self, model: Model, exchange: Exchange) -> None:
+    def _ask(self, model: Model, exchange: HttpRequest) -> None:
         seconds = seconds_of(exchange)
         model.expect(seconds)
         sent = whole_body(exchange, self._limits.decompressed)
         self._send(model, exchange, seconds, *read_predict(sent, self._limits.json))
 
-    def _alone(self, exchange: Exchange, model: Model) -> None:
+    def _alone(self, exchange: HttpRequest, model: Model) -> None:
         """Answers a request that was gathered, and does not go with others."""
         try:
             self._ask(model, exchange)
@@ -224,7 +224,7 @@ class TensorflowRest:
     def _send(
         self,
         model: Model,
-        exchange: Exchange,
+        exchange: HttpRequest,
         seconds: float | None,
         signature: str,
         is_row: bool,
@@ -238,7 +238,7 @@ class TensorflowRest:
         done = partial(settle, exchange, reply)
         exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
 
-    def _examples(self, method: str, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _examples(self, method: str, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         sent = whole_body(exchange, self._limits.decompressed)
         body = read_examples(sent, self._limits.json)
@@ -248,11 +248,11 @@ class TensorflowRest:
             model, body.examples, done, seconds_of(exchange), exchange.visit
         ).cancel
 
-    def _status(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _status(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         document = status_document(statuses_of(self._models, **path))
         exchange.answer(Reply(200, document, JSON))
 
-    def _metadata(self, exchange: Exchange, path: Mapping[str, str]) -> None:
+    def _metadata(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         document = metadata_document(model.name, model.version, signatures_of(model))
         exchange.answer(Reply(200, document, JSON))

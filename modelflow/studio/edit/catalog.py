@@ -65,14 +65,14 @@ def _option(option: Option) -> dict[str, Any]:
         "name": option.name,
         "type": type_name(option.type),
         "choices": choices_of(option.type),
-        "default": "" if option.is_required else _shown(option.default),
+        "default": "" if option.is_required else _show(option.default),
         "required": option.is_required,
         "help": option.help,
         **{key: value for key, value in bounds.items() if value is not None},
     }
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -18,7 +18,7 @@ _NAME = "modelflow-studio/clerk"
 
 
 @dataclass(eq=False)
-class Work:
+class Task:
     """A piece of work.
 
     Attributes:
@@ -34,7 +34,7 @@ class Work:
     is_done: bool = False
 
 
-class Clerk:
+class TaskQueue:
     """Does work in the order in which it came. Safe from any thread."""
 
     def __init__(self, seconds: float, last_seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -49,13 +49,13 @@ class Clerk:
         self._last_seconds = last_seconds
         self._clock = clock
         self._changed = threading.Condition()
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Task] = deque()
         self._is_closed = False
         # Daemons, all of them: what never returns must not keep the program from its end.
         self._thread = threading.Thread(target=self._main, name=_NAME, daemon=True)
         self._thread.start()
 
-    def take(self, work: Work) -> None:
+    def take(self, work: Task) -> None:
         """Takes work, which is done when all that came before is done or given up."""
         with self._changed:
             if not self._is_closed:
@@ -82,13 +82,13 @@ class Clerk:
         for work in self._waiting:  # closed: nobody adds to it any more
             _call(work.on_closed)
 
-    def _next(self) -> Work | None:
+    def _next(self) -> Task | None:
         with self._changed:
             while not (self._waiting or self._is_closed):
                 self._clock.wait(self._changed)
             return None if self._is_closed else self._waiting.popleft()
 
-    def _do(self, work: Work) -> None:
+    def _do(self, work: Task) -> None:
         try:
             _call(work.do)
         finally:
@@ -96,7 +96,7 @@ class Clerk:
                 work.is_done = True
                 self._changed.notify_all()
 
-    def _wait_for(self, work: Work) -> bool:
+    def _wait_for(self, work: Task) -> bool:
         """Waits until work is done; False: it was not done in time."""
         end = self._clock.now() + self._seconds
         was_closed = False

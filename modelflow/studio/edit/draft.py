@@ -18,7 +18,7 @@ from modelflow.studio.edit.sketch import Sketch, sketch_of
 _Found = TypeVar("_Found")
 
 
-class _Once(Generic[_Found]):
+class _CheckedOnce(Generic[_Found]):
     """A property that is found out at the first look, as `functools.cached_property`.
 
     That of Python 3.11 holds one lock for all drafts: a unit that does not return when it is
@@ -56,7 +56,7 @@ class Draft:
         """``toml`` or ``dot``, by the file's name."""
         return form_of(self.path)
 
-    @_Once
+    @_CheckedOnce
     def graph_text(self) -> GraphText:
         """What can be edited.
 
@@ -65,7 +65,7 @@ class Draft:
         """
         return GraphText.read(self.text, self.form, str(self.path))
 
-    @_Once
+    @_CheckedOnce
     def registry(self) -> Registry:
         """The units that its folders have, and all others.
 
@@ -84,7 +84,7 @@ class Draft:
         folders = [dirs] if isinstance(dirs, str) else dirs if isinstance(dirs, list) else []
         return [folder for folder in folders if isinstance(folder, str)]
 
-    @_Once
+    @_CheckedOnce
     def driver(self) -> dict[str, Any]:
         """What ``[driver]`` says, as far as it can be read: a draft may be wrong anywhere."""
         if self.form != "toml":
@@ -95,7 +95,7 @@ class Draft:
             return {}
         return found if isinstance(found, dict) else {}
 
-    @_Once
+    @_CheckedOnce
     def sketch(self) -> Sketch:
         """What can be drawn.
 
@@ -112,7 +112,7 @@ class Draft:
         except ConfigError:  # the check says which
             return Registry()
 
-    @_Once
+    @_CheckedOnce
     def config(self) -> FlowConfig:
         """What it says.
 
@@ -121,8 +121,8 @@ class Draft:
         """
         return read_text_config(self.text, self.form, self.path)
 
-    @_Once
-    def checked(self) -> "Checked":
+    @_CheckedOnce
+    def check(self) -> "Checked":
         """The graph, or everything that is wrong with it."""
         try:
             given = {name: value for name, value in self.given.items() if name in self.config.args}

@@ -12,16 +12,16 @@ from typing import Any, Self
 
 from modelflow.config.document import MOST_BYTES
 from modelflow.config.read import form_of
-from modelflow.errors import ConfigError, ModelflowError, described
+from modelflow.errors import ConfigError, ModelflowError, describe_error
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
-from modelflow.http.request import Exchange, StreamedReply
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.http.request import HttpRequest, StreamingReply
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.studio.edit.clerk import Clerk, Work
+from modelflow.studio.edit.clerk import Task, TaskQueue
 from modelflow.studio.edit.graph_file import ChangedError, GraphFile
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
 from modelflow.studio.edit.trials import Trials
-from modelflow.studio.gate import Gate
+from modelflow.studio.gate import TokenCheck
 from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, page
 from modelflow.studio.site import Site
 
@@ -39,14 +39,14 @@ _MOST_WORK_SECONDS = 60.0
 _LAST_WORK_SECONDS = 5.0
 
 
-class EditDesk:
+class EditHandler:
     """Answers every request; ``begin`` and ``handle`` on the server's thread."""
 
     def __init__(
         self,
-        gate: Gate,
+        gate: TokenCheck,
         file: GraphFile,
-        mailbox: Callable[[], Mailbox],
+        mailbox: Callable[[], LoopQueue],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Begins with nothing to do.
@@ -61,7 +61,7 @@ class EditDesk:
         self._mailbox = mailbox
         self._trials = Trials()
         self._tasks = Tasks(file, self._trials).by_name
-        self._clerk = Clerk(_MOST_WORK_SECONDS, _LAST_WORK_SECONDS, clock)
+        self._clerk = TaskQueue(_MOST_WORK_SECONDS, _LAST_WORK_SECONDS, clock)
         self._limits = BodyLimits(_MOST, BodyBudget(4 * _MOST), _SECONDS)
         self._run_limits = BodyLimits(_MOST_RUN, BodyBudget(2 * _MOST_RUN), _SECONDS)
 
@@ -72,7 +72,7 @@ class EditDesk:
         self._trials.give_up()  # what the clerk has left alone begins nothing any more
         self._trials.close()
 
-    def begin(self, exchange: Exchange) -> BodyLimits:
+    def begin(self, exchange: HttpRequest) -> BodyLimits:
         """Looks at the head of a request.
 
         Raises:
@@ -90,7 +90,7 @@ class EditDesk:
     def _limits_of(self, path: str) -> BodyLimits:
         return self._run_limits if path == f"{_API}run" else self._limits
 
-    def handle(self, exchange: Exchange) -> None:
+    def handle(self, exchange: HttpRequest) -> None:
         """Answers a request, at once or by the clerk."""
         path = exchange.path
         self._limits_of(path).budget.give_back(len(exchange.body))
@@ -100,7 +100,7 @@ class EditDesk:
             exchange.answer(_reply(HTTPStatus.OK, self._trials.document()))
         elif task is not None:
             self._clerk.take(
-                Work(
+                Task(
                     partial(self._work, task, exchange),
                     partial(self._give_up, exchange),
                     partial(exchange.answer_soon, _CLOSED),
@@ -116,14 +116,14 @@ class EditDesk:
             message = f"there is nothing at {path!r}"
             exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
 
-    def _follow(self, exchange: Exchange) -> None:
+    def _follow(self, exchange: HttpRequest) -> None:
         viewer = self._trials.viewer(self._mailbox())
         if viewer is None:
             exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, "nothing has been run"))
         else:
-            exchange.answer(StreamedReply(200, viewer.begin, STREAM))
+            exchange.answer(StreamingReply(200, viewer.begin, STREAM))
 
-    def _show(self, exchange: Exchange, number: int) -> None:
+    def _show(self, exchange: HttpRequest, number: int) -> None:
         picture = self._trials.picture(number)
         if picture is None:
             message = "this image is not kept any more"
@@ -132,7 +132,7 @@ class EditDesk:
             headers = {**HEADERS, "content-type": picture.kind}
             exchange.answer(Reply(200, picture.contents, headers))
 
-    def _give_up(self, exchange: Exchange) -> None:
+    def _give_up(self, exchange: HttpRequest) -> None:
         """Answers a request on which the work has not ended in time."""
         self._trials.give_up()
         text = (
@@ -143,9 +143,9 @@ class EditDesk:
         _log.error("%s", text)
         exchange.answer_soon(_reply(HTTPStatus.GATEWAY_TIMEOUT, {"error": text}))
 
-    def _work(self, task: Callable[[Asked], dict[str, Any]], exchange: Exchange) -> None:
+    def _work(self, task: Callable[[Asked], dict[str, Any]], exchange: HttpRequest) -> None:
         try:
-            reply = _reply(HTTPStatus.OK, task(_asked(exchange.body)))
+            reply = _reply(HTTPStatus.OK, task(_read_request(exchange.body)))
         except BadTaskError as error:
             reply = _reply(HTTPStatus.BAD_REQUEST, {"error": str(error)})
         except ChangedError as error:
@@ -155,12 +155,12 @@ class EditDesk:
             reply = _reply(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error)})
         except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
             _log.exception("a request of the editor failed")
-            text = f"the editor failed: {described(error)}; its log tells more"
+            text = f"the editor failed: {describe_error(error)}; its log tells more"
             reply = _reply(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": text})
         exchange.answer_soon(reply)
 
 
-def _asked(body: bytes) -> Asked:
+def _read_request(body: bytes) -> Asked:
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -218,7 +218,7 @@ class Editor:
             MissingDependencyError: what reads requests is not installed.
         """
         site = self._site
-        self._desk = EditDesk(site.gate, GraphFile(self._path), lambda: site.mailbox)
+        self._desk = EditHandler(site.gate, GraphFile(self._path), lambda: site.mailbox)
         try:
             site.open(self._desk)
         except BaseException:

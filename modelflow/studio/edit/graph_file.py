@@ -17,7 +17,7 @@ from modelflow.files.whole_file import write_whole
 _log = logging.getLogger(__name__)
 
 
-class Stand(NamedTuple):
+class FileState(NamedTuple):
     """What a file holds.
 
     Attributes:
@@ -36,7 +36,7 @@ class ChangedError(ModelflowError):
         stand: What it holds now.
     """
 
-    def __init__(self, message: str, stand: Stand) -> None:
+    def __init__(self, message: str, stand: FileState) -> None:
         super().__init__(message)
         self.stand = stand
 
@@ -62,7 +62,7 @@ class GraphFile:
             message = f"{path}: cannot be read: {error}"
             raise ModelflowError(message) from error
 
-    def read(self) -> Stand:
+    def read(self) -> FileState:
         """Returns what it holds.
 
         Raises:
@@ -75,7 +75,7 @@ class GraphFile:
             with self._path.open("rb") as file:
                 contents = file.read(MOST_BYTES + 1)
         except FileNotFoundError:
-            return Stand("", "")
+            return FileState("", "")
         except OSError as error:
             message = f"{self.path}: cannot be read: {error.strerror or error}"
             raise ModelflowError(message) from error
@@ -84,7 +84,7 @@ class GraphFile:
             raise ModelflowError(message)
         try:
             self._bom = codecs.BOM_UTF8 if contents.startswith(codecs.BOM_UTF8) else b""
-            return Stand(contents.decode("utf-8-sig"), _mark(contents))
+            return FileState(contents.decode("utf-8-sig"), _mark(contents))
         except UnicodeDecodeError as error:
             message = f"{self.path}: is no text in UTF-8: {error}"
             raise ModelflowError(message) from error

@@ -16,7 +16,7 @@ from modelflow.studio.edit.catalog import SETTINGS
 from modelflow.unit.option import Option
 
 
-def typed(text: GraphText, unit: str, key: str, value: str, registry: Registry) -> Any:
+def parse_value(text: GraphText, unit: str, key: str, value: str, registry: Registry) -> Any:
     """Returns a value for `GraphText.set`.
 
     DOT holds text. Tables of TOML hold what the option is; what is none stays text, and the check
@@ -91,7 +91,9 @@ def paste(text: GraphText, clipping: str, registry: Registry) -> GraphText:
         if given.get("type", "flowunit") == "flowunit" and new != node.name:
             given.setdefault("flowunit", node.name)
         unit = given.get("flowunit", node.name)
-        values = {key: typed(text, unit, key, value, registry) for key, value in given.items()}
+        values = {
+            key: parse_value(text, unit, key, value, registry) for key, value in given.items()
+        }
         text = text.add_node(new, values)
     for edge in graph.edges:
         ends = (PortRef(names[end.node], end.port) for end in (edge.source, edge.target))
@@ -110,7 +112,9 @@ _FARTHEST = 1e6
 Operation = Mapping[str, Any]
 
 
-def edited(text: GraphText, operations: Sequence[Operation], registry: Registry) -> GraphText:
+def apply_operations(
+    text: GraphText, operations: Sequence[Operation], registry: Registry
+) -> GraphText:
     """Returns a text after operations, each of which is ``{"do": NAME, ...}``.
 
     ``set`` (node, key, value) · ``unset`` (node, key) · ``add`` (name, attributes) · ``remove``
@@ -142,7 +146,7 @@ def edited(text: GraphText, operations: Sequence[Operation], registry: Registry)
 def _set(text: GraphText, given: Operation, registry: Registry) -> GraphText:
     node, key, value = _text(given, "node"), _text(given, "key"), _text(given, "value")
     unit = text.nodes.get(node, {}).get("flowunit") or node
-    return text.set(node, key, typed(text, str(unit), key, value, registry))
+    return text.set(node, key, parse_value(text, str(unit), key, value, registry))
 
 
 def _unset(text: GraphText, given: Operation, _: Registry) -> GraphText:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import CPU
-from modelflow.errors import described
+from modelflow.errors import describe_error
 from modelflow.files.json_value import json_value, number_lists
 
 KEPT = 4
@@ -32,7 +32,7 @@ _SIGNATURES = {
 }
 
 
-class Picture(NamedTuple):
+class ImagePreview(NamedTuple):
     """An image as a browser shows it.
 
     Attributes:
@@ -53,10 +53,10 @@ class _Kept:
         self.buffer = buffer
         self.number = number
         self.document: dict[str, Any] | None = None
-        self.picture: Picture | None = None
+        self.picture: ImagePreview | None = None
 
 
-class Passed:
+class EdgeSamples:
     """The last buffers of every output. Safe from any thread, but for `document`: for one."""
 
     def __init__(self) -> None:
@@ -80,23 +80,23 @@ class Passed:
         with self._lock:
             count = self._counts[node, output]
             kept = tuple(self._kept.get((node, output), ()))
-        return {"count": count, "values": [_shown(one) for one in reversed(kept)]}
+        return {"count": count, "values": [_show(one) for one in reversed(kept)]}
 
-    def picture(self, number: int) -> Picture | None:
+    def picture(self, number: int) -> ImagePreview | None:
         """Returns an image that was shown; None: it is not kept any more, or never was."""
         with self._lock:
             everything = [one for kept in self._kept.values() for one in kept]
         return next((one.picture for one in everything if one.number == number), None)
 
 
-def _shown(kept: _Kept) -> dict[str, Any]:
+def _show(kept: _Kept) -> dict[str, Any]:
     """Returns what is shown of a buffer; whatever it is, the others are shown."""
     if kept.document is None:
         try:
-            kept.document, kept.picture = _looked_at(kept.buffer)
+            kept.document, kept.picture = _look_at(kept.buffer)
             json.dumps(kept.document, allow_nan=False)
         except Exception as error:  # noqa: BLE001 - a thing of the user's own may do anything
-            text = f"cannot be shown: {described(error)}"
+            text = f"cannot be shown: {describe_error(error)}"
             name = type(kept.buffer.data).__name__
             kept.document = {"kind": "object", "type": name, "text": text, "meta": {}}
         if kept.picture is not None:
@@ -104,23 +104,23 @@ def _shown(kept: _Kept) -> dict[str, Any]:
     return kept.document
 
 
-def _looked_at(buffer: Buffer) -> tuple[dict[str, Any], Picture | None]:
+def _look_at(buffer: Buffer) -> tuple[dict[str, Any], ImagePreview | None]:
     if buffer.error is not None:
         document = {"kind": "error", "text": str(buffer.error), "meta": _meta(buffer.meta)}
         return document, None
     buffer = buffer.to(CPU)
-    return {**_described(buffer.data), "meta": _meta(buffer.meta)}, _picture(buffer)
+    return {**_describe(buffer.data), "meta": _meta(buffer.meta)}, _picture(buffer)
 
 
-def _picture(buffer: Buffer) -> Picture | None:
+def _picture(buffer: Buffer) -> ImagePreview | None:
     data = buffer.data
     if isinstance(data, bytes | bytearray | memoryview):
         contents = bytes(data)
         kinds = (kind for start, kind in _SIGNATURES.items() if contents.startswith(start))
         kind = next(kinds, None)
-        return None if kind is None else Picture(kind, contents)
+        return None if kind is None else ImagePreview(kind, contents)
     contents_or_none = _thinned(buffer)._repr_png_() if _is_image(data) else None
-    return None if contents_or_none is None else Picture("image/png", contents_or_none)
+    return None if contents_or_none is None else ImagePreview("image/png", contents_or_none)
 
 
 def _thinned(buffer: Buffer) -> Buffer:
@@ -137,7 +137,7 @@ def _is_image(data: Any) -> bool:
     return isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.ndim in (2, 3)
 
 
-def _described(data: Any) -> dict[str, Any]:
+def _describe(data: Any) -> dict[str, Any]:
     """Returns what is said of a value: its kind, and what there is to see of that kind."""
     if isinstance(data, str):
         return {"kind": "text", "text": data[:_MOST_TEXT], "length": len(data)}
@@ -146,7 +146,7 @@ def _described(data: Any) -> dict[str, Any]:
     if isinstance(data, np.ndarray):
         return _array(data)
     try:
-        return {"kind": "json", "value": _bounded(_finite(json_value(data)))}
+        return {"kind": "json", "value": _shorten(_finite(json_value(data)))}
     except ValueError:  # a thing of the user's own
         text = repr(data)
         return {"kind": "object", "type": type(data).__name__, "text": text[:_MOST_TEXT]}
@@ -209,17 +209,17 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _bounded(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Returns a value of which long lists, mappings and texts are cut short."""
     if isinstance(value, str):
         return value if len(value) <= _MOST_TEXT else f"{value[:_MOST_TEXT]}…"
     if isinstance(value, list):
-        cut = [_bounded(one) for one in value[:_MOST_VALUES]]
+        cut = [_shorten(one) for one in value[:_MOST_VALUES]]
         more = len(value) - _MOST_VALUES
         return [*cut, f"… {more} more"] if more > 0 else cut
     if isinstance(value, dict):
         items = itertools.islice(value.items(), _MOST_VALUES)
-        found = {key: _bounded(one) for key, one in items}
+        found = {key: _shorten(one) for key, one in items}
         more = len(value) - _MOST_VALUES
         return {**found, "…": f"{more} more"} if more > 0 else found
     return value

@@ -38,7 +38,7 @@ class CardPort:
 
 
 @dataclass(frozen=True)
-class Card:
+class NodeCard:
     """A node as it is drawn.
 
     Attributes:
@@ -69,7 +69,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Strand:
+class EdgeLine:
     """An edge as it is drawn: its ends as they are written, and the ports that they come to."""
 
     source: PortRef
@@ -89,8 +89,8 @@ class Sketch:
     """
 
     name: str
-    cards: Mapping[str, Card] = field(default_factory=dict)
-    strands: tuple[Strand, ...] = ()
+    cards: Mapping[str, NodeCard] = field(default_factory=dict)
+    strands: tuple[EdgeLine, ...] = ()
 
     @property
     def outline(self) -> Outline:
@@ -122,11 +122,11 @@ def sketch_of(text: GraphText, registry: Registry) -> Sketch:
     """
     cards = {name: _card(name, given, registry) for name, given in text.nodes.items()}
     for end in (end for edge in text.edges for end in edge):
-        cards.setdefault(end.node, Card(end.node, Role.FLOWUNIT, "", None, {}))
+        cards.setdefault(end.node, NodeCard(end.node, Role.FLOWUNIT, "", None, {}))
     strands = []
     for source, target in text.edges:
-        output = _resolved(cards[source.node].outputs, source.port, cards[source.node].spec)
-        into = _resolved(cards[target.node].inputs, target.port, None)
+        output = _resolve(cards[source.node].outputs, source.port, cards[source.node].spec)
+        into = _resolve(cards[target.node].inputs, target.port, None)
         if cards[source.node].role == Role.INPUT:
             output = source.node
         if cards[target.node].role == Role.OUTPUT:
@@ -135,33 +135,33 @@ def sketch_of(text: GraphText, registry: Registry) -> Sketch:
         cards[source.node] = replace(source_card, outputs=_with(source_card.outputs, output))
         target_card = cards[target.node]
         cards[target.node] = replace(target_card, inputs=_with(target_card.inputs, into))
-        strands.append(Strand(source, target, output, into))
+        strands.append(EdgeLine(source, target, output, into))
     order = _in_order(cards, strands)
     return Sketch(text.name, {name: cards[name] for name in order}, tuple(strands))
 
 
-def _card(name: str, given: Mapping[str, Any], registry: Registry) -> Card:
+def _card(name: str, given: Mapping[str, Any], registry: Registry) -> NodeCard:
     role = str(given.get("type") or Role.FLOWUNIT)
     if role == Role.INPUT:
-        return Card(name, role, "", None, given, outputs=(CardPort(name, Port(name)),))
+        return NodeCard(name, role, "", None, given, outputs=(CardPort(name, Port(name)),))
     if role == Role.OUTPUT:
-        return Card(name, role, "", None, given, inputs=(CardPort(name, Port(name)),))
+        return NodeCard(name, role, "", None, given, inputs=(CardPort(name, Port(name)),))
     unit = str(given.get("flowunit") or name)
     if not registry.knows(unit):  # a finding of the check says it
-        return Card(name, role, unit, None, given)
+        return NodeCard(name, role, unit, None, given)
     try:
         spec = registry.find(unit)
     except ModelflowError:  # it is wrong, which a finding says, too
-        return Card(name, role, unit, None, given)
+        return NodeCard(name, role, unit, None, given)
     inputs, outputs = _ports(spec.inputs), _ports(spec.outputs)
-    return Card(name, role, unit, spec, given, inputs, outputs)
+    return NodeCard(name, role, unit, spec, given, inputs, outputs)
 
 
 def _ports(ports: Iterable[Port]) -> tuple[CardPort, ...]:
     return tuple(CardPort(port.name, port) for port in ports)
 
 
-def _resolved(ports: Sequence[CardPort], written: str | None, spec: FlowUnitSpec | None) -> str:
+def _resolve(ports: Sequence[CardPort], written: str | None, spec: FlowUnitSpec | None) -> str:
     """Returns the port that an end of an edge means; "": that is not clear."""
     if written is not None:
         return written
@@ -179,7 +179,7 @@ def _with(ports: tuple[CardPort, ...], used: str) -> tuple[CardPort, ...]:
     return tuple(replace(port, is_used=True) if port.name == used else port for port in ports)
 
 
-def _in_order(cards: Mapping[str, Card], strands: Iterable[Strand]) -> list[str]:
+def _in_order(cards: Mapping[str, NodeCard], strands: Iterable[EdgeLine]) -> list[str]:
     """Returns the nodes, each behind what feeds it; what closes a circle is passed over."""
     graph = digraph(cards, ())
     graph.add_edges_from((strand.source.node, strand.target.node) for strand in strands)

@@ -12,7 +12,7 @@ from modelflow.starters.template import TEMPLATES, read_template, write_template
 from modelflow.studio.edit.catalog import catalog_of
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.graph_file import GraphFile
-from modelflow.studio.edit.operations import copy, edited
+from modelflow.studio.edit.operations import apply_operations, copy
 from modelflow.studio.edit.trials import Trials
 from modelflow.studio.edit.view import view_of
 
@@ -45,7 +45,7 @@ class Tasks:
             "diff": self._diff,
             "stand": self._stand,
             "run": self._run,
-            "passed": self._passed,
+            "passed": self._describe_passed,
         }
 
     # -- the text -------------------------------------------------------------------------------
@@ -65,13 +65,13 @@ class Tasks:
             "mark": stand.mark,
             "starters": [] if stand.mark else starters,
             "trial": self._trials.document(),
-            **view_of(self._draft(stand.text if stand.mark else self._started("empty"), asked)),
+            **view_of(self._draft(stand.text if stand.mark else self._start("empty"), asked)),
         }
 
     def _begin(self, asked: Asked) -> dict[str, Any]:
-        return view_of(self._draft(self._started(_text(asked, "starter")), asked))
+        return view_of(self._draft(self._start(_text(asked, "starter")), asked))
 
-    def _started(self, starter: str) -> str:
+    def _start(self, starter: str) -> str:
         path = self._file.path
         name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
         name = name if name[:1].isalpha() else f"graph_{name}"
@@ -89,7 +89,7 @@ class Tasks:
             message = "operations: expected a list of objects"
             raise BadTaskError(message)
         draft = self._draft(_text(asked))
-        text = edited(draft.graph_text, operations, draft.units)
+        text = apply_operations(draft.graph_text, operations, draft.units)
         return view_of(self._draft(text.text, asked))
 
     def _copy(self, asked: Asked) -> dict[str, Any]:
@@ -147,8 +147,8 @@ class Tasks:
         self._trials.begin(self._draft(_text(asked), asked), samples, is_repeated=is_repeated)
         return self._trials.document()
 
-    def _passed(self, asked: Asked) -> dict[str, Any]:
-        return self._trials.passed(_text(asked, "node"), _text(asked, "output"))
+    def _describe_passed(self, asked: Asked) -> dict[str, Any]:
+        return self._trials.describe_passed(_text(asked, "node"), _text(asked, "output"))
 
     def _draft(self, text: str, asked: Asked = MappingProxyType({})) -> Draft:
         given = asked.get("args", {})

@@ -23,17 +23,17 @@ from modelflow.errors import (
     GraphError,
     ModelflowError,
     StreamClosed,
-    described,
+    describe_error,
     did_you_mean,
 )
 from modelflow.flow import Flow
 from modelflow.graph.graph import Graph
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.registry.forget import forget_modules
 from modelflow.stream_io import StreamIO
-from modelflow.studio.board import Board
+from modelflow.studio.board import SnapshotFeed
 from modelflow.studio.edit.draft import Draft
-from modelflow.studio.edit.passed import Passed, Picture
+from modelflow.studio.edit.passed import EdgeSamples, ImagePreview
 from modelflow.studio.moments import event
 from modelflow.studio.viewer import Viewer
 
@@ -125,10 +125,10 @@ class Trial:
         Raises:
             PlanError: this machine cannot run the graph.
         """
-        self.passed = Passed()
+        self.describe_passed = EdgeSamples()
         self._rows = rows
         self._is_repeated = is_repeated
-        self._flow = Flow(graph, tap=self.passed.add)
+        self._flow = Flow(graph, tap=self.describe_passed.add)
         self._flow.build()
         self._lock = threading.Lock()
         self._state: State = "opening"
@@ -142,7 +142,7 @@ class Trial:
 
     def start(self) -> None:
         """Begins."""
-        self.board = Board(self._flow.moment, _EVERY, self._told)
+        self.board = SnapshotFeed(self._flow.moment, _EVERY, self._describe)
         self._thread.start()
 
     @property
@@ -179,7 +179,7 @@ class Trial:
         """Waits until nothing of it is left, at most so many seconds."""
         self._thread.join(timeout)
 
-    def _told(self) -> bytes:
+    def _describe(self) -> bytes:
         return event("trial", self.document())
 
     def _main(self) -> None:
@@ -194,7 +194,7 @@ class Trial:
             self._fail(str(error))
         except Exception as error:  # noqa: BLE001 - it is told, to the page and to the log
             _log.exception("a run of the editor failed")
-            self._fail(described(error))
+            self._fail(describe_error(error))
         finally:
             self.board.close()
 
@@ -299,7 +299,7 @@ class Trials:
             message = "a run is under way; stop it first"
             raise ModelflowError(message)
         self.forget()
-        graph, findings = draft.checked
+        graph, findings = draft.check
         if graph is None:
             raise GraphError(findings)
         rows = rows_of(samples, graph.inputs) if graph.inputs else []
@@ -342,16 +342,16 @@ class Trials:
             return {"state": "none", "problem": "", "seconds": 0.0, "repeated": False}
         return self._last.document()
 
-    def passed(self, node: str, output: str) -> dict[str, Any]:
-        """Returns what an output gave in the last run; see `Passed.document`."""
+    def describe_passed(self, node: str, output: str) -> dict[str, Any]:
+        """Returns what an output gave in the last run; see `EdgeSamples.document`."""
         if self._last is None:
             return {"run": 0, "count": 0, "values": []}
-        return {"run": self._count, **self._last.passed.document(node, output)}
+        return {"run": self._count, **self._last.describe_passed.document(node, output)}
 
-    def picture(self, number: int) -> Picture | None:
-        """Returns an image that `passed` has named; None: it is too old."""
-        return None if self._last is None else self._last.passed.picture(number)
+    def picture(self, number: int) -> ImagePreview | None:
+        """Returns an image that `describe_passed` has named; None: it is too old."""
+        return None if self._last is None else self._last.describe_passed.picture(number)
 
-    def viewer(self, mailbox: Mailbox) -> Viewer | None:
+    def viewer(self, mailbox: LoopQueue) -> Viewer | None:
         """Returns who sends the figures of the run to a page; None: nothing has been run."""
         return None if self._last is None else Viewer(self._last.board, mailbox)

@@ -9,7 +9,7 @@ from modelflow.errors import ConfigError, Finding, Location, PlanError
 from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
 from modelflow.studio.edit.draft import Draft
-from modelflow.studio.edit.sketch import Card, CardPort, Sketch
+from modelflow.studio.edit.sketch import CardPort, NodeCard, Sketch
 from modelflow.studio.picture import card_size
 
 # What the command line has a word for, and a page has a field.
@@ -22,7 +22,7 @@ _PLACE = re.compile(
 
 def view_of(draft: Draft) -> dict[str, Any]:
     """Returns text, picture, findings and plan of a draft."""
-    checked = draft.checked
+    checked = draft.check
     try:
         sketch: Sketch | None = draft.sketch
     except ConfigError:  # it is no graph: its check says so
@@ -114,7 +114,7 @@ def _end(end: Any) -> dict[str, str | None]:
     return {"node": end.node, "port": end.port}
 
 
-def _box(box: Box, card: Card, is_pinned: bool) -> dict[str, Any]:
+def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
     return {
         "name": card.name,
         "kind": box.kind,
@@ -131,7 +131,7 @@ def _box(box: Box, card: Card, is_pinned: bool) -> dict[str, Any]:
     }
 
 
-def _ports(ports: Sequence[CardPort], box: Box, card: Card) -> list[dict[str, Any]]:
+def _ports(ports: Sequence[CardPort], box: Box, card: NodeCard) -> list[dict[str, Any]]:
     is_clear = card.spec is not None or not card.unit
     heights: Iterable[float] = (
         box.height * (place + 1) / (len(ports) + 1) for place in range(len(ports))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 
 Parameters = Mapping[str, Any]
 """By name: booleans, integers, floats or texts; over REST any JSON."""
@@ -53,14 +53,14 @@ class RequestedOutput:
         Raises:
             Problem: a parameter is of another type.
         """
-        where = f"output {shown(name)}"
+        where = f"output {shorten(name)}"
         is_binary = parameters.get("binary_data")
         if is_binary is not None and type(is_binary) is not bool:
-            message = f"{where}: binary_data {shown(is_binary)}; expected true or false"
+            message = f"{where}: binary_data {shorten(is_binary)}; expected true or false"
             raise Problem(message)
         classes = parameters.get("classification", 0)
         if type(classes) is not int or classes < 0:
-            message = f"{where}: classification {shown(classes)}; expected a number of classes"
+            message = f"{where}: classification {shorten(classes)}; expected a number of classes"
             raise Problem(message)
         return cls(name, is_binary, classes, parameters)
 
@@ -112,7 +112,7 @@ class InferAnswer:
     parameters: Parameters = field(default_factory=dict)
 
 
-def classified(
+def classify(
     scores: npt.NDArray[Any], classes: int, labels: Sequence[str], where: str
 ) -> npt.NDArray[Any]:
     """Returns the best classes of each item, the best first.

@@ -16,9 +16,9 @@ from modelflow.wire.open_inference.infer import (
     Parameters,
     RequestedOutput,
 )
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
-from modelflow.wire.tensor import TensorSpec, checked_shape
+from modelflow.wire.tensor import TensorSpec, check_shape
 
 
 def read_infer(
@@ -56,7 +56,7 @@ def read_infer(
     parameters = _parameters(document, "request")
     wants_binary = parameters.get("binary_data_output", False)
     if type(wants_binary) is not bool:
-        message = f"request: binary_data_output {shown(wants_binary)}; expected true or false"
+        message = f"request: binary_data_output {shorten(wants_binary)}; expected true or false"
         raise Problem(message)
     return InferRequest(
         inputs={tensor.name: tensor for tensor in _once(inputs, "input")},
@@ -75,7 +75,7 @@ class _Parts:
 
     def take(self, size: object, where: str) -> memoryview:
         if type(size) is not int or size < 0:
-            message = f"{where}: binary_data_size {shown(size)}; expected a number of bytes"
+            message = f"{where}: binary_data_size {shorten(size)}; expected a number of bytes"
             raise Problem(message)
         if size > self._data.nbytes - self._at:
             message = (
@@ -98,7 +98,7 @@ class _Parts:
 
 def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     name = _name(part, f"inputs[{at}]")
-    where = f"input {shown(name)}"
+    where = f"input {shorten(name)}"
     for key in ("shape", "datatype"):
         if key not in part:
             message = f"{where}: no {key!r}; expected name, shape, datatype, and data"
@@ -107,7 +107,7 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     dtype = element_type(datatype, where)
     shape = part["shape"]
     # A large document has its lists of integers as arrays.
-    shape = checked_shape(
+    shape = check_shape(
         shape if isinstance(shape, list) else getattr(shape, "tolist", str)(), where
     )
     parameters = _parameters(part, where)
@@ -125,10 +125,10 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
         message = f"{where}: BF16 as JSON; expected it in binary (binary_data_size)"
         raise Problem(message)
     array = array_of(part["data"], dtype, where, takes_b64=False)
-    return InferTensor(name, datatype, _shaped(array, shape, where), parameters)
+    return InferTensor(name, datatype, _shape(array, shape, where), parameters)
 
 
-def _shaped(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
+def _shape(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
     """An array that was nested as its shape says, or not at all."""
     if array.shape == shape:
         return array
@@ -143,7 +143,7 @@ def _shaped(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.
 
 def _output(part: Any, at: int) -> RequestedOutput:
     name = _name(part, f"outputs[{at}]")
-    return RequestedOutput.of(name, _parameters(part, f"output {shown(name)}"))
+    return RequestedOutput.of(name, _parameters(part, f"output {shorten(name)}"))
 
 
 def _name(part: Any, where: str) -> str:
@@ -187,7 +187,7 @@ def _once(named: list[Any], kind: str) -> list[Any]:
     seen: set[str] = set()
     for one in named:
         if one.name in seen:
-            message = f"{kind} {shown(one.name)}: given twice; expected once"
+            message = f"{kind} {shorten(one.name)}: given twice; expected once"
             raise Problem(message)
         seen.add(one.name)
     return named

@@ -16,9 +16,9 @@ from modelflow.wire.open_inference.infer import (
     RequestedOutput,
 )
 from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
-from modelflow.wire.tensor import checked_shape
+from modelflow.wire.tensor import check_shape
 
 # The field of each type's values, and its own type; FP16 and BF16 have none.
 _FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -56,12 +56,12 @@ def infer_request(message: Any) -> InferRequest:
     for at, tensor in enumerate(message.inputs):
         name = tensor.name
         if name in inputs:
-            text = f"input {shown(name)}: given twice; expected once"
+            text = f"input {shorten(name)}: given twice; expected once"
             raise Problem(text)
         inputs[name] = _tensor(tensor, raw[at] if raw else None)
     return InferRequest(
         inputs=inputs,
-        outputs=_asked(message.outputs) if message.outputs else {},
+        outputs=_read_requested(message.outputs) if message.outputs else {},
         id=message.id,
         parameters=_plain(message.parameters) if message.parameters else {},
         model_name=message.model_name,
@@ -90,7 +90,7 @@ def infer_message(answer: InferAnswer) -> Any:
     return message
 
 
-def _asked(outputs: Any) -> dict[str, RequestedOutput]:
+def _read_requested(outputs: Any) -> dict[str, RequestedOutput]:
     return {one.name: RequestedOutput.of(one.name, _plain(one.parameters)) for one in outputs}
 
 
@@ -100,9 +100,9 @@ def _tensor(tensor: Any, raw: bytes | None) -> InferTensor:
         if plain is not None:
             parameters = _plain(tensor.parameters) if tensor.parameters else {}
             return InferTensor(tensor.name, tensor.datatype, plain, parameters)
-    where = f"input {shown(tensor.name)}"
+    where = f"input {shorten(tensor.name)}"
     dtype = element_type(tensor.datatype, where)
-    shape = checked_shape(list(tensor.shape), where)
+    shape = check_shape(list(tensor.shape), where)
     if raw is None:
         array = _of_contents(tensor, dtype, shape, where)
     elif tensor.HasField("contents"):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from modelflow.wire.json_array import array_of, is_b64, json_type
 from modelflow.wire.json_document import JsonLimits
 from modelflow.wire.json_text import json_of
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict import read_object, signature_name
 
@@ -78,7 +78,7 @@ def examples_of_input(message: Any) -> tuple[Example, ...]:
     return tuple({**context, **_of_features(example)} for example in held.examples)
 
 
-def serialized(example: Example) -> bytes:
+def serialize(example: Example) -> bytes:
     """Returns an example as the bytes of a ``tensorflow.Example``, which such models take."""
     message = TF_SERVING["tensorflow.Example"]()
     for name, values in example.items():
@@ -117,7 +117,9 @@ def _example(value: Any, where: str) -> dict[str, npt.NDArray[Any]]:
     if not isinstance(value, dict):
         message = f"{where}: Example must be JSON object but got JSON {json_type(value)}"
         raise Problem(message)
-    return {name: _feature(held, f"{where}, feature {shown(name)}") for name, held in value.items()}
+    return {
+        name: _feature(held, f"{where}, feature {shorten(name)}") for name, held in value.items()
+    }
 
 
 def _feature(value: Any, where: str) -> npt.NDArray[Any]:

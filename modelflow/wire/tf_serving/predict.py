@@ -13,7 +13,7 @@ import numpy.typing as npt
 from modelflow.wire.json_array import array_of, is_b64, json_type
 from modelflow.wire.json_document import JsonLimits, read_json
 from modelflow.wire.json_text import array_json, b64, json_of
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem, shorten
 
 try:
     import orjson
@@ -134,7 +134,7 @@ def signature_name(document: Mapping[str, Any]) -> str:
     name = document.get("signature_name", "")
     if not isinstance(name, str):
         message = (
-            f"JSON Value: {shown(name)} not formatted correctly. 'signature_name' key must be a "
+            f"JSON Value: {shorten(name)} not formatted correctly. 'signature_name' key must be a "
             "string value."
         )
         raise Problem(message)
@@ -207,11 +207,11 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
         if row.keys() != inputs.keys():
             message = (
                 f"Failed to process element: {at} of 'instances' list. JSON object: keys must be "
-                f"equal to: {','.join(sorted(inputs))}; they are {shown(sorted(row))}"
+                f"equal to: {','.join(sorted(inputs))}; they are {shorten(sorted(row))}"
             )
             raise Problem(message)
     return {
-        name: _stacked([row[name] for row in rows], dtype, f"'instances' (input {name!r})")
+        name: _stack([row[name] for row in rows], dtype, f"'instances' (input {name!r})")
         for name, dtype in inputs.items()
     }
 
@@ -223,7 +223,7 @@ def _refuse_objects(rows: list[Any]) -> None:
             raise Problem(message)
 
 
-def _stacked(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:
+def _stack(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:
     """One array of the values of all rows; a large document has arrays among them."""
     if not isinstance(values[0], np.ndarray):
         return array_of(values, dtype, where)

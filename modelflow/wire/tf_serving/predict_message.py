@@ -49,7 +49,7 @@ def predict_arrays(
     return arrays
 
 
-def wanted_outputs(output_filter: Iterable[str], outputs: Collection[str]) -> tuple[str, ...]:
+def list_wanted_outputs(output_filter: Iterable[str], outputs: Collection[str]) -> tuple[str, ...]:
     """Returns the outputs that a request asks for, all of them where it names none.
 
     Raises:

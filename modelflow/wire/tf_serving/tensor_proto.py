@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.problem import Code, Problem
-from modelflow.wire.tensor import checked_shape
+from modelflow.wire.tensor import check_shape
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 # By the type's name: how it stands in memory, the field of its values, and those as they stand
@@ -182,7 +182,7 @@ def _shape(shape: Any, where: str) -> tuple[int, ...]:
     if shape.unknown_rank:
         message = f"{where}: shape unknown; expected lengths of 0 or more"
         raise Problem(message)
-    return checked_shape([dim.size for dim in shape.dim], where)
+    return check_shape([dim.size for dim in shape.dim], where)
 
 
 def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
@@ -202,7 +202,7 @@ def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -
         raise Problem(message)
     array = np.frombuffer(content, stored)
     if name == "DT_BFLOAT16":
-        array = _widened(array)
+        array = _widen(array)
     return array.reshape(shape)
 
 
@@ -224,11 +224,11 @@ def _in_memory(
             raise Problem(message)
     narrow = held.astype(small, copy=False)
     if name == "DT_BFLOAT16":
-        return _widened(narrow)
+        return _widen(narrow)
     return narrow.view(dtype) if bits else narrow
 
 
-def _widened(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
+def _widen(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 

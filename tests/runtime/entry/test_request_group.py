@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded
-from modelflow.runtime.entry.request_group import Entrant
+from modelflow.runtime.entry.request_group import SessionEntry
 from modelflow.runtime.queues.inbox import Inbox
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.test_scheduler import Gate
@@ -20,7 +20,7 @@ def entrants(flow, *rows, due=None):
     """Requests of some values each, for the input "input"."""
     sessions = flow.scheduler.create_sessions(len(rows))
     return [
-        Entrant(session, {"input": [Buffer(value) for value in values]}, due)
+        SessionEntry(session, {"input": [Buffer(value) for value in values]}, due)
         for session, values in zip(sessions, rows, strict=True)
     ]
 
@@ -93,7 +93,7 @@ def test_every_consumer_of_an_input_and_every_input_gets_its_rows():
     with Running(graph) as flow:
         (session,) = flow.scheduler.create_sessions(1)
         columns = {"x": [Buffer(1), Buffer(2)], "y": [Buffer(10), Buffer(20)]}
-        flow.scheduler.entrance.enter_many([Entrant(session, columns, None)])
+        flow.scheduler.entrance.enter_many([SessionEntry(session, columns, None)])
         assert told(answer(session, flow, "sum")) == [11, 22]
         assert told(answer(session, flow, "same")) == [1, 2]
 
@@ -105,7 +105,7 @@ def test_an_input_that_nothing_is_given_to_ends_all_the_same():
     )
     with Running(graph) as flow:
         (session,) = flow.scheduler.create_sessions(1)
-        flow.scheduler.entrance.enter_many([Entrant(session, {"x": [Buffer(1)]}, None)])
+        flow.scheduler.entrance.enter_many([SessionEntry(session, {"x": [Buffer(1)]}, None)])
         assert told(answer(session, flow, "one")) == [1]
         assert told(answer(session, flow, "other")) == []
         assert flow.scheduler.wait_for(session, 60)
@@ -143,7 +143,7 @@ def test_as_many_enter_as_there_is_room_for_and_the_rest_may_come_again(
             count, blocker = flow.scheduler.entrance.enter_many(gang)
             if blocker is not None:
                 blocker.wait(60)
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
     assert came == ([1] if reason else [])
 
 
@@ -160,7 +160,7 @@ def test_a_request_that_is_over_before_it_enters_is_passed_over():
         flow.scheduler.cancel(gang[0].session)
         assert flow.scheduler.entrance.enter_many(gang) == (2, None)
         assert told(answer(gang[1].session, flow)) == [4]
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 def test_a_gang_that_ctrl_c_breaks_off_in_the_middle_is_cancelled(monkeypatch):
@@ -173,4 +173,4 @@ def test_a_gang_that_ctrl_c_breaks_off_in_the_middle_is_cancelled(monkeypatch):
             patch.setattr(Inbox, "append", interrupt)
             flow.scheduler.entrance.enter_many(gang)
         assert [entrant.session.is_cancelled for entrant in gang] == [True, True]
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}

@@ -10,7 +10,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed
 from modelflow.plan import Origin
 from modelflow.runtime.entry.entry_port import EntryPort
-from modelflow.runtime.entry.submitter import WARN_AFTER, Entrance
+from modelflow.runtime.entry.submitter import WARN_AFTER, Submitter
 from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.queues.inbox import Inbox
@@ -395,7 +395,7 @@ class Way:
         self.in_flight = None if in_flight is None else InFlight(in_flight)
         names = ("a", "b")
         ports = {n: EntryPort(n, ((self.box, 0),), is_rejecting, lambda: None) for n in names}
-        self.entrance = Entrance(ports, self.in_flight, unread_bound, self.clock, Session.cancel)
+        self.entrance = Submitter(ports, self.in_flight, unread_bound, self.clock, Session.cancel)
 
     def session(self, name="s", outputs=("out", "other")):
         ends = Origin(outputs, outputs, outputs, frozenset(outputs), is_counted=True)
@@ -409,7 +409,7 @@ class Way:
 def test_an_input_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(KeyError, match=r"no input 'c' .*\(inputs: a, b\)"):
         Way().entrance.port("c")
-    nowhere = Entrance({}, None, 1, FakeClock(), Session.cancel)
+    nowhere = Submitter({}, None, 1, FakeClock(), Session.cancel)
     with pytest.raises(KeyError, match=r"no input 'c' \(inputs: none\)"):
         nowhere.port("c")
 

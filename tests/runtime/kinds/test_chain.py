@@ -7,7 +7,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowFailed, FlowUnitError
 from modelflow.plan import UnitPlan
-from modelflow.runtime.entry.request_group import Entrant
+from modelflow.runtime.entry.request_group import SessionEntry
 from modelflow.runtime.kinds.chain import ChainCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.session.segment import Stream
@@ -178,7 +178,9 @@ def test_what_is_cancelled_in_one_unit_is_given_to_none_behind_it():
         flows.append(flow)
         streams = {name: flow.session() for name in ("gone", "stays")}
         sessions.update({name: stream._session for name, stream in streams.items()})
-        entrants = [Entrant(sessions[name], {"input": [Buffer(name)]}, None) for name in streams]
+        entrants = [
+            SessionEntry(sessions[name], {"input": [Buffer(name)]}, None) for name in streams
+        ]
         assert flow.scheduler.entrance.enter_many(entrants) == (2, None)
         assert streams["stays"].recv("output").data == "stays"
         with pytest.raises(Cancelled):

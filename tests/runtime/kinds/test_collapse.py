@@ -4,7 +4,7 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.plan import UnitPlan
-from modelflow.runtime.kinds.collapse import CollapseCall, Collapsing, Parts
+from modelflow.runtime.kinds.collapse import CollapseCall, CollapseOrder, Parts
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.session.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock
@@ -14,19 +14,19 @@ from tests.runtime.queues.test_inbox import segment, stream
 
 
 def order(bound=2):
-    return Collapsing(InboxPolicy((bound,)), 1, 1)
+    return CollapseOrder(InboxPolicy((bound,)), 1, 1)
 
 
 def test_a_stream_is_one_row_of_its_parent_once_it_has_ended():
     here, top = order(), stream()
     sub = Stream(top.session, top, 7)
     here.add(0, [segment(sub, 0, 2)])
-    assert (here.ready, bool(here.waiting), here.held()) == (0, False, 1)
+    assert (here.ready, bool(here.waiting), here.count_held()) == (0, False, 1)
     here.add(0, [segment(sub, 2, 1, is_last=True)])
     batch = here.cut(8)
     assert (batch.spans[0].stream, batch.spans[0].positions) == (top, (7,))
     assert [[b.data for b in cell] for cell in batch.columns[0]] == [[0, 1, 2]]
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_what_is_not_complete_never_makes_a_producer_wait():
@@ -58,7 +58,7 @@ def test_what_a_cancelled_session_has_gathered_is_dropped():
     here.add(0, [segment(sub, 0, 2)])
     top.session.is_cancelled = True
     here.add(0, [segment(sub, 2, 1, is_last=True)])
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_clear_and_drop_forget_what_was_gathered():
@@ -66,15 +66,15 @@ def test_clear_and_drop_forget_what_was_gathered():
         here, top = order(), stream()
         here.add(0, [segment(Stream(top.session, top, 0), 0, 2)])
         how(here, top.session)
-        assert here.held() == 0
+        assert here.count_held() == 0
 
 
 def test_a_session_of_which_nothing_is_gathered_is_dropped_with_its_tickets():
-    here, top = Collapsing(InboxPolicy((8,), is_ordered=True), 1, 1), stream()
+    here, top = CollapseOrder(InboxPolicy((8,), is_ordered=True), 1, 1), stream()
     here.add(0, [segment(Stream(top.session, top, row), 0, 1, is_last=True) for row in (0, 1)])
     assert here.cut(1).spans[0].ticket == 0
     here.drop(top.session)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_a_gathered_stream_that_comes_too_late_is_one_error():
@@ -103,7 +103,7 @@ def test_a_gathered_stream_that_comes_too_late_is_one_error():
 
 
 def test_a_row_of_two_ports_has_the_buffers_of_each_and_the_time_of_its_end():
-    here, top = Collapsing(InboxPolicy((8, 8)), 2, 1), stream()
+    here, top = CollapseOrder(InboxPolicy((8, 8)), 2, 1), stream()
     sub = Stream(top.session, top, 3)
     parts = []
     for first, is_last in ((0, False), (2, True)):
@@ -123,13 +123,13 @@ def test_streams_of_several_sessions_are_gathered_apart_and_a_cancelled_one_is_l
     here, tops = order(bound=8), [stream(name) for name in "abc"]
     subs = [Stream(top.session, top, 0) for top in tops]
     here.add(0, [segment(sub, number, 1) for number, sub in enumerate(subs)])
-    assert here.held() == 3
+    assert here.count_held() == 3
     tops[0].session.is_cancelled = True
     here.add(0, [segment(sub, 9, 1, is_last=True) for sub in subs])
     batch = here.cut(8)
     assert [span.stream for span in batch.spans] == tops[1:]
     assert [[b.data for b in cell] for cell in batch.columns[0]] == [[1, 9], [2, 9]]
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_a_collapse_that_gives_two_says_so():

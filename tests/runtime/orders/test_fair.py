@@ -164,7 +164,7 @@ def test_a_paused_session_that_is_dropped_is_forgotten():
     box.pause(held.session)
     box.discard(held.session)
     box.resume(held.session)
-    assert box.held() == 0
+    assert box.count_held() == 0
 
 
 def test_a_session_may_have_as_many_rows_here_as_its_bound():
@@ -216,15 +216,15 @@ def test_where_everything_was_cancelled_there_is_no_batch():
     box.append(0, [segment(gone, 0, 1)])
     gone.session.is_cancelled = True
     assert box.take_nowait() is None
-    assert box.held() == 0
+    assert box.count_held() == 0
 
 
 def test_a_session_that_is_not_here_is_dropped_without_effect():
     box, here = inbox(), stream()
     box.append(0, [segment(here, 0, 2)])
-    held = box.held()
+    held = box.count_held()
     box.discard(stream().session)
-    assert box.held() == held
+    assert box.count_held() == held
 
 
 def test_a_session_that_is_dropped_leaves_nothing_and_its_tickets_begin_anew():
@@ -232,19 +232,19 @@ def test_a_session_that_is_dropped_leaves_nothing_and_its_tickets_begin_anew():
     box.append(0, [segment(s, 0, 3)])
     box.take()
     box.discard(s.session)
-    assert box.held() == 0
+    assert box.count_held() == 0
 
 
 def test_held_counts_sessions_rows_and_tickets():
     box, s = inbox(batch_size=1), stream()
-    assert box.held() == 0
+    assert box.count_held() == 0
     box.append(0, [segment(s, 0, 3)])
     # the session, its count, and the three rows, which are ready and make the load
-    assert box.held() == 1 + 1 + 3 + 3
+    assert box.count_held() == 1 + 1 + 3 + 3
     box.take()
-    assert box.held() == 1 + 1 + 2 + 2 + 1
+    assert box.count_held() == 1 + 1 + 2 + 2 + 1
     box.close()
-    assert box.held() == 0
+    assert box.count_held() == 0
 
 
 @pytest.mark.parametrize("where", ["_add_rows", "turn"])
@@ -261,7 +261,7 @@ def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(wher
     order.drop(torn.session)
     assert order.ready == 3
     order.drop(other.session)
-    assert (order.held(), order.ready_bytes, bool(order.waiting)) == (0, 0, False)
+    assert (order.count_held(), order.ready_bytes, bool(order.waiting)) == (0, 0, False)
 
 
 def interrupt(*_):

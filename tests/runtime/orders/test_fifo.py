@@ -60,7 +60,7 @@ def test_a_paused_session_that_is_dropped_frees_its_place():
     here.drop(held.session)
     assert here.has_room(0, other.session)
     here.resume(held.session)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_a_session_that_was_never_paused_is_resumed_without_effect():
@@ -95,7 +95,7 @@ def test_clear_drops_everything():
     here.pause(held.session)
     here.cut(1)
     here.clear()
-    assert here.held() == 0
+    assert here.count_held() == 0
     assert not here.waiting
 
 
@@ -199,7 +199,7 @@ def test_a_cancelled_session_whose_rows_are_met_leaves_no_ticket():
     here.cut(1)
     s.session.is_cancelled = True
     assert here.cut(1) is None
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_held_counts_what_waits_and_the_states_of_sessions():
@@ -207,7 +207,7 @@ def test_held_counts_what_waits_and_the_states_of_sessions():
     here.add(0, [segment(other, 0, 3)])
     here.pause(held.session)
     here.cut(1)
-    assert here.held() == 1 + 2 + 1 + 1  # a segment of two rows, a ticket, a pause
+    assert here.count_held() == 1 + 2 + 1 + 1  # a segment of two rows, a ticket, a pause
 
 
 def test_an_end_alone_in_a_measured_queue_has_not_waited():
@@ -232,7 +232,7 @@ def test_a_batch_of_as_many_rows_as_are_taken_goes_on_as_it_is():
     assert here.ready == 8
     assert here.cut(4) is first
     assert here.cut(4) is second
-    assert (here.ready, here.held()) == (0, 0)
+    assert (here.ready, here.count_held()) == (0, 0)
 
 
 def test_a_smaller_batch_goes_on_as_it_is_where_nothing_else_waits():

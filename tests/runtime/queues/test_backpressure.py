@@ -1,7 +1,7 @@
 """What keeps rows from entering says so, and tells when it has gone."""
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.queues.backpressure import in_flight_blocker, inbox_blocker, unread_blocker
+from modelflow.runtime.queues.backpressure import check_in_flight, check_inbox, check_unread
 from modelflow.runtime.session.in_flight import InFlight
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, spec_of
@@ -15,7 +15,7 @@ def never():
 def test_too_many_rows_inside_the_graph():
     in_flight, calls = InFlight(1), []
     in_flight.add(1)
-    blocker = in_flight_blocker(in_flight, FakeClock(), never)
+    blocker = check_in_flight(in_flight, FakeClock(), never)
     assert blocker.reason == "max_in_flight=1 buffers are inside the graph"
     assert blocker.is_rejectable
     blocker.on_gone(lambda: calls.append(1))
@@ -34,7 +34,7 @@ def test_a_full_queue():
         gate.entered.acquire()
         stream.send("input", 2)
         inbox = flow.scheduler._wiring.stages["n0"].inbox
-        blocker = inbox_blocker(inbox, 0, stream._session)
+        blocker = check_inbox(inbox, 0, stream._session)
         assert blocker.reason == "the queue of node 'n0' is full (1 buffers)"
         blocker.on_gone(lambda: calls.append(1))
         assert calls == []
@@ -49,7 +49,7 @@ def test_a_reader_that_is_behind():
         stream.send("input", Buffer(1))
         stream.wait_ready(timeout=60)
         calls = []
-        blocker = unread_blocker(stream._session, "send to 'input'", 1, FakeClock(), never)
+        blocker = check_unread(stream._session, "send to 'input'", 1, FakeClock(), never)
         assert "1 buffers of session '0' have not been received" in blocker.reason
         assert "'output' (1 unread)" in blocker.reason
         assert not blocker.is_rejectable

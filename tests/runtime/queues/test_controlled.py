@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 from tests.runtime.queues.test_inbox import data, inbox, segment, stream
 
 
@@ -71,7 +71,7 @@ def test_a_lent_seat_is_waited_for_and_given_no_batch_meanwhile():
     seats, threads, given = workers_of(box, 1)
     assert box.hold(1)
     box.release()
-    relay = Relay(None)
+    relay = Handoff(None)
     seats[0].tenant = relay  # as a thread that has brought something would be lent it
     found = []
     holder = threading.Thread(target=lambda: found.append(box.hold(1)))
@@ -93,10 +93,10 @@ def test_other_bounds_hold_from_now_on():
     box, s = inbox(batch_size=2, bounds=(2,)), stream()
     box.append(0, [segment(s, 0, 4)])
     assert not box.has_room(0)
-    box.bound(replace(box.policy, batch_size=3, bounds=(8,)))
+    box.set_bounds(replace(box.policy, batch_size=3, bounds=(8,)))
     assert box.has_room(0)
     assert data(box.take_nowait()) == [0, 1, 2]
-    box.bound(replace(box.policy, byte_bound=1))
+    box.set_bounds(replace(box.policy, byte_bound=1))
     assert box.policy.byte_bound == 1
 
 
@@ -104,11 +104,11 @@ def test_batches_that_are_to_wait_are_noted_from_now_on():
     box, s = inbox(batch_size=2), stream()
     assert not box.is_noting
     assert box.append_whole is not None
-    box.bound(replace(box.policy, batch_timeout=1.0))
+    box.set_bounds(replace(box.policy, batch_timeout=1.0))
     assert box.is_noting
     assert box.append_whole is None
     box.append(0, [segment(s, 0, 2)])
     assert data(box.take_nowait()) == [0, 1]
     assert dict(box.stats.closed) == {"full": 1}
-    box.bound(replace(box.policy, batch_timeout=0.0))
+    box.set_bounds(replace(box.policy, batch_timeout=0.0))
     assert box.is_noting  # what was noted is not forgotten

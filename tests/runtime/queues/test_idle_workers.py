@@ -4,15 +4,15 @@ import threading
 
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.locks import make_lock
-from modelflow.runtime.queues.idle_workers import Rests
-from modelflow.runtime.worker_slot import Seat
+from modelflow.runtime.queues.idle_workers import IdleWorkers
+from modelflow.runtime.worker_slot import WorkerSlot
 
 
 def resting(count):
     """So many threads that rest, each until it is woken; with what names those who were."""
     lock = make_lock("inbox")
-    rests, woken = Rests(lock, SYSTEM_CLOCK), []
-    seats = [Seat(lock) for _ in range(count)]
+    rests, woken = IdleWorkers(lock, SYSTEM_CLOCK), []
+    seats = [WorkerSlot(lock) for _ in range(count)]
     here = threading.Semaphore(0)
 
     def rest(number):

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, Looping
+from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, LoopOrder
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.orders.fair import Fair
@@ -210,7 +210,7 @@ def test_a_closed_inbox_keeps_nothing(ports):
     box.take_nowait()
     box.append(0, [segment(s, 2, 2)])
     box.close()
-    assert box.held() == 0
+    assert box.count_held() == 0
 
 
 @pytest.mark.parametrize("is_measured", [False, True])
@@ -281,7 +281,7 @@ def test_a_row_has_come_when_its_last_partner_has():
 
 def test_a_measured_queue_knows_by_which_port_rows_came():
     policy = InboxPolicy((8, 8), is_measured=True)
-    order = Looping(policy, 1, "node", "unit")
+    order = LoopOrder(policy, 1, "node", "unit")
     box = Inbox("node", ("in", "back"), policy, order, is_matching=False)
     box.append(RETURN, [segment(stream(), 0, 1)])
     assert box.ready == 0
@@ -303,13 +303,13 @@ def test_of_a_cancelled_session_nothing_waits_for_its_partner():
     box.append(0, [segment(s, 0, 2), segment(other, 0, 1)])
     s.session.is_cancelled = True
     box.append(1, [segment(s, 0, 1)])
-    assert box.held() == 1
+    assert box.count_held() == 1
     box.discard(other.session)
-    assert box.held() == 0
+    assert box.count_held() == 0
 
 
 def test_held_counts_what_is_ready_and_what_lacks_a_partner():
     box, s = inbox(("a", "b")), stream()
     box.append(0, [segment(s, 0, 3)])
     box.append(1, [segment(s, 0, 1)])
-    assert box.held() == 3  # a segment, its row, and the stream with what is left
+    assert box.count_held() == 3  # a segment, its row, and the stream with what is left

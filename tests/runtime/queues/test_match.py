@@ -32,7 +32,7 @@ def test_whatever_comes_first_every_row_is_complete_and_in_order(data, count):
     for port in range(3):
         found += matcher.add(port, segment(s, count, 0, is_last=True))
     assert [part.is_last for part in found] == [False] * (len(found) - 1) + [True]
-    assert matcher.held() == 0
+    assert matcher.count_held() == 0
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -58,12 +58,12 @@ def test_streams_are_paired_apart_and_a_session_is_forgotten_with_all_of_them():
     sub = Stream(a.session, a, 0)
     for s, count in ((a, 2), (sub, 3), (b, 4)):
         assert matcher.add(0, segment(s, 0, count)) == []
-    assert (matcher.held(), matcher.waiting(0)) == (3, 9)
+    assert (matcher.count_held(), matcher.waiting(0)) == (3, 9)
     matcher.discard(a.session)
-    assert (matcher.held(), matcher.waiting(0)) == (1, 4)
+    assert (matcher.count_held(), matcher.waiting(0)) == (1, 4)
     assert rows(matcher.add(1, segment(b, 0, 1))) == [(0, 0)]
     matcher.clear()
-    assert (matcher.held(), matcher.waiting(0), matcher.waiting(1)) == (0, 0, 0)
+    assert (matcher.count_held(), matcher.waiting(0), matcher.waiting(1)) == (0, 0, 0)
 
 
 def test_inputs_that_are_out_of_step_are_an_internal_error_that_names_them():
@@ -87,6 +87,6 @@ def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(monk
         patch.setattr(matcher, "_waiting", Interrupted(matcher._waiting))
         matcher.add(0, segment(torn, 0, 2))
     matcher.discard(torn.session)
-    assert (matcher.waiting(0), matcher.waiting(1), matcher.held()) == (3, 0, 1)
+    assert (matcher.waiting(0), matcher.waiting(1), matcher.count_held()) == (3, 0, 1)
     matcher.discard(other.session)
-    assert (matcher.waiting(0), matcher.held()) == (0, 0)
+    assert (matcher.waiting(0), matcher.count_held()) == (0, 0)

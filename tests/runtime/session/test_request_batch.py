@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
-from modelflow.runtime.session.request_batch import Bundle
+from modelflow.runtime.session.request_batch import RequestBatch
 
 
 class Waits:
@@ -13,7 +13,7 @@ class Waits:
     def __init__(self, count):
         self.found, self.failures = [[] for _ in range(count)], [[] for _ in range(count)]
 
-    def arrived(self, positions, found):
+    def on_result(self, positions, found):
         for place, position in enumerate(positions):
             self.found[position].append({name: b[place].data for name, b in found.items()})
 
@@ -23,7 +23,7 @@ class Waits:
 
 
 def boarded(count, terminals=1):
-    bundle, party = Bundle(terminals), Waits(count)
+    bundle, party = RequestBatch(terminals), Waits(count)
     bundle.board(party, count)
     return bundle, party
 
@@ -92,10 +92,10 @@ def test_a_failure_is_told_to_those_that_are_not_over():
 
 def test_a_party_that_raises_is_logged_and_is_told_of_what_comes_then(caplog):
     bundle, party = boarded(2)
-    arrived, party.arrived = party.arrived, lambda positions, found: found["none"]
+    arrived, party.on_result = party.on_result, lambda positions, found: found["none"]
     bundle.put("out", [0], buffers("a"), is_output=True)
     bundle.call_due()
-    party.arrived = arrived
+    party.on_result = arrived
     bundle.put("out", [1], buffers("b"), is_output=True)
     bundle.call_due()
     assert party.found == [[], [{"out": "b"}]]

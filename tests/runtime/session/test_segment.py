@@ -17,7 +17,7 @@ def test_a_stream_knows_what_it_was_expanded_from_and_has_its_meta():
     assert (top.parent, top.position, top.depth) == (None, 0, 0)
     assert sub.meta == {"fps": 25}
     sub.meta["fps"] = 5
-    again = sub.renumbered()
+    again = sub.renumber()
     again.meta["fps"] = 1
     assert (top.meta, sub.meta) == ({"fps": 25}, {"fps": 5})
     assert (again.parent, again.position, again is sub) == (top, 3, False)

@@ -7,7 +7,7 @@ class Noting:
     def __init__(self):
         self.told = []
 
-    def called(self, part):
+    def on_call(self, part):
         self.told.append(part)
 
     def over(self):
@@ -17,6 +17,6 @@ class Noting:
 def test_each_is_told_of_everything():
     one, other = Noting(), Noting()
     both = Watchers(one, other)
-    both.called("part")
+    both.on_call("part")
     both.over()
     assert one.told == other.told == ["part", "over"]

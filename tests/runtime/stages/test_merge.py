@@ -38,7 +38,7 @@ def test_what_the_branches_bring_goes_on_in_the_order_that_was_told():
     for _ in range(2):
         here.append(BRANCH, brought(s, is_last=True))
     assert to.got[-1].is_last
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_what_a_branch_has_dropped_is_not_waited_for_once_all_have_ended():
@@ -51,7 +51,7 @@ def test_what_a_branch_has_dropped_is_not_waited_for_once_all_have_ended():
     here.append(BRANCH, brought(s, is_last=True))
     assert to.values(s) == [0, 2]
     assert to.got[-1].is_last
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_what_a_branch_has_added_goes_on_at_the_end():
@@ -78,14 +78,14 @@ def test_the_condition_alone_is_held_back_while_too_much_waits():
     here.append(ORDER, told(s, 0, 1, 2, 3))
     here.append(BRANCH, brought(s, 1, 2))
     here.wait_for_room(BRANCH)
-    assert here.blocked_by(ORDER) == "the branches that meet before 'join'"
-    assert here.blocked_by(BRANCH) is None
+    assert here.find_blocker(ORDER) == "the branches that meet before 'join'"
+    assert here.find_blocker(BRANCH) is None
     thread = threading.Thread(target=here.wait_for_room, args=(ORDER,), name="modelflow/test")
     thread.start()
     clock.until_waiting()
     here.append(BRANCH, brought(s, 0))
     thread.join()
-    assert here.blocked_by(ORDER) is None
+    assert here.find_blocker(ORDER) is None
 
 
 def test_without_a_bound_the_condition_goes_on():
@@ -94,7 +94,7 @@ def test_without_a_bound_the_condition_goes_on():
     here.append(ORDER, told(s, *range(100)))
     here.append(BRANCH, brought(s, *range(1, 100)))
     here.wait_for_room(ORDER)
-    assert here.blocked_by(ORDER) is None
+    assert here.find_blocker(ORDER) is None
 
 
 def test_a_session_that_is_cancelled_leaves_nothing_and_wakes_the_condition():
@@ -110,7 +110,7 @@ def test_a_session_that_is_cancelled_leaves_nothing_and_wakes_the_condition():
     here.discard(s.session)
     thread.join()
     here.append(BRANCH, brought(s, 0))
-    assert (here.held(), to.got) == (0, [])
+    assert (here.count_held(), to.got) == (0, [])
     here.append(ORDER, told(other, 0))
     here.append(BRANCH, brought(other, 0))
     assert to.values(other) == [0]
@@ -128,7 +128,7 @@ def test_close_wakes_the_condition_and_takes_nothing_more():
     here.close()
     thread.join()
     assert not here.append(BRANCH, brought(s, 0))
-    assert (here.held(), to.got) == (0, [])
+    assert (here.count_held(), to.got) == (0, [])
 
 
 def test_what_comes_with_a_cancelled_session_passes_and_the_session_is_forgotten():
@@ -139,7 +139,7 @@ def test_what_comes_with_a_cancelled_session_passes_and_the_session_is_forgotten
     gone.session.is_cancelled = True
     here.append(BRANCH, brought(gone, 0) + brought(other, 0))
     assert to.values(other) == [0]
-    assert here.held() == 1
+    assert here.count_held() == 1
 
 
 def test_a_condition_waits_for_the_bound_of_each_session_that_waits():
@@ -148,9 +148,9 @@ def test_a_condition_waits_for_the_bound_of_each_session_that_waits():
     here.append(ORDER, told(one, *range(4)) + told(other, *range(4)))
     here.append(BRANCH, brought(one, 1) + brought(other, 1))
     here.append(BRANCH, brought(one, 2))
-    assert here.blocked_by(ORDER) is None
+    assert here.find_blocker(ORDER) is None
     here.append(BRANCH, brought(one, 3))
-    assert here.blocked_by(ORDER) is not None
+    assert here.find_blocker(ORDER) is not None
 
 
 def test_nothing_goes_on_while_the_first_has_not_come():
@@ -175,8 +175,8 @@ def test_an_empty_stream_passes_and_of_a_sub_stream_nothing_is_left():
 
 def test_a_branch_waits_for_the_port_behind_the_merge():
     class Full(Receiver):
-        def blocked_by(self, port):
+        def find_blocker(self, port):
             return f"port {port}"
 
     here = Merge("join", (Full(), 7), 2, None, FakeClock())
-    assert here.blocked_by(BRANCH) == "port 7"
+    assert here.find_blocker(BRANCH) == "port 7"

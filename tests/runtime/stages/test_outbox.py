@@ -4,7 +4,7 @@ from modelflow.buffer import Buffer
 from modelflow.plan import Origin
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.entry.entry_port import EntryPort
-from modelflow.runtime.entry.submitter import Entrance
+from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.session.segment import Batch, Span, Stream
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.outbox import Outbox
@@ -49,7 +49,7 @@ class Receiver:
     def wait_for_room(self, port):
         return None
 
-    def blocked_by(self, port):
+    def find_blocker(self, port):
         return None
 
     def values(self, stream):
@@ -212,7 +212,7 @@ def test_no_receiver_sees_what_another_writes_to_its_buffers_at_once():
 def test_no_consumer_of_an_input_sees_what_another_writes_at_once():
     first, second = Marking(), Marking()
     port = EntryPort("input", ((first, 0), (second, 0)), False, lambda: None)
-    entrance = Entrance({"input": port}, None, 10, SYSTEM_CLOCK, Session.cancel)
+    entrance = Submitter({"input": port}, None, 10, SYSTEM_CLOCK, Session.cancel)
     ends = Origin(("output",), ("output",), ("output",), frozenset(), is_counted=True)
     session = Session("s", "", ends, in_flight=None, on_finished=lambda _: None)
     entrance.send(session, "input", [Buffer(1)])

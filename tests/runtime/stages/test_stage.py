@@ -30,10 +30,10 @@ def made(spec=None, *, entry_ports=(), plan=None, unit=None, **settings):
 def test_the_expected_wait_is_that_of_the_rows_that_are_queued():
     here = made(threads=2)
     here.inbox.append(0, [segment(stream(), 0, 6)])
-    assert here.figures.expected_wait() is None
+    assert here.figures.estimate_wait() is None
     here.figures.workers[0].count(4, 0, 1.0)
     here.figures.workers[1].count(4, 0, 3.0)  # half a second a row
-    assert here.figures.expected_wait() == 6 * 0.5 / 2
+    assert here.figures.estimate_wait() == 6 * 0.5 / 2
 
 
 def test_close_interrupts_every_unit_whatever_another_one_raises(caplog):

@@ -66,6 +66,6 @@ def test_why_batches_closed_is_told_by_the_rules_of_their_time():
 
 def test_the_expected_wait_is_that_of_the_queue_at_the_rate_so_far():
     _, _, stats = stats_of()
-    assert stats.expected_wait() is None
+    assert stats.estimate_wait() is None
     stats.workers[0].count(4, 0, 2.0)
-    assert stats.expected_wait() == pytest.approx(6 * 0.5 / 2)
+    assert stats.estimate_wait() == pytest.approx(6 * 0.5 / 2)

@@ -18,7 +18,7 @@ class Owner:
         self.told = []
         self.wiring = None
 
-    def opened(self):
+    def on_open(self):
         self.told.append("opened")
 
     def wait_until_all_open(self):
@@ -26,7 +26,7 @@ class Owner:
         self.wiring.close()  # there is nothing to work on
         return True
 
-    def begun(self):
+    def on_begin(self):
         self.told.append("begun")
 
     def failed(self, error):

@@ -6,7 +6,7 @@ import pytest
 
 from modelflow.device import Device
 from modelflow.errors import DeadlineExceeded, FlowUnitError
-from modelflow.runtime.workers.session_watch import Lap, parts_of
+from modelflow.runtime.workers.session_watch import CallTime, parts_of
 from modelflow.stream_io.request import Request, submit
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
@@ -22,7 +22,7 @@ class Watching:
         self.parts = []
         self.is_over = threading.Event()
 
-    def called(self, part):
+    def on_call(self, part):
         assert part.start <= part.end
         self.parts.append(part)
 
@@ -156,8 +156,8 @@ def test_a_session_that_is_cancelled_is_over_and_still_told_of_what_was_under_wa
     entered, go, told = threading.Event(), threading.Event(), threading.Event()
 
     class Late(Watching):
-        def called(self, part):
-            super().called(part)
+        def on_call(self, part):
+            super().on_call(part)
             told.set()
 
     def wait(value):
@@ -180,7 +180,7 @@ def test_a_session_that_is_cancelled_is_over_and_still_told_of_what_was_under_wa
 
 
 def test_what_came_in_error_is_of_no_node_behind_it():
-    laps = [Lap(_Plan("a"), 0.0, 1.0), Lap(_Plan("b"), 1.0, 2.0)]
+    laps = [CallTime(_Plan("a"), 0.0, 1.0), CallTime(_Plan("b"), 1.0, 2.0)]
     early, here = (FlowUnitError("no", node=node) for node in ("z", "b"))
     device = Device("cpu", 0)
     parts = parts_of([early, here, None], laps, 5, device, "a/0")

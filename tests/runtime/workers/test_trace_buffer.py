@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.errors import FlowFailed
-from modelflow.runtime.workers.trace_buffer import BLOCKED, Ring, Slice, slice_of
+from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice, TraceBuffer, slice_of
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.queues.test_inbox import segment, stream
@@ -18,13 +18,13 @@ class Recorder:
         self._more = every, short
 
     def ring(self, track):
-        ring = self.rings[track] = Ring(*self._more)
+        ring = self.rings[track] = TraceBuffer(*self._more)
         return ring
 
     def watcher(self, session, began, leave):
         return None
 
-    def happened(self, what, details):
+    def note_event(self, what, details):
         self.moments.append((what, details))
 
     def taken(self):
@@ -109,7 +109,7 @@ def test_of_calls_that_are_far_too_short_few_are_kept(every, short, kept):
 
 
 def test_of_calls_whose_turn_has_come_those_far_too_short_are_rarer():
-    ring = Ring(16, 50e-6)
+    ring = TraceBuffer(16, 50e-6)
     assert [next(ring.turns) for _ in range(32)].count(1) == 2
     assert all(ring.is_due(11e-6) for _ in range(8))
     assert [ring.is_due(9e-6) for _ in range(8)].count(True) == 2
@@ -117,7 +117,7 @@ def test_of_calls_whose_turn_has_come_those_far_too_short_are_rarer():
 
 def test_what_is_not_taken_in_time_is_lost_and_counted(monkeypatch):
     monkeypatch.setattr("modelflow.runtime.workers.trace_buffer._MOST", 2)
-    ring = Ring(1, 0.0)
+    ring = TraceBuffer(1, 0.0)
     for number in range(5):
         ring.note(Slice("n", number, number))
     assert ring.lost == 3

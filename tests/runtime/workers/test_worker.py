@@ -278,7 +278,7 @@ def test_nothing_is_kept_of_rows_with_deadlines():
         for i in range(300):
             stream.send("input", i, deadline=60.0)
             assert stream.recv("a").data == stream.recv("b").data == i
-        held = flow.scheduler.held()
+        held = flow.scheduler.count_held()
         assert all(count <= 1 for count in held.values())
         session = stream._session
         sizes = [len(v) for s in (session, session.progress) for v in _containers(s)]

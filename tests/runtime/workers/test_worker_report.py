@@ -60,7 +60,7 @@ def test_a_worker_that_hangs_is_described_with_the_line_that_it_is_at():
         assert begun.acquire(timeout=60)
         worker.thread_id, worker.phase = thread.ident or 0, "close"
         assert worker.position().endswith(" in stand")
-        error = worker.hung_error(2.5)
+        error = worker.describe_hung(2.5)
     thread.join()
     text = "did not return within 2.5 s of being told to stop; it is at "
     assert text + __file__ in str(error)

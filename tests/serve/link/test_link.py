@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from modelflow.http.server import new_loop
-from modelflow.ipc.fd_channel import Hatch, give, new_link
+from modelflow.ipc.fd_channel import FdChannel, give, new_link
 from modelflow.ipc.link import Link
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 
 
 class Heard:
@@ -30,7 +30,7 @@ class Heard:
         if self.answer is not None:
             self.answer(self.link, self.messages[-1])
 
-    def lost(self):
+    def on_lost(self):
         self.is_lost.set()
 
     async def until(self, count):
@@ -47,7 +47,7 @@ def run(main):
 
 
 def linked(one, other):
-    mailbox = Mailbox(asyncio.get_running_loop())
+    mailbox = LoopQueue(asyncio.get_running_loop())
     for heard, ends in zip((one, other), new_link(), strict=True):
         heard.link = Link(ends, mailbox, heard)
         heard.link.begin()
@@ -105,10 +105,10 @@ def test_slots_come_back_when_nobody_looks_at_them_any_more():
         for _ in range(3):
             here.say("n", here.value(np.zeros(4 << 20)))  # half of all there is
         await other.until(3)
-        assert here._packer.arena.taken == 1 + 1
+        assert here._packer.arena.on_admitted == 1 + 1
         kept = other.messages.pop()
         other.messages.clear()
-        while here._packer.arena.taken > 1:
+        while here._packer.arena.on_admitted > 1:
             await asyncio.sleep(0)
         assert kept[1].sum() == 0
         await closed(here, there)
@@ -125,7 +125,7 @@ def test_a_slot_may_be_given_back_by_any_thread():
         thread = threading.Thread(target=other.messages.clear)
         thread.start()
         thread.join()
-        while here._packer.arena.taken:
+        while here._packer.arena.on_admitted:
             await asyncio.sleep(0)
         await closed(here, there)
 
@@ -186,7 +186,7 @@ def test_nothing_is_left_open():
 def test_a_hatch_gives_what_was_put_in():
     async def main():
         ours, theirs = socket.socketpair()
-        hatch, found = Hatch(theirs), []
+        hatch, found = FdChannel(theirs), []
         one, other = new_link()
         give(ours, one, 7)
         hatch.open(lambda ends, peer: found.append((ends, peer)))

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelflow.ipc.fd_channel import new_memory
-from modelflow.ipc.frame import HEAD, Packer, Unpacker
-from modelflow.ipc.shared_memory import Arena, Gallery
+from modelflow.ipc.frame import HEAD, FrameReader, FrameWriter
+from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter
 
 Box = namedtuple("Box", "x label")
 
@@ -22,16 +22,16 @@ class Pair:
 
     def __init__(self):
         memory = new_memory()
-        self.arena = Arena(memory)
-        self.gallery = Gallery(memory, self.arena.free)
-        self.packer = Packer(self.arena)
+        self.arena = SharedMemoryWriter(memory)
+        self.gallery = SharedMemoryReader(memory, self.arena.free)
+        self.packer = FrameWriter(self.arena)
         os.close(memory)
 
     def unpacked(self, before=b""):
         parcel = before + b"".join(self.packer.close())
         length, size = HEAD.unpack_from(parcel, len(before))
         assert len(parcel) == len(before) + HEAD.size + length + size
-        return Unpacker(parcel, len(before), self.gallery)
+        return FrameReader(parcel, len(before), self.gallery)
 
     def through(self, value):
         self.packer.add([self.packer.value(value)])
@@ -141,26 +141,26 @@ def test_bfloat16_is_kept(pair):
 
 def test_a_slot_is_free_again_when_the_last_view_of_its_array_is_gone(pair):
     found = pair.through(np.arange(100_000.0))
-    assert pair.arena.taken == 1
+    assert pair.arena.on_admitted == 1
     part = memoryview(found[5:].reshape(-1, 5)[3])
     del found
     gc.collect()
-    assert pair.arena.taken == 1
+    assert pair.arena.on_admitted == 1
     assert part[0] == 20.0
     del part
     gc.collect()
-    assert pair.arena.taken == 0
+    assert pair.arena.on_admitted == 0
 
 
 def test_bytes_give_their_slot_back_at_once(pair):
     assert pair.through(b"x" * 100_000) == b"x" * 100_000
-    assert pair.arena.taken == 0
+    assert pair.arena.on_admitted == 0
 
 
 def test_what_has_no_room_in_the_shared_memory_goes_another_way(pair):
     large = np.zeros(33 << 20, np.uint8)
     kept = [pair.through(large), pair.through(large), pair.through(np.ones(10_000))]
-    assert pair.arena.taken == 2
+    assert pair.arena.on_admitted == 2
     assert [one.nbytes for one in kept] == [large.nbytes, large.nbytes, 80_000]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.serve.activity import State
-from modelflow.serve.processes.replicas.restart import Deaths, Suspect
+from modelflow.serve.processes.replicas.restart import DeathCounts, Suspect
 
 A, B = ("a", 1), ("b", 1)
 LOADS = {version: Suspect(version, State.LOADING) for version in (A, B)}
@@ -22,14 +22,14 @@ def loaded(version, since):
     ],
 )
 def test_the_second_death_takes_it_out_of_service(suspect, why):
-    deaths = Deaths()
+    deaths = DeathCounts()
     assert deaths.note([suspect], 0.0) == {}
     assert deaths.note([suspect], 1.0) == {A: why} == deaths.condemned
     assert deaths.note([suspect], 2.0) == {}  # told once
 
 
 def test_of_several_that_were_loaded_each_is_loaded_alone_and_the_one_that_does_it_again_is_out():
-    deaths = Deaths()
+    deaths = DeathCounts()
     assert deaths.note([*LOADS.values()], 0.0) == {}
     assert deaths.suspects == [A, B]
     assert set(deaths.note([loaded(A, 0.5)], 1.0)) == {A}
@@ -40,34 +40,34 @@ def test_of_several_that_were_loaded_each_is_loaded_alone_and_the_one_that_does_
 
 
 def test_one_that_is_loaded_alone_beside_others_that_work_is_out_at_the_second_death():
-    deaths = Deaths()
+    deaths = DeathCounts()
     assert deaths.note([loaded(A, 0.0), WORKS[B]], 1.0) == {}
     assert deaths.suspects == [A]
     assert set(deaths.note([loaded(A, 2.0), WORKS[B]], 3.0)) == {A}
 
 
 def test_what_several_processes_load_at_a_time_counts_once():
-    deaths = Deaths()
+    deaths = DeathCounts()
     assert deaths.note([loaded(A, 0.0)], 1.0) == {}
     assert deaths.note([loaded(A, 0.5)], 1.5) == {}  # it began before the first had ended
     assert set(deaths.note([loaded(A, 1.2)], 2.0)) == {A}
 
 
 def test_deaths_of_several_together_take_none_out_of_service():
-    deaths = Deaths()
+    deaths = DeathCounts()
     for moment in range(5):
         assert deaths.note([*LOADS.values(), *WORKS.values()], moment) == {}
 
 
 def test_of_several_that_worked_nothing_is_known():
-    deaths = Deaths()
+    deaths = DeathCounts()
     deaths.note([*WORKS.values()], 0.0)
     assert deaths.note([WORKS[A]], 1.0) == {}
     assert deaths.suspects == []
 
 
 def test_deaths_for_different_reasons_are_counted_apart_and_old_ones_not_at_all():
-    deaths = Deaths()
+    deaths = DeathCounts()
     deaths.note([LOADS[A]], 0.0)
     assert deaths.note([WORKS[A]], 1.0) == {}
     assert deaths.note([WORKS[A]], 3601.5) == {}
@@ -75,7 +75,7 @@ def test_deaths_for_different_reasons_are_counted_apart_and_old_ones_not_at_all(
 
 
 def test_what_is_forgotten_begins_anew():
-    deaths = Deaths()
+    deaths = DeathCounts()
     deaths.note([WORKS[A]], 0.0)
     deaths.note([WORKS[A]], 1.0)
     deaths.forget(A)

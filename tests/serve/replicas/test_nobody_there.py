@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from modelflow.serve.processes.replicas.acceptor import NobodyThere
+from modelflow.serve.processes.replicas.acceptor import UnavailableResponder
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def address():
     loop, ended = asyncio.new_event_loop(), asyncio.Event()
 
     async def serve():
-        nobody = NobodyThere()
+        nobody = UnavailableResponder()
         loop.add_reader(listening, lambda: nobody.take(listening.accept()[0]))
         await ended.wait()
         loop.remove_reader(listening)

@@ -6,8 +6,8 @@ import socket
 
 from modelflow.http.accept import REPORT
 from modelflow.http.options import Endpoint
-from modelflow.http.server import bound_socket
-from modelflow.serve.processes.replicas.acceptor import Entrance, Porter
+from modelflow.http.server import bind_socket
+from modelflow.serve.processes.replicas.acceptor import Acceptor, ListeningSocket
 
 
 class Behind:
@@ -15,14 +15,14 @@ class Behind:
 
     def __init__(self, porter):
         self.porter = porter
-        self.ended = []
+        self.wait_until_ended = []
         ours, self.sock = socket.socketpair()
         self.sock.setblocking(False)
-        self.entrance = Entrance(ours, self._ended)
-        self.taken = []
+        self.entrance = ListeningSocket(ours, self._ended)
+        self.on_admitted = []
 
     def _ended(self, entrance):
-        self.ended.append(entrance)
+        self.wait_until_ended.append(entrance)
         self.porter.forget(entrance)
 
     def take(self):
@@ -32,16 +32,16 @@ class Behind:
                 said, descriptors, *_ = socket.recv_fds(self.sock, 1, 1)
                 if not said:
                     break
-                self.taken.append(socket.socket(fileno=descriptors[0]))
-        return len(self.taken)
+                self.on_admitted.append(socket.socket(fileno=descriptors[0]))
+        return len(self.on_admitted)
 
     def report(self, is_open):
-        self.sock.send(REPORT.pack(len(self.taken), is_open))
+        self.sock.send(REPORT.pack(len(self.on_admitted), is_open))
 
     def close(self):
         self.entrance.close()
         self.sock.close()
-        for one in self.taken:
+        for one in self.on_admitted:
             one.close()
 
 
@@ -49,9 +49,9 @@ class House:
     """A porter with replicas, and clients."""
 
     def __init__(self, count):
-        bound = bound_socket(Endpoint("127.0.0.1", 0))
+        bound = bind_socket(Endpoint("127.0.0.1", 0))
         self.address = bound.getsockname()
-        self.porter = Porter(bound)
+        self.porter = Acceptor(bound)
         self.porter.listen()
         self.replicas = [Behind(self.porter) for _ in range(count)]
         self.clients = []
@@ -84,13 +84,13 @@ def test_each_connection_goes_to_who_has_the_fewest():
             house.porter.add(replica.entrance)
         await house.connect(6)
         await house.until(lambda: one.take() + two.take() == 6)
-        assert (len(one.taken), len(two.taken)) == (3, 3)
+        assert (len(one.on_admitted), len(two.on_admitted)) == (3, 3)
         one.report(3)
         two.report(0)  # all of its clients have gone
         await house.until(lambda: two.entrance.load == 0)
         await house.connect(3)
         await house.until(lambda: one.take() + two.take() == 9)
-        assert (len(one.taken), len(two.taken)) == (3, 6)
+        assert (len(one.on_admitted), len(two.on_admitted)) == (3, 6)
 
     run(scene)
 
@@ -111,7 +111,7 @@ def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
         await house.connect(12)
         await house.until(lambda: house.porter._held is not None)
         assert one.entrance.handed < 12
-        assert not one.ended
+        assert not one.wait_until_ended
         await house.until(lambda: one.take() == 12)
 
     run(scene, count=1)
@@ -124,7 +124,7 @@ def test_who_has_gone_is_given_nothing_more():
         one.sock.close()
         await house.connect(4)
         await house.until(lambda: two.take() == 4)
-        await house.until(lambda: one.ended == [one.entrance])
+        await house.until(lambda: one.wait_until_ended == [one.entrance])
 
     run(scene)
 
@@ -150,7 +150,7 @@ def test_who_says_that_he_is_done_is_told_that_no_more_comes():
         house.porter.add(one.entrance)
         house.porter.add(two.entrance)
         one.sock.shutdown(socket.SHUT_WR)
-        await house.until(lambda: one.ended)
+        await house.until(lambda: one.wait_until_ended)
         assert one.sock.recv(1) == b""
         await house.connect(2)
         await house.until(lambda: two.take() == 2)
@@ -165,7 +165,7 @@ def test_what_has_connected_before_the_end_is_handed_over():
         await house.connect(10)  # nothing turns the loop meanwhile
         house.porter.close()
         assert one.take() + two.take() == 10
-        assert one.ended
-        assert two.ended
+        assert one.wait_until_ended
+        assert two.wait_until_ended
 
     run(scene)

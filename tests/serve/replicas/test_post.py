@@ -2,7 +2,7 @@
 
 import asyncio
 
-from modelflow.serve.processes.replicas.process import Post
+from modelflow.serve.processes.replicas.process import Slot
 from modelflow.serve.processes.replicas.restart import Backoff
 
 
@@ -17,7 +17,7 @@ class Process:
     def end(self):
         self.over.set()
 
-    async def ended(self):
+    async def wait_until_ended(self):
         await self.over.wait()
         return 3
 
@@ -25,7 +25,7 @@ class Process:
 def test_one_that_has_ended_is_replaced_until_the_place_is_given_up():
     async def main():
         told = []
-        post = Post("replica 2", Process, Backoff(10.0))
+        post = Slot("replica 2", Process, Backoff(10.0))
 
         async def start(process):
             process.over.set()
@@ -44,7 +44,7 @@ def test_one_that_has_ended_is_replaced_until_the_place_is_given_up():
 
 def test_one_that_cannot_be_started_is_tried_again(caplog):
     async def main():
-        post, tries = Post("replica 1", Process, Backoff(10.0)), []
+        post, tries = Slot("replica 1", Process, Backoff(10.0)), []
 
         async def start(process):
             tries.append(process)
@@ -65,7 +65,7 @@ def test_one_that_cannot_be_started_is_tried_again(caplog):
 
 def test_one_that_starts_while_all_is_ended_ends():
     async def main():
-        post = Post("replica 1", Process, Backoff(10.0))
+        post = Slot("replica 1", Process, Backoff(10.0))
 
         async def start(process):
             assert post.replica is None  # nothing can be said to it yet

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.serve.processes.replicas.acceptor import Porter
+from modelflow.serve.processes.replicas.acceptor import Acceptor
 from modelflow.serve.processes.replicas.process import ReplicaProcess
 from modelflow.serve.processes.replicas.role import Role
 
@@ -21,7 +21,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
 
     async def codes():
         listening = socket.create_server(("127.0.0.1", 0))
-        porter = Porter(listening)
+        porter = Acceptor(listening)
         found = []
         for number in range(1, 6):
             process = ReplicaProcess(
@@ -31,7 +31,7 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
             process.kill()
             for _ in range(2000):  # while the loop cannot hear of the end
                 way(process)
-            found.append(await process.ended())
+            found.append(await process.wait_until_ended())
         porter.close()
         return found
 
@@ -46,7 +46,7 @@ def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
         return message
 
     async def main():
-        porter = Porter(socket.create_server(("127.0.0.1", 0)))
+        porter = Acceptor(socket.create_server(("127.0.0.1", 0)))
         process = ReplicaProcess(
             Role.REPLICA, 1, "replica 1", porter, answer, print, print, os.environ
         )
@@ -55,7 +55,7 @@ def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
         for child in children() - before:
             os.kill(child, signal.SIGSTOP)
         await process.watch()
-        code = await process.ended()
+        code = await process.wait_until_ended()
         porter.close()
         return code
 

@@ -7,13 +7,13 @@ import signal
 
 import pytest
 
-from modelflow.serve.activity import MOST, Activity
-from modelflow.serve.processes.replicas.restart import Record
+from modelflow.serve.activity import MOST, ActivityTable
+from modelflow.serve.processes.replicas.restart import ActivityReader
 
 
 @pytest.fixture
 def record():
-    with contextlib.closing(Record()) as found:
+    with contextlib.closing(ActivityReader()) as found:
         yield found
 
 
@@ -21,7 +21,7 @@ def record():
 def activity(record):
     """What the process itself has."""
     memory, _ = record.descriptors
-    return Activity(mmap.mmap(memory, MOST), record.hear)
+    return ActivityTable(mmap.mmap(memory, MOST), record.hear)
 
 
 def told(record, thread):
@@ -105,7 +105,7 @@ def test_a_byte_is_used_again_when_its_version_has_gone(record, activity):
 
 
 def test_more_versions_than_bytes_are_loaded_all_the_same():
-    activity = Activity()
+    activity = ActivityTable()
     doings = [activity.begin("m", number) for number in range(MOST + 10)]
     for doing in doings:
         doing.work()
@@ -115,7 +115,7 @@ def test_more_versions_than_bytes_are_loaded_all_the_same():
 
 def test_a_version_that_is_acquitted_is_told_once():
     said = []
-    activity = Activity(None, said.append, {("m", 1): "it was it"})
+    activity = ActivityTable(None, said.append, {("m", 1): "it was it"})
     activity.acquit("m", 1)
     activity.acquit("m", 1)
     activity.acquit("other", 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.serve.processes.replicas.process import ended_how
+from modelflow.serve.processes.replicas.process import describe_exit
 from tests import programs
 from tests.serve.certificates import Authority
 from tests.serve.replicas.fleet import (
@@ -290,4 +290,4 @@ def test_nothing_is_left_of_processes_that_were_replaced(tmp_path):
     ("code", "text"), [(3, "has ended with exit code 3"), (-9, "was ended by SIGKILL")]
 )
 def test_how_a_process_ended_is_said_in_words(code, text):
-    assert ended_how(code) == text
+    assert describe_exit(code) == text

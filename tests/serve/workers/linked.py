@@ -5,14 +5,14 @@ from dataclasses import replace
 from functools import partial
 
 from modelflow.http.options import Endpoint
-from modelflow.http.server import bound_socket
-from modelflow.ipc.fd_channel import Hatch, give, new_link
-from modelflow.serve.activity import Activity
+from modelflow.http.server import bind_socket
+from modelflow.ipc.fd_channel import FdChannel, give, new_link
+from modelflow.serve.activity import ActivityTable
 from modelflow.serve.grpc.address import grpc_socket
-from modelflow.serve.processes.workers.model_directory import Roster
-from modelflow.serve.processes.workers.process import Published
-from modelflow.serve.processes.workers.remote_models import FarStock
-from modelflow.serve.processes.workers.request_server import Counter
+from modelflow.serve.processes.workers.model_directory import ModelDirectory
+from modelflow.serve.processes.workers.process import PublishedModels
+from modelflow.serve.processes.workers.remote_models import RemoteModelSource
+from modelflow.serve.processes.workers.request_server import RequestServer
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.problem import Problem
 
@@ -28,15 +28,15 @@ class Inside:
         return own
 
     def __init__(self):
-        self.door = bound_socket(Endpoint("127.0.0.1", 0))
+        self.door = bind_socket(Endpoint("127.0.0.1", 0))
         self.given, taken = socket.socketpair()
-        self.hatch = Hatch(taken)
+        self.hatch = FdChannel(taken)
         self.counters = set()
-        self.activity = Activity()
+        self.activity = ActivityTable()
 
     def join(self, own):
-        self.roster = Roster(own.models)
-        self.fleet = Published(own.fleet, self.roster)
+        self.roster = ModelDirectory(own.models)
+        self.fleet = PublishedModels(own.fleet, self.roster)
         return self.fleet
 
     def stock(self, _):
@@ -48,7 +48,7 @@ class Inside:
         mailbox.post(partial(self.hatch.open, self._welcome))
 
     def _welcome(self, ends, _):
-        self.counters.add(Counter(ends, self.mailbox, self.roster, self.counters.discard))
+        self.counters.add(RequestServer(ends, self.mailbox, self.roster, self.counters.discard))
 
     async def end(self):
         self.hatch.close()
@@ -67,14 +67,14 @@ class Outside:
 
     def __init__(self, inside, options):
         self._inside = inside
-        self.door = bound_socket(Endpoint(options.host, options.http_port))
+        self.door = bind_socket(Endpoint(options.host, options.http_port))
         port = options.grpc_port
         self.grpc = None if port is None else grpc_socket(options.grpc_host, port)
         self.given, taken = socket.socketpair()
-        self.hatch = Hatch(taken)
+        self.hatch = FdChannel(taken)
 
     def stock(self, options):
-        self._stock = FarStock(options, self.hatch, {})
+        self._stock = RemoteModelSource(options, self.hatch, {})
         return self._stock
 
     def join(self, _):

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 import modelflow
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.options import ModelLimits
-from modelflow.serve.processes.workers.model_directory import Roster
+from modelflow.serve.processes.workers.model_directory import ModelDirectory
 from modelflow.serve.processes.workers.remote_model import RemoteModel
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.served_model import ServedModel
@@ -41,11 +41,11 @@ def on_a_loop(flow, scene):
     """Runs a scene with one model, of which a roster tells."""
 
     async def main():
-        mailbox = Mailbox(asyncio.get_running_loop())
+        mailbox = LoopQueue(asyncio.get_running_loop())
         models = Models()
         model = ServedModel("m", 1, flow, mailbox, ModelLimits())
         models.add(model)
-        roster = Roster(models)
+        roster = ModelDirectory(models)
         roster.begin(mailbox)
         await asyncio.sleep(0)
         await scene(roster, models, model)
@@ -99,7 +99,7 @@ def test_a_model_that_is_gone_can_be_asked_until_all_workers_have_seen_it(flow):
         key = one.told[0][1]["models"][0]["key"]
         ended = []
         models.remove(model)
-        models.when_seen(lambda: ended.append(True))
+        models.call_when_seen(lambda: ended.append(True))
         assert one.told[-1][1]["models"] == []
         one.see()
         assert roster.find(key) is model
@@ -119,7 +119,7 @@ def test_a_worker_that_ends_is_not_waited_for(flow):
         roster.add(other)
         ended = []
         models.remove(model)
-        models.when_seen(lambda: ended.append(True))
+        models.call_when_seen(lambda: ended.append(True))
         one.see()
         assert not ended
         roster.remove(other)
@@ -132,7 +132,7 @@ def test_without_workers_nobody_waits(flow):
     async def scene(_, models, model):
         ended = []
         models.remove(model)
-        models.when_seen(lambda: ended.append(True))
+        models.call_when_seen(lambda: ended.append(True))
         assert ended == [True]
 
     on_a_loop(flow, scene)

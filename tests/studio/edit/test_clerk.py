@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from modelflow.studio.edit.clerk import Clerk, Work
+from modelflow.studio.edit.clerk import Task, TaskQueue
 from tests.runtime.fake_clock import FakeClock
 
 
@@ -36,7 +36,7 @@ class Noted:
         return done, self._work("last", done.set)
 
     def _work(self, name, do):
-        return Work(do, lambda: self.note(f"{name} late"), lambda: self.note(f"{name} closed"))
+        return Task(do, lambda: self.note(f"{name} late"), lambda: self.note(f"{name} closed"))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def clock():
 
 @pytest.fixture
 def clerk(clock, noted):
-    clerk = Clerk(60.0, 5.0, clock)
+    clerk = TaskQueue(60.0, 5.0, clock)
     yield clerk
     noted.go.set()
     clerk.close()
@@ -90,14 +90,14 @@ def test_what_raises_ends_nothing(clerk, noted):
     def fail():
         raise ValueError("no")
 
-    clerk.take(Work(fail, fail, fail))
+    clerk.take(Task(fail, fail, fail))
     done, last = noted.last()
     clerk.take(last)
     assert done.wait(60)
 
 
 def test_the_end_waits_a_little_for_what_is_being_done_and_does_nothing_else(noted, clock):
-    clerk = Clerk(60.0, 5.0, clock)
+    clerk = TaskQueue(60.0, 5.0, clock)
     clerk.take(noted.hanging("a"))
     clerk.take(noted.work("b"))
     assert noted.began.wait(60)
@@ -114,7 +114,7 @@ def test_the_end_waits_a_little_for_what_is_being_done_and_does_nothing_else(not
 
 
 def test_the_end_goes_on_at_once_where_the_work_is_done(noted, clock):
-    clerk = Clerk(60.0, 5.0, clock)
+    clerk = TaskQueue(60.0, 5.0, clock)
     clerk.take(noted.hanging("a"))
     assert noted.began.wait(60)
     closing = threading.Thread(target=clerk.close)

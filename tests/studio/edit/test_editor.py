@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.studio.edit.editor import EditDesk, Editor
+from modelflow.studio.edit.editor import EditHandler, Editor
 from tests.programs import LIMIT
 from tests.runtime.fake_clock import FakeClock
 
@@ -219,7 +219,9 @@ class Asking:
 def clock(monkeypatch):
     """What the time of an editor's work goes by."""
     clock = FakeClock()
-    monkeypatch.setattr("modelflow.studio.edit.editor.EditDesk", partial(EditDesk, clock=clock))
+    monkeypatch.setattr(
+        "modelflow.studio.edit.editor.EditHandler", partial(EditHandler, clock=clock)
+    )
     return clock
 
 

@@ -5,7 +5,7 @@ import pytest
 from modelflow.config.edit.graph_text import GraphText
 from modelflow.errors import ConfigError
 from modelflow.registry.registry import Registry
-from modelflow.studio.edit.operations import MOST_OPERATIONS, copy, edited, paste
+from modelflow.studio.edit.operations import MOST_OPERATIONS, apply_operations, copy, paste
 
 REGISTRY = Registry()
 DOT = """digraph g {
@@ -26,7 +26,7 @@ image_height = 8
 
 
 def done(*operations, text=DOT, form="dot"):
-    return edited(GraphText.read(text, form), operations, REGISTRY).text
+    return apply_operations(GraphText.read(text, form), operations, REGISTRY).text
 
 
 def end(node, port=None):

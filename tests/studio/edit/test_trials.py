@@ -380,9 +380,9 @@ class Unshowable:
 
 
 def test_values_of_all_kinds_are_shown():
-    from modelflow.studio.edit.passed import KEPT, Passed
+    from modelflow.studio.edit.passed import KEPT, EdgeSamples
 
-    kept = Passed()
+    kept = EdgeSamples()
     values = [
         {"a": [1, float("nan")], "b": "x" * 30_000},
         list(range(1000)),

@@ -26,7 +26,7 @@ def test_every_ready_graph_has_a_picture_of_all_its_nodes(path):
     assert {one["name"] for one in view["picture"]["boxes"]} == set(draft.graph_text.nodes)
     assert len(view["picture"]["wires"]) == len(draft.graph_text.edges)
     assert not any(port["wrong"] for one in view["picture"]["boxes"] for port in one["inputs"])
-    graph = draft.checked.graph
+    graph = draft.check.graph
     if graph is not None:
         assert set(view["plan"]) == {node.name for node in graph.nodes.values() if node.spec}
 

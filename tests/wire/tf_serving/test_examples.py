@@ -9,7 +9,7 @@ from modelflow.wire.tf_serving.examples import (
     examples_of_input,
     read_examples,
     regress_answer,
-    serialized,
+    serialize,
 )
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
@@ -83,7 +83,7 @@ def test_examples_of_a_message_have_its_context():
 
 def test_an_example_goes_out_as_tensorflow_reads_it():
     body = read_examples(b'{"examples": [{"i": 1, "f": [0.5], "t": "a", "n": []}]}')
-    message = TF_SERVING.parse("tensorflow.Example", serialized(body.examples[0]))
+    message = TF_SERVING.parse("tensorflow.Example", serialize(body.examples[0]))
     feature = message.features.feature
     assert list(feature["i"].int64_list.value) == [1]
     assert list(feature["f"].float_list.value) == [0.5]

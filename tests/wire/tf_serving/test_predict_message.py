@@ -4,9 +4,9 @@ import pytest
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import (
+    list_wanted_outputs,
     predict_arrays,
     predict_response,
-    wanted_outputs,
 )
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto
 
@@ -46,15 +46,15 @@ def test_inputs_that_do_not_fit_are_told_so_in_the_words_that_clients_know(array
 
 
 def test_a_filter_chooses_outputs():
-    assert wanted_outputs([], ["y", "z"]) == ("y", "z")
-    assert wanted_outputs(["z"], ["y", "z"]) == ("z",)
+    assert list_wanted_outputs([], ["y", "z"]) == ("y", "z")
+    assert list_wanted_outputs(["z"], ["y", "z"]) == ("z",)
     with pytest.raises(
         Problem,
         match=r"^output tensor alias not found in signature: q Outputs expected to be in the set {y,z}.$",
     ):
-        wanted_outputs(["q"], ["z", "y"])
+        list_wanted_outputs(["q"], ["z", "y"])
     with pytest.raises(Problem, match=r"^duplicate output tensor alias: y$"):
-        wanted_outputs(["y", "y"], ["y"])
+        list_wanted_outputs(["y", "y"], ["y"])
 
 
 @pytest.mark.parametrize("as_content", [False, True])

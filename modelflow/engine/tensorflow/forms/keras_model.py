@@ -27,9 +27,9 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
     tf = load_tensorflow()
     path = request.path
     keras_model = _read(path, "/device:CPU:0")
-    inputs, outputs = _named(path, keras_model)
-    chosen_inputs = _chosen(path, "input", request.inputs, list(inputs.values()))
-    chosen_outputs = _chosen(path, "output", request.outputs, list(outputs.values()))
+    inputs, outputs = _name_ports(path, keras_model)
+    chosen_inputs = _choose(path, "input", request.inputs, list(inputs.values()))
+    chosen_outputs = _choose(path, "output", request.outputs, list(outputs.values()))
     if len(chosen_inputs) < len(inputs):
         absent = next(spec for name, spec in inputs.items() if name not in chosen_inputs)
         message = f"model {path}: its input {absent} is fed by no port; declare an input for it"
@@ -78,7 +78,7 @@ def _read(path: Path, device: str) -> Any:
         raise EngineError(message) from error
 
 
-def _named(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _name_ports(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Gives the inputs and the outputs by name, in the flat order of the model's structures."""
     tree = load_tensorflow().keras.tree
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
@@ -87,20 +87,22 @@ def _named(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             "sequential one; export this one as a SavedModel"
         )
         raise EngineError(message)
-    inputs = {t.name: tensor_spec(path, t.name, _typed(t)) for t in tree.flatten(_taken(model))}
+    inputs = {
+        t.name: tensor_spec(path, t.name, _read_types(t)) for t in tree.flatten(_read_inputs(model))
+    }
     names = _output_names(model)
-    flat = tree.flatten(_given(model))
-    outputs = {n: tensor_spec(path, n, _typed(t)) for n, t in zip(names, flat, strict=True)}
+    flat = tree.flatten(_read_outputs(model))
+    outputs = {n: tensor_spec(path, n, _read_types(t)) for n, t in zip(names, flat, strict=True)}
     return inputs, outputs
 
 
-def _taken(model: Any) -> Any:
+def _read_inputs(model: Any) -> Any:
     """The structure of what a model is called with."""
     # A sequential model knows its `input` only when it has been called.
     return model.inputs[0] if _is_sequential(model) else model.input
 
 
-def _given(model: Any) -> Any:
+def _read_outputs(model: Any) -> Any:
     """The structure of what a model answers."""
     return model.outputs[0] if _is_sequential(model) else model.output
 
@@ -110,7 +112,7 @@ def _is_sequential(model: Any) -> bool:
 
 
 def _output_names(model: Any) -> list[str]:
-    given = _given(model)
+    given = _read_outputs(model)
     if isinstance(given, dict):
         return sorted(given)
     names = getattr(model, "output_names", None) or [model.layers[-1].name]
@@ -120,12 +122,12 @@ def _output_names(model: Any) -> list[str]:
     ]
 
 
-def _typed(tensor: Any) -> Any:
+def _read_types(tensor: Any) -> Any:
     tf = load_tensorflow()
     return tf.TensorSpec(tensor.shape, tf.as_dtype(tensor.dtype))
 
 
-def _chosen(path: Path, what: str, wanted: Sequence[str], known: Sequence[Any]) -> list[str]:
+def _choose(path: Path, what: str, wanted: Sequence[str], known: Sequence[Any]) -> list[str]:
     names = [spec.name for spec in known]
     for name in wanted:
         if name not in names:
@@ -137,7 +139,7 @@ def _forward(model: Any) -> Any:
     tree = load_tensorflow().keras.tree
 
     def forward(*tensors: Any) -> list[Any]:
-        packed = tree.pack_sequence_as(_taken(model), list(tensors))
+        packed = tree.pack_sequence_as(_read_inputs(model), list(tensors))
         result: list[Any] = tree.flatten(model(packed, training=False))
         return result
 

@@ -71,7 +71,7 @@ class FunctionModel(LoadedModel):
 
     def close(self) -> None:
         """Frees the function and its variables."""
-        self._call = _closed
+        self._call = _close
 
 
 def refuse_xla(request: LoadRequest) -> None:
@@ -146,6 +146,6 @@ def freeze(
     )
 
 
-def _closed(_: Mapping[str, Any]) -> Mapping[str, Any]:
+def _close(_: Mapping[str, Any]) -> Mapping[str, Any]:
     message = "the model is closed"
     raise EngineError(message)

@@ -53,7 +53,7 @@ class PlacedGraph:
         """
         self.path, self.device, self.is_compiled = path, device, is_compiled
         if not isinstance(graph, load_tensorflow().Graph):
-            graph = _imported(path, graph, device, is_compiled)
+            graph = _import(path, graph, device, is_compiled)
         self.graph = graph
         self.feeds = [_tensor(path, self.graph, "input", tensor) for _, tensor in inputs]
         self.fetches = [_tensor(path, self.graph, "output", tensor) for _, tensor in outputs]
@@ -84,7 +84,7 @@ def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
     return TensorSpec(port, numpy_dtype(path, port, tensor.dtype), known, is_batched)
 
 
-def _imported(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:
+def _import(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:
     tf = load_tensorflow()
     for node in graph_def.node:
         node.device = device

@@ -114,7 +114,7 @@ class SessionModel(LoadedModel):
 
     def close(self) -> None:
         """Frees the session and with it the weights, unless another model has them, too."""
-        self._call = _closed
+        self._call = _close
         self._release()
         if self._other_ranks is not None:
             self._other_ranks.close()
@@ -273,6 +273,6 @@ def _callable(session: Any, feeds: list[str], fetches: list[str]) -> Any:
     return session._make_callable_from_options(options)
 
 
-def _closed(*_: Any) -> Any:
+def _close(*_: Any) -> Any:
     message = "the model is closed"
     raise EngineError(message)

@@ -54,7 +54,7 @@ class TensorModel(LoadedModel):
             with tf.device(self._device):
                 given = [
                     tf.experimental.dlpack.from_dlpack(
-                        torch.utils.dlpack.to_dlpack(_aligned(inputs[spec.name]))
+                        torch.utils.dlpack.to_dlpack(_align(inputs[spec.name]))
                     )
                     for spec in self.inputs
                 ]
@@ -72,6 +72,6 @@ class TensorModel(LoadedModel):
         self._call = None
 
 
-def _aligned(tensor: Any) -> Any:
+def _align(tensor: Any) -> Any:
     tensor = tensor.contiguous()
     return tensor.clone() if tensor.data_ptr() % _ALIGNMENT else tensor

@@ -8,7 +8,7 @@ on.
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.kinds.loop.call import LoopCall
-from modelflow.runtime.kinds.loop.looping import Looping
+from modelflow.runtime.kinds.loop.looping import LoopOrder
 from modelflow.runtime.kinds.loop.outbox import LoopOutbox
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.stages.kind import Connection, RunningKind
@@ -18,11 +18,11 @@ __all__ = ["KIND"]
 
 
 def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
-    return Looping(policy, width, plan.name, plan.unit.spec.name)
+    return LoopOrder(policy, width, plan.name, plan.unit.spec.name)
 
 
 def _outbox(plan: StagePlan, to: Connection) -> Outbox:
-    assert isinstance(to.order, Looping)  # made by `_order`
+    assert isinstance(to.order, LoopOrder)  # made by `_order`
     return LoopOutbox(to.routes, to.inbox, to.order, plan.unit.exit_port)
 
 

@@ -13,7 +13,7 @@ class LoopCall(RowCall):
     A row in error leaves by the exit.
     """
 
-    def _settled(self, values: list[list[Any]], sources: Columns) -> list[Any]:
+    def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         counts = dict(zip(self._outputs, map(len, values), strict=True))
         if sum(counts.values()) != 1:
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
@@ -21,6 +21,6 @@ class LoopCall(RowCall):
             raise ValueError(message)
         return [self._inheriting(given[0], sources) if given else None for given in values]
 
-    def _failed(self, bad: Buffer) -> list[Any]:
+    def _fail(self, bad: Buffer) -> list[Any]:
         leaving = self.plan.exit_port
         return [bad if port == leaving else None for port in range(len(self._outputs))]

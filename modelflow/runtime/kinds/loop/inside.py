@@ -21,7 +21,7 @@ class Entry:
         self.buffer = Buffer()
 
 
-class Inside:
+class LoopContents:
     """What a session has inside the loop."""
 
     __slots__ = ("entries", "going", "has_gone", "is_ending", "stream")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowUnitError
-from modelflow.runtime.kinds.loop.inside import Entry, Inside, LoopBatch
+from modelflow.runtime.kinds.loop.inside import Entry, LoopBatch, LoopContents
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.session.segment import Batch, Segment, Span
@@ -25,14 +25,14 @@ class _Work:
 
     __slots__ = ("_order",)
 
-    def __init__(self, order: "Looping") -> None:
+    def __init__(self, order: "LoopOrder") -> None:
         self._order = order
 
     def __bool__(self) -> bool:
         return self._order.has_work()
 
 
-class Looping(Fifo):
+class LoopOrder(Fifo):
     """Hands out what comes back before what enters, and bounds what is inside. An `Order`.
 
     What comes back never makes its producer wait; what enters does, and is let in while fewer rows
@@ -44,15 +44,15 @@ class Looping(Fifo):
         super().__init__(policy, width)
         self._node, self._unit = node, unit
         self._returned: deque[Segment] = deque()
-        self._sessions: dict[Session, Inside] = {}
+        self._sessions: dict[Session, LoopContents] = {}
         self._inside = 0
         self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
         self._is_ending = False
         self.waiting = _Work(self)
 
-    def bound(self, policy: InboxPolicy) -> None:
-        """See `Order.bound`."""
-        super().bound(policy)
+    def set_bounds(self, policy: InboxPolicy) -> None:
+        """See `Order.set_bounds`."""
+        super().set_bounds(policy)
         self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
 
     def has_work(self) -> bool:
@@ -89,7 +89,7 @@ class Looping(Fifo):
         assert isinstance(batch, LoopBatch)  # made by `cut`
         leaving: list[Segment] = []
         going: list[Segment] = []
-        touched: dict[Inside, None] = {}
+        touched: dict[LoopContents, None] = {}
         for row, entry in enumerate(batch.entries):
             inside = self._sessions.get(entry.stream.session)
             if inside is None:
@@ -101,7 +101,7 @@ class Looping(Fifo):
             if left is not None:
                 entry.buffer, entry.is_done = left, True
             elif again is not None:
-                going.append(self._sent_round(inside, entry, again, has_errors))
+                going.append(self._send_round(inside, entry, again, has_errors))
         for span in batch.spans:
             found = self._sessions.get(span.stream.session)
             if found is not None:
@@ -112,8 +112,8 @@ class Looping(Fifo):
             self._release(inside, leaving, going)
         return leaving, going
 
-    def _sent_round(
-        self, inside: Inside, entry: Entry, buffer: Buffer, has_errors: bool
+    def _send_round(
+        self, inside: LoopContents, entry: Entry, buffer: Buffer, has_errors: bool
     ) -> Segment:
         entry.rounds += 1
         if entry.rounds == WARN_ROUNDS:
@@ -138,7 +138,7 @@ class Looping(Fifo):
         )
         return Buffer.from_error(error)
 
-    def _release(self, inside: Inside, leaving: list[Segment], going: list[Segment]) -> None:
+    def _release(self, inside: LoopContents, leaving: list[Segment], going: list[Segment]) -> None:
         entries = inside.entries
         while entries:
             first = entries[0]
@@ -193,7 +193,7 @@ class Looping(Fifo):
             session = span.stream.session
             inside = self._sessions.get(session)
             if inside is None:
-                inside = self._sessions[session] = Inside(session)
+                inside = self._sessions[session] = LoopContents(session)
             new = [Entry(span.stream, position, False) for position in span.positions]
             entries += new
             inside.entries.extend(new)
@@ -219,9 +219,9 @@ class Looping(Fifo):
         if inside is not None:
             self._inside -= sum(entry.position is not None for entry in inside.entries)
 
-    def held(self) -> int:
-        """See `Order.held`."""
-        return super().held() + len(self._returned) + len(self._sessions) + self._inside
+    def count_held(self) -> int:
+        """See `Order.count_held`."""
+        return super().count_held() + len(self._returned) + len(self._sessions) + self._inside
 
     def clear(self) -> None:
         """See `Order.clear`."""

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from modelflow.runtime.kinds.loop.looping import Looping
+from modelflow.runtime.kinds.loop.looping import LoopOrder
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.segment import Batch, Columns
 from modelflow.runtime.stages.outbox import Outbox, Route
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 
 
 class LoopOutbox(Outbox):
     """Sends what goes round and what leaves, each in its order."""
 
     def __init__(
-        self, routes: Sequence[Route], inbox: Inbox, order: Looping, exit_port: int
+        self, routes: Sequence[Route], inbox: Inbox, order: LoopOrder, exit_port: int
     ) -> None:
         """Takes, beside the routes, the inbox with its order, and which output is the exit."""
         super().__init__(routes, None, 0)
@@ -24,7 +24,7 @@ class LoopOutbox(Outbox):
         self._turn = make_lock("outbox")
 
     def emit(
-        self, batch: Batch, results: Columns, has_errors: bool, relay: Relay | None = None
+        self, batch: Batch, results: Columns, has_errors: bool, relay: Handoff | None = None
     ) -> None:
         """Sends on what has settled; does not wait."""
         with self._turn:

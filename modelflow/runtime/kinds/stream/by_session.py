@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.runtime.clock import Clock, Delayed
-from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
+from modelflow.runtime.kinds.stream.lane import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.session.session import Session
@@ -36,14 +36,14 @@ class BySession:
         self._policy = policy
         self._width = width
         self._bound = min(policy.bounds)
-        self._turns: deque[Lane] = deque()
+        self._turns: deque[SessionQueue] = deque()
         self.waiting: object = self._turns
-        self._lanes: dict[Session, Lane] = {}
-        self._later: Delayed[tuple[Lane, OpenStream, Any]] = Delayed(clock)
+        self._lanes: dict[Session, SessionQueue] = {}
+        self._later: Delayed[tuple[SessionQueue, OpenStream, Any]] = Delayed(clock)
         self._is_draining = self._is_ending = self._is_closed = False
 
-    def bound(self, policy: InboxPolicy) -> None:
-        """See `Order.bound`."""
+    def set_bounds(self, policy: InboxPolicy) -> None:
+        """See `Order.set_bounds`."""
         self._policy = policy
         self._bound = min(policy.bounds)
 
@@ -58,12 +58,12 @@ class BySession:
                 continue
             lane = self._lanes.get(session)
             if lane is None:
-                lane = self._lanes[session] = Lane(session)
+                lane = self._lanes[session] = SessionQueue(session)
             lane.segments.append(segment)
             self._count(lane, segment, 1)
             self._offer(lane)
 
-    def _count(self, lane: Lane, segment: Segment, sign: int) -> None:
+    def _count(self, lane: SessionQueue, segment: Segment, sign: int) -> None:
         rows = sign * len(segment.positions)
         size = 0 if self._policy.byte_bound is None else sign * bytes_of(segment)
         lane.rows += rows
@@ -72,7 +72,7 @@ class BySession:
             self.ready += rows
             self.ready_bytes += size
 
-    def _offer(self, lane: Lane) -> None:
+    def _offer(self, lane: SessionQueue) -> None:
         if self._is_closed or lane.is_queued:
             return
         if lane.has_work or (self._is_ending and lane.is_kept_open):
@@ -99,7 +99,7 @@ class BySession:
 
     # -- events ---------------------------------------------------------------------------------
 
-    def post(self, lane: Lane, stream: OpenStream, event: Any, delay: float) -> bool:
+    def post(self, lane: SessionQueue, stream: OpenStream, event: Any, delay: float) -> bool:
         """Takes an event for a stream; False if the stream is over, or the flow ends.
 
         ``delay``: seconds after which the unit is called for it; refused while the flow drains.
@@ -121,7 +121,7 @@ class BySession:
         """Hands out the delayed events that are due; returns the seconds until the next one."""
         self._bring(self._later.due())
         self.has_delays = bool(self._later)
-        return self._later.left()
+        return self._later.remaining()
 
     def drain(self) -> None:
         """Brings every delayed event now; no other one is delayed."""
@@ -166,7 +166,7 @@ class BySession:
             return StreamBatch(lane, Span(stream.stream, (), True), self._nothing())
         return self._rows(lane, size)
 
-    def _rows(self, lane: Lane, size: int) -> Batch:
+    def _rows(self, lane: SessionQueue, size: int) -> Batch:
         picked: list[Segment] = []
         lacking = size
         while lane.segments:
@@ -194,7 +194,7 @@ class BySession:
 
     # -- a worker has come back -----------------------------------------------------------------
 
-    def try_end(self, lane: Lane, stream: OpenStream) -> bool:
+    def try_end(self, lane: SessionQueue, stream: OpenStream) -> bool:
         """Notes that no more buffers come in; True if nothing else keeps the stream open."""
         if not stream.is_ended:
             self.ready -= lane.rows
@@ -206,7 +206,7 @@ class BySession:
         stream.is_over = lane.is_dropped or not is_kept
         return stream.is_over
 
-    def done(self, lane: Lane, *, is_session_end: bool, is_parked: bool) -> bool:
+    def done(self, lane: SessionQueue, *, is_session_end: bool, is_parked: bool) -> bool:
         """Takes a lane back after a call.
 
         Args:
@@ -229,7 +229,7 @@ class BySession:
         self._offer(lane)
         return lane.is_parked
 
-    def unpark(self, lane: Lane) -> None:
+    def unpark(self, lane: SessionQueue) -> None:
         """Lets the events of a lane come."""
         lane.is_parked = False
         self._offer(lane)
@@ -259,7 +259,7 @@ class BySession:
         self._offer(lane)
 
     def clear(self) -> None:
-        """Drops what waits; the streams that have begun are ended by `abandoned`."""
+        """Drops what waits; the streams that have begun are ended by `end_on_abandoned`."""
         self._is_ending = self._is_closed = True
         self._turns.clear()
         self._later.clear()
@@ -270,11 +270,11 @@ class BySession:
             lane.rows = lane.bytes = 0
         self.ready = self.ready_bytes = 0
 
-    def held(self) -> int:
-        """See `Order.held`."""
+    def count_held(self) -> int:
+        """See `Order.count_held`."""
         return len(self._lanes) + len(self._turns) + self.ready + bool(self._later)
 
-    def abandoned(self) -> StreamBatch | None:
+    def end_abandoned(self) -> StreamBatch | None:
         """Returns the end of a stream that has begun and got none, once the inbox is closed."""
         for lane in self._lanes.values():
             if lane.open is not None and not lane.is_busy:

@@ -149,7 +149,7 @@ class StreamCall(UnitCall):
                 )
                 raise ValueError(message)
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
-            buffers = self._given(context.outputs[name])
+            buffers = self._wrap_output(context.outputs[name])
             if self._inherits_meta and not numbering.is_same_count:
                 for buffer in buffers:
                     self._note_lost(stream.inputs.give(buffer))

@@ -67,7 +67,7 @@ class OpenStream:
         self.inputs = StreamInputs()
 
 
-class Lane:
+class SessionQueue:
     """A session's own queue, and its open stream."""
 
     __slots__ = (
@@ -138,12 +138,14 @@ class StreamBatch(Batch):
 
     __slots__ = ("event", "lane")
 
-    lane: Lane
+    lane: SessionQueue
     """Where the rows came from; goes back by `BySession.done`."""
     event: Any
     """What the unit is called with instead of rows, or None."""
 
-    def __init__(self, lane: Lane, span: Span, columns: Columns, *, event: Any = None) -> None:
+    def __init__(
+        self, lane: SessionQueue, span: Span, columns: Columns, *, event: Any = None
+    ) -> None:
         super().__init__([span], columns, False)
         self.lane = lane
         self.event = event

@@ -35,7 +35,7 @@ class Numbering:
         self, source: Stream, *, is_same_count: bool = False, is_assumed: bool = False
     ) -> None:
         self.is_same_count = is_same_count
-        self.stream = source if is_same_count or is_assumed else source.renumbered()
+        self.stream = source if is_same_count or is_assumed else source.renumber()
         self.owed = 0
         self._is_assumed = is_assumed and not is_same_count
         # Number, error or what carries the deadline, and what it was made of, without its data.
@@ -56,7 +56,7 @@ class Numbering:
                 sources = [strip_data(cell) for cell in cells]
         self._kept.append((position, kept, sources))
 
-    def numbered(self, buffers: Iterable[Buffer]) -> tuple[Sequence[int], list[Buffer]]:
+    def number(self, buffers: Iterable[Buffer]) -> tuple[Sequence[int], list[Buffer]]:
         """Returns the buffers with their numbers, and what came in in error at its place."""
         given = list(buffers)
         if self.is_same_count:

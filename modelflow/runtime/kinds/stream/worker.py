@@ -9,12 +9,12 @@ from typing import Any
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
-from modelflow.runtime.kinds.stream.lane import Lane, OpenStream, StreamBatch
+from modelflow.runtime.kinds.stream.lane import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.session.segment import Batch, Segment, Span, Stream
 from modelflow.runtime.session.watcher import Part
 from modelflow.runtime.stages.stage import Stage
-from modelflow.runtime.worker_slot import Relay
+from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.deadlines import deadlines_of
 from modelflow.runtime.workers.owner import WorkerOwner
 from modelflow.runtime.workers.worker import Worker
@@ -34,13 +34,13 @@ class StreamWorker(Worker):
 
     def finish(self) -> None:
         """Ends the streams that were left open."""
-        while (batch := self.stage.inbox.change(self._order.abandoned)) is not None:
+        while (batch := self.stage.inbox.change(self._order.end_abandoned)) is not None:
             self.run(batch)
 
     def run(
         self,
         batch: Batch,
-        relay: Relay | None = None,  # noqa: ARG002 - who is behind is always woken
+        relay: Handoff | None = None,  # noqa: ARG002 - who is behind is always woken
     ) -> None:
         """Calls the unit for a batch of one stream, and sends the results on."""
         assert isinstance(batch, StreamBatch)  # made by the order of this kind
@@ -52,7 +52,7 @@ class StreamWorker(Worker):
             return
         stream = lane.open
         if stream is None:
-            stream = lane.open = self._opened(span.stream)
+            stream = lane.open = self._open(span.stream)
         if span.stream.session.has_deadlines:
             self._expire(batch, deadlines_of(batch.columns))
         if self._on_device is not None:
@@ -78,7 +78,7 @@ class StreamWorker(Worker):
         part = Part(
             plan.node, plan.spec.name, self._device, start, end, size, size, error, self.track
         )
-        span.stream.session.watcher.called(part)
+        span.stream.session.watcher.on_call(part)
 
     def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:
         """Makes the calls that a batch brings about; True if the stream is over with them."""
@@ -103,7 +103,7 @@ class StreamWorker(Worker):
             call.end(stream, is_cancelled=lane.is_dropped)
         return is_over
 
-    def _opened(self, source: Stream) -> OpenStream:
+    def _open(self, source: Stream) -> OpenStream:
         spec = self.stage.plan.unit.spec
         is_same = spec.is_same_count and not spec.is_sink
         is_assumed = spec.is_count_assumed and not spec.is_sink
@@ -118,7 +118,7 @@ class StreamWorker(Worker):
     def _emit(self, stream: OpenStream, is_over: bool) -> None:
         segments = []
         for given, numbering in zip(self.call.given, stream.outputs, strict=True):
-            positions, column = numbering.numbered(given)
+            positions, column = numbering.number(given)
             # Not what came in with this batch: an error may be passed on calls later.
             has_errors = any(buffer.error is not None for buffer in column)
             segments.append(Segment(numbering.stream, positions, [column], is_over, has_errors))
@@ -128,7 +128,7 @@ class StreamWorker(Worker):
     def _send(self, segments: list[Segment]) -> None:
         self.stage.outbox.send([(segment,) for segment in segments])
 
-    def _done(self, lane: Lane, *, is_session_end: bool) -> None:
+    def _done(self, lane: SessionQueue, *, is_session_end: bool) -> None:
         """Gives the lane back; its events wait while too much of the session is unread."""
         inbox, order, session = self.stage.inbox, self._order, lane.session
         is_unread = session.reader.unread >= self._unread_bound and not session.is_cancelled

@@ -11,11 +11,11 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.device import Device
-from modelflow.errors import described
+from modelflow.errors import describe_error
 from modelflow.ipc.channel import Channel, MessageError, sendable
-from modelflow.ipc.memory_channel import Ends, MemoryChannel
+from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel
 from modelflow.ipc.process import end_with, prepare
-from modelflow.runtime.stages.call import coroutine_error, returned_error
+from modelflow.runtime.stages.call import coroutine_error, make_return_error
 from modelflow.unit.spec import factory_of
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
     """Prepares the process and works until the channel ends."""
     *ends, parent = map(int, arguments)
     end_with(parent)
-    channel = MemoryChannel(Ends(*ends))
+    channel = MemoryChannel(ChannelDescriptors(*ends))
     with contextlib.suppress(EOFError, BrokenPipeError):
         run(channel)
 
@@ -103,13 +103,13 @@ def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
             return
         answer: tuple[bool, Any]
         try:
-            answer = True, _called(unit, job, inputs)
+            answer = True, _call(unit, job, inputs)
         except BaseException as error:  # noqa: BLE001 - the buffers', also a SystemExit
             answer = _failure(error)
         _send(channel, answer)
 
 
-def _called(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[str, list[Any]]:
+def _call(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[str, list[Any]]:
     given = {
         port: [_buffer(item, is_writable=port in job.in_place) for item in items]
         for port, items in inputs.items()
@@ -117,8 +117,8 @@ def _called(unit: FlowUnit, job: Job, inputs: Mapping[str, list[Item]]) -> dict[
     context = Context(given, {name: [] for name in job.outputs})
     returned: object = unit.process(context)  # type: ignore[func-returns-value]
     if returned is not None:
-        raise returned_error(unit, returned)
-    return {name: list(map(_told, values)) for name, values in context.outputs.items()}
+        raise make_return_error(unit, returned)
+    return {name: list(map(_format_error, values)) for name, values in context.outputs.items()}
 
 
 def _buffer(item: Item, *, is_writable: bool) -> Buffer:
@@ -127,7 +127,7 @@ def _buffer(item: Item, *, is_writable: bool) -> Buffer:
     return Buffer(item.data, item.meta)
 
 
-def _told(value: Any) -> Any:
+def _format_error(value: Any) -> Any:
     if isinstance(value, Buffer):
         return Item(sendable(value.data), value.meta)
     if type(value) is CoroutineType:
@@ -152,26 +152,26 @@ def _portable(error: BaseException) -> Exception:
     A note of it says where it was raised here.
     """
     text = "".join(traceback.format_exception(error))
-    copied = _copied(error) if isinstance(error, Exception) else None
+    copied = _copy_error(error) if isinstance(error, Exception) else None
     if copied is None:
-        said = described(error)
+        said = describe_error(error)
         # Of the nearest class above its own that can be made of a text: what is caught as it still
         # is, a refusal of data first of all.
         above = (one for one in type(error).__mro__[1:] if one not in _ANY)
-        made = (_made(one, said) for one in above if issubclass(one, Exception))
+        made = (_make(one, said) for one in above if issubclass(one, Exception))
         copied = next((one for one in made if one is not None), None) or RuntimeError(said)
     copied.add_note(f"In the process of the unit:\n{text}")
     return copied
 
 
-def _made(kind: type[Exception], said: str) -> Exception | None:
+def _make(kind: type[Exception], said: str) -> Exception | None:
     try:
-        return _copied(kind(said))
+        return _copy_error(kind(said))
     except Exception:  # noqa: BLE001 - it wants something else than a text
         return None
 
 
-def _copied(error: Exception) -> Exception | None:
+def _copy_error(error: Exception) -> Exception | None:
     """Returns what another process would be given of an error; None: nothing of its class."""
     try:
         copied: Exception = pickle.loads(pickle.dumps(error))

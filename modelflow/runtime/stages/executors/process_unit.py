@@ -78,7 +78,7 @@ class ProcessUnit(FlowUnit):
             port: [Item(sendable(buffer.data), buffer.meta) for buffer in buffers]
             for port, buffers in ctx.inputs.items()
         }
-        for port, values in self._asked(inputs).items():
+        for port, values in self._request(inputs).items():
             ctx.emit([_value(value) for value in values], port)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class ProcessUnit(FlowUnit):
         if self._process is None:
             return
         try:
-            self._asked(None, processes.END_TIMEOUT)
+            self._request(None, processes.END_TIMEOUT)
         except WorkerProcessError:
             return  # it has ended, and is cleared away
         except TimeoutError as error:
@@ -114,7 +114,7 @@ class ProcessUnit(FlowUnit):
     # -- the process ----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if processes.Preparing.is_so:
+        if processes.Preparation.is_so:
             raise PlanError(_MAIN.format(self._node))
         job = self._job()
         preparation = processes.preparation_of(f"modelflow/{self._node}", self._search_path, job)
@@ -122,7 +122,7 @@ class ProcessUnit(FlowUnit):
             raise PlanError(_NO_FILE.format(self._node, self._spec.name))
         channel, theirs = open_channel()
         try:
-            self._process = processes.started(_ENTRY, theirs, self._search_path)
+            self._process = processes.start_process(_ENTRY, theirs, self._search_path)
         except BaseException:
             channel.close()
             raise
@@ -131,7 +131,7 @@ class ProcessUnit(FlowUnit):
                 os.close(fd)
         self._channel = channel
         try:
-            self._asked((preparation, job))
+            self._request((preparation, job))
         except BaseException:
             if self._process is not None:
                 self._end()
@@ -156,7 +156,7 @@ class ProcessUnit(FlowUnit):
             )
             raise PlanError(message) from error
 
-    def _asked(self, message: Any, timeout: float | None = None) -> dict[str, list[Any]]:
+    def _request(self, message: Any, timeout: float | None = None) -> dict[str, list[Any]]:
         """Sends a message and returns the answer.
 
         Raises:
@@ -178,7 +178,7 @@ class ProcessUnit(FlowUnit):
         except MessageError as error:  # a batch that cannot be sent, or an answer not read
             raise error.reason from None
         except (EOFError, OSError) as error:
-            raise self._died() from error
+            raise self._on_death() from error
         finally:
             with self._lock:
                 self._is_busy = False
@@ -187,7 +187,7 @@ class ProcessUnit(FlowUnit):
             return found
         raise answer
 
-    def _died(self) -> WorkerProcessError:
+    def _on_death(self) -> WorkerProcessError:
         process = self._process
         assert process is not None
         self._end()

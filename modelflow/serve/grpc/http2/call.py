@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from modelflow.http.reply import BodyBudget
 from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK, Pairs, pairs_of, trailers_of
-from modelflow.serve.grpc.http2.message_reader import MessageReader, framed
-from modelflow.serve.grpc.interceptor import Passage
+from modelflow.serve.grpc.http2.message_reader import MessageReader, frame_message
+from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.limits import AHEAD
 from modelflow.serve.grpc.service import Method, Rpc
 from modelflow.serve.requests.status import inside
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zttp import Stream
 
 
-class Line(Protocol):
+class CallStream(Protocol):
     """What a call needs of its connection."""
 
     is_writable: bool
@@ -31,7 +31,7 @@ class Line(Protocol):
     def park(self, call: "GrpcCall") -> None:
         """Notes that a call waits for its client to take what it was sent."""
 
-    def answered(self, call: "GrpcCall") -> None:
+    def on_answer(self, call: "GrpcCall") -> None:
         """Notes that a call has its status."""
 
     def resume(self, call: "GrpcCall") -> None:
@@ -75,10 +75,10 @@ class GrpcCall:
 
     def __init__(
         self,
-        line: Line,
+        line: CallStream,
         stream: "Stream",
         method: Method,
-        passage: Passage,
+        passage: GrpcInterceptor,
         reader: MessageReader,
         budget: BodyBudget,
     ) -> None:
@@ -157,14 +157,14 @@ class GrpcCall:
             self._reader.drop()
             self.pump()
 
-    def gone(self) -> None:
+    def on_cancel(self) -> None:
         """Notes that nobody waits for answers any more."""
         if not self.is_over:
             self._over()
 
     def drop(self) -> None:
         """Gives it up: its client does not take what it is sent."""
-        self.gone()
+        self.on_cancel()
         self._line.drop(self)
 
     def fail(self, problem: Problem) -> None:
@@ -259,7 +259,7 @@ class GrpcCall:
         if not self._is_begun:
             self._is_begun = True
             self.stream.send_response(200, ACCEPTED)
-        self.stream.send_data(framed(message))
+        self.stream.send_data(frame_message(message))
         self._line.flush()
         if self.is_waiting:
             self._line.park(self)
@@ -272,7 +272,7 @@ class GrpcCall:
             self.stream.send_response(200, ACCEPTED + trailers, end_stream=True)
         self._over()
         self._line.flush()
-        self._line.answered(self)
+        self._line.on_answer(self)
 
     def _expire(self) -> None:
         self._timer = None

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from modelflow.serve.grpc.http2.message_reader import ENCODINGS
-from modelflow.serve.grpc.interceptor import Ending, ending_of
+from modelflow.serve.grpc.interceptor import CallStatus, ending_of
 from modelflow.serve.grpc.service import Method
-from modelflow.wire.problem import Problem, shown
+from modelflow.wire.problem import Problem, shorten
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
@@ -92,14 +92,14 @@ def seconds_of(time_out: bytes | None) -> float | None:
     digits, unit = time_out[:-1], _UNITS.get(time_out[-1:])
     if unit is None or not digits.isdigit() or len(digits) > _DIGITS:
         message = (
-            f"grpc-timeout: got {shown(time_out.decode('latin-1'))}; expected up to {_DIGITS} "
+            f"grpc-timeout: got {shorten(time_out.decode('latin-1'))}; expected up to {_DIGITS} "
             "digits and a unit (H, M, S, m, u, n)"
         )
         raise Problem(message)
     return int(digits) * unit
 
 
-def trailers_of(ending: Ending) -> Pairs:
+def trailers_of(ending: CallStatus) -> Pairs:
     """Returns how a call that failed ends, as headers; the text is percent-encoded."""
     text = b"".join(map(_ESCAPED.__getitem__, ending.text.encode()))
     return [
@@ -129,7 +129,7 @@ LONGEST = 2048
 _MOST = 512  # heads that are kept: 1 MiB together
 
 
-class KnownCalls:
+class HeaderCache:
     """The heads that the connections of a server have sent twice in a row. For its thread alone.
 
     Each of a call of one message and one answer, of which nothing is noted, and that needs no key;

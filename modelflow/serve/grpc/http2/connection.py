@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 import zttp
 from zttp import H2ErrorCode
 
-from modelflow.http.connections import Expiry, Member
+from modelflow.http.connections import IdleTimer, Member
 from modelflow.http.options import join_address
-from modelflow.serve.grpc.http2.connection_use import Wear, Worn, opening
-from modelflow.serve.grpc.http2.incoming import Incoming
+from modelflow.serve.grpc.http2.connection_use import ConnectionAge, ConnectionWorn, opening
+from modelflow.serve.grpc.http2.incoming import IncomingFrames
 from modelflow.serve.grpc.http2.live_calls import LiveCalls
-from modelflow.serve.grpc.http2.method_table import Switchboard
+from modelflow.serve.grpc.http2.method_table import MethodTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class GrpcConnection(asyncio.Protocol):
     peer: str
     """The same, as gRPC says it."""
 
-    def __init__(self, board: Switchboard, before: Member | None = None) -> None:
+    def __init__(self, board: MethodTable, before: Member | None = None) -> None:
         """Takes what all connections share, and what has stood for it among them until now."""
         self.host = self.peer = ""
         self._board = board
@@ -44,10 +44,10 @@ class GrpcConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._http2 = zttp.Connection(zttp.SERVER, zttp.HTTP2)
-        self._wear = Wear()
+        self._wear = ConnectionAge()
         self._calls = LiveCalls(board, self._send_soon, self._rest)
-        self._incoming = Incoming(board, self._calls, self._http2, self)
-        self._expiry = Expiry(self._loop, self._expire)
+        self._incoming = IncomingFrames(board, self._calls, self._http2, self)
+        self._expiry = IdleTimer(self._loop, self._expire)
         self._last = 0  # stream
         self._is_met = False  # the client has said that it speaks HTTP/2
         self._is_leaving = False  # the client was asked to go
@@ -140,7 +140,7 @@ class GrpcConnection(asyncio.Protocol):
     def takes(self, stream: int) -> bool:
         """Tells whether there may be a further call."""
         worn = self._wear.stream()
-        if worn is not Worn.NOT:
+        if worn is not ConnectionWorn.NOT:
             self._age(worn)
         calls = self._calls
         is_full = len(calls.others) + len(calls.whole) >= self._board.limits.streams
@@ -157,7 +157,7 @@ class GrpcConnection(asyncio.Protocol):
     def _reset(self, event: zttp.RstStream) -> None:
         if event.error_code != H2ErrorCode.STREAM_CLOSED:  # that is said of what came too late
             self._age(self._wear.reset())
-        self._calls.gone(event.stream_id)
+        self._calls.on_cancel(event.stream_id)
 
     def _window(self, _: zttp.WindowUpdate) -> None:
         self._has_room = True
@@ -182,7 +182,7 @@ class GrpcConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._is_dirty = False
-        data = self._calls.credit.joined(self._http2.data_to_send())
+        data = self._calls.credit.join(self._http2.data_to_send())
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -214,10 +214,10 @@ class GrpcConnection(asyncio.Protocol):
         else:
             self._break(H2ErrorCode.SETTINGS_TIMEOUT)
 
-    def _age(self, worn: Worn) -> None:
-        if worn is not Worn.NOT:
+    def _age(self, worn: ConnectionWorn) -> None:
+        if worn is not ConnectionWorn.NOT:
             self.end()
-        if worn is Worn.OUT:
+        if worn is ConnectionWorn.OUT:
             self._shut()
 
     def end(self) -> None:

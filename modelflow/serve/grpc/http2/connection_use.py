@@ -61,7 +61,7 @@ class Credit:
             self._ahead.append(_window_update(call.stream.stream_id, call.credit))
             call.credit = 0
 
-    def joined(self, sent: bytes) -> bytes:
+    def join(self, sent: bytes) -> bytes:
         """Returns what there is to send: what was taken from zttp before, and this."""
         if not self._ahead:
             return sent
@@ -86,7 +86,7 @@ _RESETS = 100
 _SIGNALS = 1000
 
 
-class Worn(Enum):
+class ConnectionWorn(Enum):
     """What a connection is still good for."""
 
     NOT = "everything"
@@ -94,7 +94,7 @@ class Worn(Enum):
     OUT = "what is under way"
 
 
-class Wear:
+class ConnectionAge:
     """Counts what a connection was used for."""
 
     def __init__(self) -> None:
@@ -102,20 +102,24 @@ class Wear:
         self._since = 0.0
 
     @property
-    def state(self) -> Worn:
+    def state(self) -> ConnectionWorn:
         """What it is still good for."""
         if self._streams >= _LAST_STREAMS:
-            return Worn.OUT
-        return Worn.OLD if self._streams >= _STREAMS or self._resets >= _RESETS else Worn.NOT
+            return ConnectionWorn.OUT
+        return (
+            ConnectionWorn.OLD
+            if self._streams >= _STREAMS or self._resets >= _RESETS
+            else ConnectionWorn.NOT
+        )
 
-    def stream(self) -> Worn:
+    def stream(self) -> ConnectionWorn:
         """Counts a stream that begins."""
         self._streams += 1
         if self._streams < _STREAMS and self._resets < _RESETS:
-            return Worn.NOT
+            return ConnectionWorn.NOT
         return self.state
 
-    def reset(self) -> Worn:
+    def reset(self) -> ConnectionWorn:
         """Counts a stream that its client gives up, or that was none."""
         self._resets += 1
         return self.state

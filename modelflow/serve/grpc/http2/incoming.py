@@ -12,7 +12,7 @@ from modelflow.serve.grpc.http2.call_headers import (
 )
 from modelflow.serve.grpc.http2.live_calls import LiveCalls
 from modelflow.serve.grpc.http2.message_reader import is_plain
-from modelflow.serve.grpc.http2.method_table import Switchboard
+from modelflow.serve.grpc.http2.method_table import MethodTable
 from modelflow.serve.grpc.http2.whole_call import WholeCall
 from modelflow.wire.problem import Problem
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PREFIX = 5  # bytes before a message
 
 
-class Bearer(Protocol):
+class ConnectionWriter(Protocol):
     """What it needs of the connection."""
 
     peer: str
@@ -38,7 +38,7 @@ class Bearer(Protocol):
         """Notes that there is a call again."""
 
 
-class Incoming:
+class IncomingFrames:
     """Begins calls, and gives them what comes for them. For the loop's thread.
 
     A call is tried as a `WholeCall` where its head is known; if it turns out to be another it goes
@@ -46,7 +46,7 @@ class Incoming:
     """
 
     def __init__(
-        self, board: Switchboard, calls: LiveCalls, http2: "Http2", bearer: Bearer
+        self, board: MethodTable, calls: LiveCalls, http2: "Http2", bearer: ConnectionWriter
     ) -> None:
         """Takes what all connections share, the calls of this one, and what reads its frames."""
         self._board = board
@@ -77,7 +77,7 @@ class Incoming:
             self._bearer.wake()
         call = WholeCall(calls, stream, method, request)
         board.calls[call] = None
-        calls.whole[number] = calls.begun[number] = call
+        calls.whole[number] = calls.on_begin[number] = call
         if seconds is not None:
             call.wait(seconds)
 
@@ -109,7 +109,7 @@ class Incoming:
     def data(self, event: "Data") -> None:
         """Takes a part of a call."""
         calls, number, data = self._calls, event.stream_id, event.data
-        whole = calls.begun.get(number)
+        whole = calls.on_begin.get(number)
         if whole is not None:
             size, limits = len(data) - _PREFIX, self._board.limits
             is_whole = not whole.data and is_plain(data, limits.message)
@@ -126,7 +126,7 @@ class Incoming:
     def end(self, event: "EndOfMessage") -> None:
         """Takes the end of what comes for a call."""
         calls, number = self._calls, event.stream_id
-        whole = calls.begun.pop(number, None)
+        whole = calls.on_begin.pop(number, None)
         if whole is not None:
             if whole.data:
                 whole.start()
@@ -139,8 +139,8 @@ class Incoming:
     def look(self) -> None:
         """Looks, behind a turn, for whose messages there is still to wait."""
         calls = self._calls
-        if calls.begun:
-            for whole in tuple(calls.begun.values()):
+        if calls.on_begin:
+            for whole in tuple(calls.on_begin.values()):
                 calls.begin_other(whole, self._bearer.peer)
         calls.look()
 

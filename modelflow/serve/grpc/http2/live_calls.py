@@ -7,7 +7,7 @@ from zttp import H2ErrorCode
 from modelflow.serve.grpc.http2.call import GrpcCall
 from modelflow.serve.grpc.http2.call_headers import end_stream
 from modelflow.serve.grpc.http2.connection_use import Credit
-from modelflow.serve.grpc.http2.method_table import Switchboard
+from modelflow.serve.grpc.http2.method_table import MethodTable
 from modelflow.serve.grpc.http2.whole_call import WholeCall
 
 
@@ -24,7 +24,7 @@ class LiveCalls:
     """
 
     def __init__(
-        self, board: Switchboard, flush: Callable[[], None], emptied: Callable[[], None]
+        self, board: MethodTable, flush: Callable[[], None], emptied: Callable[[], None]
     ) -> None:
         """Takes what all connections share, what sends, and what is called behind the last call."""
         self.flush = flush
@@ -34,7 +34,7 @@ class LiveCalls:
         self._emptied = emptied
         self.others: dict[int, GrpcCall] = {}
         self.whole: dict[int, WholeCall] = {}
-        self.begun: dict[int, WholeCall] = {}
+        self.on_begin: dict[int, WholeCall] = {}
         self._parked: dict[GrpcCall, None] = {}  # whose client has yet to take what it was sent
         self._heard: list[GrpcCall] = []  # in this turn
 
@@ -68,7 +68,7 @@ class LiveCalls:
                 del self._parked[call]
                 self._board.writing.forget(call)
                 if call.is_over:
-                    self.answered(call)
+                    self.on_answer(call)
                 else:
                     call.pump()
 
@@ -77,11 +77,11 @@ class LiveCalls:
         for call in tuple(self.others.values()):
             call.pump()
 
-    def gone(self, stream: int) -> None:
+    def on_cancel(self, stream: int) -> None:
         """Notes that the client has given up the call of a stream, if there is one."""
         call = self.others.get(stream)
         if call is not None:
-            call.gone()
+            call.on_cancel()
             self._forget(call)
         elif (whole := self.whole.get(stream)) is not None:
             self._take_out(whole)
@@ -94,7 +94,7 @@ class LiveCalls:
             self._take_out(whole)
             whole.leave()
         for call in tuple(self.others.values()):
-            call.gone()
+            call.on_cancel()
             self._board.forget(call)
         self.others.clear()
         self._parked.clear()
@@ -107,7 +107,7 @@ class LiveCalls:
             self._parked[call] = None
             self._board.writing.add(call)
 
-    def answered(self, call: GrpcCall) -> None:
+    def on_answer(self, call: GrpcCall) -> None:
         """Notes that a call has its status."""
         if call not in self._parked:
             end_stream(call.stream, is_heard=call.is_heard)
@@ -143,7 +143,7 @@ class LiveCalls:
         if not self.others and not self.whole:
             self._emptied()
 
-    def left(self, call: WholeCall) -> None:
+    def on_done(self, call: WholeCall) -> None:
         """Notes that nobody works on a call any more."""
         self._board.limits.messages.give_back(call.size)
 
@@ -156,7 +156,7 @@ class LiveCalls:
         self.add(call)
         board.admit(call, head)
         if whole.data:
-            self.left(whole)  # it takes its bytes itself
+            self.on_done(whole)  # it takes its bytes itself
             self.hear(call, whole.data)
 
     def hand_over(self, call: WholeCall, *, is_begun: bool) -> GrpcCall:
@@ -165,12 +165,12 @@ class LiveCalls:
         board, request = self._board, call.request
         other = board.begin(self, call.stream, request, board.head(request), "")
         self.others[call.stream.stream_id] = other
-        other.wait(call.left_seconds())
+        other.wait(call.remaining_seconds())
         other.go_on(call, is_begun=is_begun)
         return other
 
     def _take_out(self, whole: WholeCall) -> None:
         number = whole.stream.stream_id
         del self.whole[number], self._board.calls[whole]
-        self.begun.pop(number, None)
+        self.on_begin.pop(number, None)
         whole.stop_waiting()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelflow.http.reply import BodyBudget
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem, shorten
 
 _PREFIX = 5
 # How zlib is told of each form; `deflate` is the zlib form.
@@ -98,7 +98,7 @@ class MessageReader:
         self._expected = None
         rest = self._held  # the prefix behind it is not counted
         self._budget.give_back(self.size - rest)
-        return self._unpacked(data) if self._is_packed else data
+        return self._unpack(data) if self._is_packed else data
 
     def only(self, where: str, is_all: bool) -> bytes | None:
         """Returns the only message, when it is sure that there is no other; None: not yet.
@@ -145,7 +145,8 @@ class MessageReader:
         self._is_packed = flag == 1
         if self._is_packed and self._encoding not in _WINDOWS:
             text = (
-                f"a message is compressed, and grpc-encoding is {shown(self._encoding.decode())}; "
+                f"a message is compressed, and grpc-encoding is "
+                f"{shorten(self._encoding.decode())}; "
                 f"expected one of {ENCODINGS.decode()}"
             )
             is_said = self._encoding != b"identity"
@@ -167,10 +168,10 @@ class MessageReader:
             count -= end - at
         return b"".join(found)
 
-    def _unpacked(self, data: bytes) -> bytes:
+    def _unpack(self, data: bytes) -> bytes:
         """A message decompressed; the budget holds what it is then."""
         try:
-            whole = self._decompressed(data)
+            whole = self._decompress(data)
         except Problem:
             self._budget.give_back(len(data))
             raise
@@ -180,7 +181,7 @@ class MessageReader:
             raise Problem(text, Code.RESOURCE_EXHAUSTED)
         return whole
 
-    def _decompressed(self, data: bytes) -> bytes:
+    def _decompress(self, data: bytes) -> bytes:
         encoding = self._encoding.decode()
         reader = zlib.decompressobj(_WINDOWS[self._encoding])
         try:
@@ -211,6 +212,6 @@ def plain_message(data: bytes) -> bytes:
     return data[_PREFIX:]
 
 
-def framed(message: bytes) -> bytes:
+def frame_message(message: bytes) -> bytes:
     """Returns a message as it goes out, behind its prefix."""
     return b"\0" + len(message).to_bytes(4, "big") + message

@@ -4,23 +4,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from modelflow.http.connections import Connections
-from modelflow.http.listener import Patience
-from modelflow.serve.access.middleware import Reception
-from modelflow.serve.grpc.http2.call import GrpcCall, Line
+from modelflow.http.listener import ReplyTimeouts
+from modelflow.serve.access.middleware import Middleware
+from modelflow.serve.grpc.http2.call import CallStream, GrpcCall
 from modelflow.serve.grpc.http2.call_headers import (
     LONGEST,
     LONGEST_TIME,
     CallHead,
-    KnownCalls,
+    HeaderCache,
     head_of,
     seconds_of,
     texts_of,
 )
 from modelflow.serve.grpc.http2.message_reader import MessageReader
-from modelflow.serve.grpc.interceptor import Passage
+from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Method, Service
-from modelflow.wire.problem import Code, Problem, shown
+from modelflow.wire.problem import Code, Problem, shorten
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from modelflow.serve.grpc.http2.whole_call import WholeCall
 
 
-class Switchboard:
+class MethodTable:
     """Brings calls to their methods. For the loop's thread.
 
     Attributes:
@@ -44,7 +44,7 @@ class Switchboard:
     def __init__(
         self,
         services: Iterable[Service],
-        reception: Reception,
+        reception: Middleware,
         limits: GrpcLimits,
         connections: Connections,
     ) -> None:
@@ -52,9 +52,9 @@ class Switchboard:
         self.reception = reception
         self.limits = limits
         self.connections = connections
-        self.reading = Patience(limits.message_time_out, _late)
-        self.writing = Patience(limits.connections.keepalive, _unread)
-        self.heads = KnownCalls()
+        self.reading = ReplyTimeouts(limits.message_time_out, _late)
+        self.writing = ReplyTimeouts(limits.connections.keepalive, _unread)
+        self.heads = HeaderCache()
         self.calls: dict[GrpcCall | WholeCall, None] = {}
         self._methods: dict[bytes, Method] = {
             method.path.encode(): method for service in services for method in service.methods()
@@ -72,7 +72,7 @@ class Switchboard:
             raise Problem(text, Code.RESOURCE_EXHAUSTED)
         method = self._methods.get(target)
         if method is None:
-            text = f"there is no method {shown(target.decode('latin-1'))}"
+            text = f"there is no method {shorten(target.decode('latin-1'))}"
             raise Problem(text, Code.UNIMPLEMENTED)
         if len(self.calls) >= self.limits.calls:
             text = f"there are {len(self.calls)} calls; no further one is taken now"
@@ -80,7 +80,7 @@ class Switchboard:
         return method
 
     def usual(self, head: CallHead, target: bytes, time_out: bytes | None) -> Method | None:
-        """Returns what a head calls, if its calls are to be tried as whole ones; see `KnownCalls`.
+        """Returns what a head calls, if its calls are to be tried as whole ones; see `HeaderCache`.
 
         Args:
             head: That of a call which has begun.
@@ -99,7 +99,7 @@ class Switchboard:
         return head_of(request.headers, self.reception.marks)
 
     def begin(
-        self, line: Line, stream: "Stream", request: "Request", head: CallHead, peer: str
+        self, line: CallStream, stream: "Stream", request: "Request", head: CallHead, peer: str
     ) -> GrpcCall:
         """Begins a call; `admit` is next.
 
@@ -115,7 +115,7 @@ class Switchboard:
         """
         method = self.method(head, request.target)
         metadata = texts_of(request.headers) if head.is_marked or self.reception.sees_all else ()
-        passage = Passage(self.reception, method, metadata, lambda: peer)
+        passage = GrpcInterceptor(self.reception, method, metadata, lambda: peer)
         budget = self.limits.messages
         reader = MessageReader(self.limits.message, budget, head.encoding)
         call = GrpcCall(line, stream, method, passage, reader, budget)

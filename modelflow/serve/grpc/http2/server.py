@@ -10,11 +10,11 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.accept import BACKLOG, arrivals
 from modelflow.http.connections import Connections
 from modelflow.http.server import TlsOptions, server_context
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.access.middleware import Reception
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import address_of, in_use, own_socket
 from modelflow.serve.grpc.http2.call import GrpcCall
-from modelflow.serve.grpc.http2.method_table import Switchboard
+from modelflow.serve.grpc.http2.method_table import MethodTable
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.grpc.standard_services import Health, Reflection
@@ -27,7 +27,7 @@ except ImportError as error:
 
 
 class Http2Server:
-    """Answers calls on the event loop of an HTTP server; see `modelflow.http.server.Guest`."""
+    """Answers calls on the event loop of an HTTP server; see `GuestServer`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Http2Server:
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
-        reception: Reception | None = None,
+        reception: Middleware | None = None,
         tls: TlsOptions | None = None,
     ) -> None:
         """Takes what to answer; `start` begins.
@@ -54,12 +54,12 @@ class Http2Server:
         self.address = address_of(bound)
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
-        self._reception = reception or Reception()
+        self._reception = reception or Middleware()
         self._tls = None if tls is None else server_context(tls, "h2")
         self._health = health
         known = [*services, *health.services]
         self._services = (*known, *Reflection(known).services)
-        self._board: Switchboard | None = None
+        self._board: MethodTable | None = None
         self._bound = bound
         self._listening = contextlib.AsyncExitStack()
 
@@ -69,8 +69,8 @@ class Http2Server:
         Raises:
             OSError: somebody else listens there.
         """
-        connections = Connections(self._limits.connections, Mailbox(asyncio.get_running_loop()))
-        board = Switchboard(self._services, self._reception, self._limits, connections)
+        connections = Connections(self._limits.connections, LoopQueue(asyncio.get_running_loop()))
+        board = MethodTable(self._services, self._reception, self._limits, connections)
         try:
             own = own_socket(self._bound)
             self._listening.callback(own.close)
@@ -101,5 +101,5 @@ class Http2Server:
             if isinstance(call, GrpcCall):  # a whole one takes no further messages
                 call.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(board.connections.until_ended(), seconds)
+            await asyncio.wait_for(board.connections.wait_until_ended(), seconds)
         board.connections.abort()

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK
-from modelflow.serve.grpc.http2.message_reader import framed, plain_message
+from modelflow.serve.grpc.http2.message_reader import frame_message, plain_message
 from modelflow.serve.grpc.service import Method, Rpc
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from modelflow.serve.grpc.http2.call import GrpcCall
 
 
-class WholeLine(Protocol):
+class WholeCallStream(Protocol):
     """What such a call needs of its connection."""
 
     is_writable: bool
@@ -24,7 +24,7 @@ class WholeLine(Protocol):
     def finished(self, call: "WholeCall") -> None:
         """Notes that a call is answered, and its stream ended."""
 
-    def left(self, call: "WholeCall") -> None:
+    def on_done(self, call: "WholeCall") -> None:
         """Notes that nobody works on a call any more."""
 
     def hand_over(self, call: "WholeCall", *, is_begun: bool) -> "GrpcCall":
@@ -48,7 +48,7 @@ class WholeCall(Rpc):
     __slots__ = ("_deadline", "_line", "_timer", "data", "method", "request", "size", "stream")
 
     def __init__(
-        self, line: WholeLine, stream: "Stream", method: Method, request: "Request"
+        self, line: WholeCallStream, stream: "Stream", method: Method, request: "Request"
     ) -> None:
         """Begins; `start` is next, when its message is there."""
         super().__init__(None)
@@ -68,7 +68,7 @@ class WholeCall(Rpc):
         self._deadline = loop.time() + seconds
         self._timer = loop.call_at(self._deadline, self._expire)
 
-    def left_seconds(self) -> float | None:
+    def remaining_seconds(self) -> float | None:
         """Returns how long the client still waits; None: for ever."""
         if self._deadline is None:
             return None
@@ -91,7 +91,7 @@ class WholeCall(Rpc):
             self.data = b""  # it has been read
             gather = self.method.gather
             if self._deadline is not None:
-                self.seconds = self.left_seconds()
+                self.seconds = self.remaining_seconds()
                 self.method.answer(self, message)
             elif gather is not None:
                 self.body = message
@@ -110,7 +110,7 @@ class WholeCall(Rpc):
             super().answer(message)
             return
         try:
-            data = framed(message.SerializeToString())
+            data = frame_message(message.SerializeToString())
         except Exception as error:  # noqa: BLE001 - as in `start`
             super().answer(inside(error))
             return
@@ -131,7 +131,7 @@ class WholeCall(Rpc):
     def _over(self) -> None:
         self.is_over = True
         self.stop_waiting()
-        self._line.left(self)
+        self._line.on_done(self)
         self.on_end()
 
 

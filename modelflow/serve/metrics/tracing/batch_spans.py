@@ -43,7 +43,7 @@ class BatchSpans:
         # A worker tells of all of one batch before it takes the next: there is one at a time.
         self._open: dict[tuple[str, str, str], _Batch] = {}
 
-    def called(self, model: str, part: Part, offset: int, context: Context) -> None:
+    def on_call(self, model: str, part: Part, offset: int, context: Context) -> None:
         """Notes a request that was in a batch.
 
         Args:

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 
-from modelflow.errors import ConfigError, described, did_you_mean
+from modelflow.errors import ConfigError, describe_error, did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _LAST_SECONDS = 1.0
 _LAST_OF_LOST = 0.25
 
 
-class Exporting:
+class SpanExport:
     """A provider of the SDK's, and its end.
 
     Attributes:
@@ -46,15 +46,15 @@ class Exporting:
         Raises:
             ConfigError: a variable asks for what there is not.
         """
-        self._outlets: list[Outlet] = []
+        self._outlets: list[LimitedExporter] = []
         self._ending = threading.RLock()  # as `Server` has it
         self._is_closed = False
-        names = _asked()
+        names = _list_exporters()
         try:
             # `close` ends it, not the end of the process.
             self.provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
             for name in names:
-                self._outlets.append(Outlet(name, _EXPORTERS[name]()))
+                self._outlets.append(LimitedExporter(name, _EXPORTERS[name]()))
                 self.provider.add_span_processor(BatchSpanProcessor(self._outlets[-1]))
         except ValueError as error:  # of a number that is none, or too small
             for outlet in self._outlets:
@@ -84,7 +84,7 @@ class Exporting:
                 outlet.close()
 
 
-class Outlet(SpanExporter):  # type: ignore[misc]
+class LimitedExporter(SpanExporter):  # type: ignore[misc]
     """Hands spans to an exporter; says once where they are not taken, once where they are again.
 
     Attributes:
@@ -112,7 +112,7 @@ class Outlet(SpanExporter):  # type: ignore[misc]
         try:
             result = self._exporter.export(spans)
         except Exception as error:  # noqa: BLE001 - said below, once, and not for every attempt
-            self._reason, result = described(error), SpanExportResult.FAILURE
+            self._reason, result = describe_error(error), SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             if self.is_failing:
                 logger.warning("traces: spans are taken again; %d were lost", self._lost)
@@ -145,7 +145,7 @@ class Outlet(SpanExporter):  # type: ignore[misc]
             logger.error("traces: %d spans were lost", self._lost)
 
 
-def _asked() -> list[str]:
+def _list_exporters() -> list[str]:
     """The exporters that the environment names.
 
     Raises:

@@ -43,7 +43,7 @@ class NodeSpans:
         # By node and unit: the node of a part that is elsewhere bears the name of one in it.
         self._nodes: dict[tuple[str, str], _Tally] | None = {}  # None: it is over
 
-    def called(self, part: Part) -> None:
+    def on_call(self, part: Part) -> None:
         """Notes a call; of one that comes when all is over, a span is made at once."""
         with self._lock:
             if self._nodes is not None:
@@ -56,7 +56,7 @@ class NodeSpans:
             if late is not None:
                 self._make([late])
             if part.rows:
-                self._batches.called(self._model, part, self._offset, self._parent)
+                self._batches.on_call(self._model, part, self._offset, self._parent)
         except Exception:  # of somebody's processor of spans: no matter of the flow's
             logger.exception("traces: the span of node %r could not be made", part.node)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import modelflow
 from modelflow.errors import MissingDependencyError
-from modelflow.http.request import Exchange, read_trace
+from modelflow.http.request import HttpRequest, read_trace
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 try:
     from modelflow.serve.metrics.tracing.batch_spans import BatchSpans
-    from modelflow.serve.metrics.tracing.exporting import Exporting
+    from modelflow.serve.metrics.tracing.exporting import SpanExport
     from modelflow.serve.metrics.tracing.request_span import RequestSpan
 except ModuleNotFoundError as error:
     package = "opentelemetry-sdk"
@@ -39,7 +39,7 @@ class Tracer:
         """
         self._exporting = None
         if provider is None:
-            self._exporting = Exporting()
+            self._exporting = SpanExport()
             provider = self._exporting.provider
         self._tracer = provider.get_tracer("modelflow", modelflow.__version__)
         self._batches = BatchSpans(self._tracer)
@@ -58,7 +58,7 @@ class Tracer:
         self._of_grpc = {"rpc.system.name": "grpc", **_address("server", grpc)}
 
     def over_http(
-        self, exchange: Exchange, route: str | None, found: Mapping[str, Sequence[str]]
+        self, exchange: HttpRequest, route: str | None, found: Mapping[str, Sequence[str]]
     ) -> RequestSpan:
         """Begins the span of a request over HTTP.
 

@@ -19,7 +19,7 @@ _LIVE = ("/livez", "/v2/health/live")
 _ERROR = b'{"error":"no process serves now, another takes its place; come again"}'
 
 
-class NobodyThere:
+class UnavailableResponder:
     """Answers clients in the place of processes that serve. For the loop's thread."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
@@ -118,10 +118,10 @@ _SECONDS = 1.0
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 
 
-class Entrance:
-    """The way into one replica: the other end of its `modelflow.http.accept.Door`."""
+class ListeningSocket:
+    """The way into one replica: the other end of its `InheritedConnections`."""
 
-    def __init__(self, sock: socket.socket, on_end: "Callable[[Entrance], object]") -> None:
+    def __init__(self, sock: socket.socket, on_end: "Callable[[ListeningSocket], object]") -> None:
         """Takes the socket, which becomes its own.
 
         Args:
@@ -181,20 +181,20 @@ class Entrance:
             self._heard = self._heard[whole:]
 
 
-class Porter:
+class Acceptor:
     """Accepts connections, and answers itself that nobody is there where that is so."""
 
     def __init__(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Takes a socket with an address, which becomes its own; `listen` begins.
 
         Args:
-            listening: See `modelflow.http.server.bound_socket`.
+            listening: See `modelflow.http.server.bind_socket`.
             tls: What it takes those connections with that it answers itself; None: no TLS.
         """
-        self._nobody = NobodyThere(tls)
+        self._nobody = UnavailableResponder(tls)
         listening.setblocking(False)
         self._socket = listening
-        self._entrances: list[Entrance] = []
+        self._entrances: list[ListeningSocket] = []
         self._is_listening = self._is_watching = False
         self._held: socket.socket | None = None  # accepted, and to be handed over
         self._resting: asyncio.TimerHandle | None = None
@@ -209,12 +209,12 @@ class Porter:
         self._is_listening = True
         self._watch()
 
-    def add(self, entrance: Entrance) -> None:
+    def add(self, entrance: ListeningSocket) -> None:
         """Lets connections in there, too."""
         self._entrances.append(entrance)
         self._watch()
 
-    def forget(self, entrance: Entrance) -> None:
+    def forget(self, entrance: ListeningSocket) -> None:
         """Hands nothing more over there. May be called again."""
         if entrance in self._entrances:
             self._entrances.remove(entrance)

@@ -27,8 +27,8 @@ def frame(message: Message) -> bytes:
     Raises:
         LongFrameError: it is longer than 64 MiB.
     """
-    text = json.dumps(message, default=_written).encode()
-    return _HEAD.pack(_checked(len(text))) + text
+    text = json.dumps(message, default=_write).encode()
+    return _HEAD.pack(_check(len(text))) + text
 
 
 async def next_frame(reader: asyncio.StreamReader) -> Message | None:
@@ -39,7 +39,7 @@ async def next_frame(reader: asyncio.StreamReader) -> Message | None:
     """
     try:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
-        return _read(await reader.readexactly(_checked(length)))
+        return _read(await reader.readexactly(_check(length)))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
 
@@ -50,15 +50,15 @@ def read_frame(sock: socket.socket) -> Message | None:
     Raises:
         LongFrameError: it is longer than 64 MiB.
     """
-    head = _received(sock, _HEAD.size)
+    head = _receive(sock, _HEAD.size)
     if len(head) < _HEAD.size:
         return None
-    length = _checked(_HEAD.unpack(head)[0])
-    text = _received(sock, length)
+    length = _check(_HEAD.unpack(head)[0])
+    text = _receive(sock, length)
     return _read(text) if len(text) == length else None
 
 
-def _received(sock: socket.socket, size: int) -> bytes:
+def _receive(sock: socket.socket, size: int) -> bytes:
     found = bytearray()
     while len(found) < size:
         try:
@@ -71,29 +71,29 @@ def _received(sock: socket.socket, size: int) -> bytes:
     return bytes(found)
 
 
-def _checked(length: int) -> int:
+def _check(length: int) -> int:
     if length > _MOST:
         message = f"a message of {length} bytes between processes; expected at most {_MOST}"
         raise LongFrameError(message)
     return length
 
 
-def _written(value: object) -> object:
+def _write(value: object) -> object:
     if isinstance(value, Path):
         return {_PATH: str(value)}
     raise TypeError(type(value))
 
 
 def _read(text: bytes) -> Message:
-    found: Message = json.loads(text, object_hook=_revived)
+    found: Message = json.loads(text, object_hook=_revive)
     return found
 
 
-def _revived(found: dict[str, Any]) -> Any:
+def _revive(found: dict[str, Any]) -> Any:
     return Path(found[_PATH]) if found.keys() == {_PATH} else found
 
 
-class Line:
+class ControlChannel:
     """Asks the supervisor, and hears what it says. `say` and `ask` are for any thread."""
 
     def __init__(self, sock: socket.socket) -> None:

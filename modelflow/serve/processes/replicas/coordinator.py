@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from modelflow.serve.metrics.snapshot import Picture, added
+from modelflow.serve.metrics.snapshot import ModelSnapshot, add_snapshots
 from modelflow.serve.processes.replicas.control_channel import Message
-from modelflow.serve.processes.replicas.process import Gone, ReplicaProcess
+from modelflow.serve.processes.replicas.process import ReplicaGone, ReplicaProcess
 from modelflow.serve.processes.replicas.role import Role
 
 # How long the figures of a replica are waited for.
@@ -14,7 +14,7 @@ _SECONDS = 2.0
 _GONE: Message = {"text": "it has ended, and another takes its place", "code": "UNAVAILABLE"}
 
 
-class Assembly:
+class Coordinator:
     """Asks every replica what one was asked by a client. For the supervisor's thread.
 
     What clients have changed is remembered, for replicas that come later. So are the last figures
@@ -41,15 +41,15 @@ class Assembly:
         self._isolated = {name: number for number, name in isolated.items()}
         self._count = count
         self._unloaded: set[str] = set()
-        self._configured: str | None = None
-        self._last: dict[ReplicaProcess, Sequence[Picture]] = {}
-        self._departed: Sequence[Picture] = ()
+        self._configure: str | None = None
+        self._last: dict[ReplicaProcess, Sequence[ModelSnapshot]] = {}
+        self._departed: Sequence[ModelSnapshot] = ()
         self._deaths = Counter(dict.fromkeys(names, 0))  # whose counters begin with 0
 
     @property
     def changes(self) -> Message:
         """What a replica has to know that comes now."""
-        return {"configured": self._configured, "unloaded": sorted(self._unloaded)}
+        return {"configured": self._configure, "unloaded": sorted(self._unloaded)}
 
     async def answer(self, _: ReplicaProcess, message: Message) -> Message:
         """Answers what a replica asks."""
@@ -61,7 +61,7 @@ class Assembly:
         """Keeps what a replica that has ended had counted, and counts its end."""
         self._deaths[replica.name] += 1
         counted = [picture.past() for picture in self._last.pop(replica, ())]
-        self._departed = added([*self._departed, *counted])
+        self._departed = add_snapshots([*self._departed, *counted])
 
     # -- figures --------------------------------------------------------------------------------
 
@@ -73,13 +73,13 @@ class Assembly:
         ):
             if answer is not None:
                 up += replica.role is not Role.ISOLATED
-                self._last[replica] = [Picture.read(one) for one in answer["pictures"]]
+                self._last[replica] = [ModelSnapshot.read(one) for one in answer["pictures"]]
             elif replica in self._last:
                 self._last[replica] = [picture.past() for picture in self._last[replica]]
         found = [picture for pictures in self._last.values() for picture in pictures]
         there = {(picture.name, picture.version) for picture in found}
         found += [one for one in self._departed if (one.name, one.version) in there]
-        pictures = [picture.document() for picture in added(found)]
+        pictures = [picture.document() for picture in add_snapshots(found)]
         if self._count is None:
             return {"pictures": pictures, "up": None, "count": 1, "deaths": self._deaths}
         return {"pictures": pictures, "up": up, "count": self._count, "deaths": self._deaths}
@@ -87,14 +87,14 @@ class Assembly:
     # -- changes --------------------------------------------------------------------------------
 
     async def _change(self, message: Message) -> Message | None:
-        before = self._unloaded.copy(), self._configured
+        before = self._unloaded.copy(), self._configure
         replicas = self._find_asked(message)
         if not replicas:
             return _GONE
         self._note(message)
         problems = await asyncio.gather(*(_problem(replica, message) for replica in replicas))
         if all(problems):
-            self._unloaded, self._configured = before
+            self._unloaded, self._configure = before
         return _one(list(zip(replicas, problems, strict=True)))
 
     def _find_asked(self, message: Message) -> list[ReplicaProcess]:
@@ -109,7 +109,7 @@ class Assembly:
 
     def _note(self, message: Message) -> None:
         if message["what"] == "configure":
-            self._configured = message["config"]
+            self._configure = message["config"]
             self._unloaded -= set(message["names"])
         elif message["what"] == "load":
             self._unloaded.discard(message["name"])
@@ -120,14 +120,14 @@ class Assembly:
 async def _pictures_of(replica: ReplicaProcess) -> Message | None:
     try:
         return await asyncio.wait_for(replica.ask({"what": "pictures"}), _SECONDS)
-    except (TimeoutError, Gone):
+    except (TimeoutError, ReplicaGone):
         return None
 
 
 async def _problem(replica: ReplicaProcess, message: Message) -> Message | None:
     try:
         answer = await replica.ask(message)
-    except Gone:
+    except ReplicaGone:
         return _GONE
     problem: Message | None = answer["problem"]
     return problem

@@ -4,53 +4,57 @@ import base64
 from collections.abc import Callable
 from functools import partial
 
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.fleet import Census, Fleet, Told
-from modelflow.serve.metrics.snapshot import Picture
-from modelflow.serve.processes.replicas.control_channel import Line, LongFrameError, Message
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup, Told
+from modelflow.serve.metrics.snapshot import ModelSnapshot
+from modelflow.serve.processes.replicas.control_channel import (
+    ControlChannel,
+    LongFrameError,
+    Message,
+)
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.tf_serving.messages import TF_SERVING
 
 
-class Colleagues:
+class Peers:
     """All replicas, this one among them. For the server's thread, once it has begun."""
 
-    def __init__(self, line: Line, own: Fleet) -> None:
+    def __init__(self, line: ControlChannel, own: ReplicaGroup) -> None:
         """Takes what reaches the others, and what this one does itself."""
         self._line = line
         self._own = own
-        self._mailbox: Mailbox | None = None
+        self._mailbox: LoopQueue | None = None
 
-    def begin(self, mailbox: Mailbox) -> None:
+    def begin(self, mailbox: LoopQueue) -> None:
         """Takes what reaches the server's thread."""
         self._mailbox = mailbox
 
     # -- what a client asks of all ----------------------------------------------------------------
 
-    def census(self, told: Callable[[Census], object]) -> None:
+    def census(self, told: Callable[[GroupCounts], object]) -> None:
         """Has somebody told what all have counted."""
 
-        def answered(answer: Message) -> None:
-            pictures = [Picture.read(one) for one in answer["pictures"]]
-            told(Census(pictures, answer["up"], answer["count"], answer["deaths"]))
+        def on_answer(answer: Message) -> None:
+            pictures = [ModelSnapshot.read(one) for one in answer["pictures"]]
+            told(GroupCounts(pictures, answer["up"], answer["count"], answer["deaths"]))
 
-        self._ask({"what": "pictures"}, answered)
+        self._ask({"what": "pictures"}, on_answer)
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model in all."""
-        self._ask({"what": "load", "name": name}, partial(_told_of_change, told))
+        self._ask({"what": "load", "name": name}, partial(_notify_change, told))
 
     def unload(self, name: str, told: Told) -> None:
         """Unloads a model in all."""
-        self._ask({"what": "unload", "name": name}, partial(_told_of_change, told))
+        self._ask({"what": "unload", "name": name}, partial(_notify_change, told))
 
     def configure(self, config: bytes, told: Told) -> None:
         """Serves in all what a ``ReloadConfigRequest`` says."""
         names = _names_of(config)
         text = base64.b64encode(config).decode()
         message = {"what": "configure", "config": text, "names": names}
-        self._ask(message, partial(_told_of_change, told))
+        self._ask(message, partial(_notify_change, told))
 
     def _ask(self, message: Message, told: Callable[[Message], None]) -> None:
         mailbox = self._mailbox
@@ -70,10 +74,10 @@ class Colleagues:
     def _do(self, message: Message) -> None:
         number = message["ask"]
 
-        def changed(error: Exception | None) -> None:
+        def on_change(error: Exception | None) -> None:
             self._line.say({"answer": number, "problem": _document(error)})
 
-        def counted(census: Census) -> None:
+        def on_counts(census: GroupCounts) -> None:
             pictures = [picture.document() for picture in census.pictures]
             self._line.say({"answer": number, "pictures": pictures})
 
@@ -81,15 +85,15 @@ class Colleagues:
             if message["what"] == "pulse":
                 self._line.say({"answer": number})
             elif message["what"] == "pictures":
-                self._own.census(counted)
+                self._own.census(on_counts)
             elif message["what"] == "load":
-                self._own.load(message["name"], changed)
+                self._own.load(message["name"], on_change)
             elif message["what"] == "unload":
-                self._own.unload(message["name"], changed)
+                self._own.unload(message["name"], on_change)
             else:
-                self._own.configure(base64.b64decode(message["config"]), changed)
+                self._own.configure(base64.b64decode(message["config"]), on_change)
         except Problem as problem:
-            changed(problem)
+            on_change(problem)
 
 
 def _names_of(config: bytes) -> list[str]:
@@ -98,7 +102,7 @@ def _names_of(config: bytes) -> list[str]:
     return [model.name for model in found.model_config_list.config]
 
 
-def _told_of_change(told: Told, answer: Message) -> None:
+def _notify_change(told: Told, answer: Message) -> None:
     found = answer["problem"]
     told(None if found is None else Problem(found["text"], Code(found["code"])))
 

@@ -11,17 +11,17 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from modelflow.ipc.fd_channel import Ends, give
+from modelflow.ipc.fd_channel import LinkDescriptors, give
 from modelflow.log import LEVELS
 from modelflow.serve.activity import Version
-from modelflow.serve.processes.replicas.acceptor import Entrance, Porter
+from modelflow.serve.processes.replicas.acceptor import Acceptor, ListeningSocket
 from modelflow.serve.processes.replicas.control_channel import (
     LongFrameError,
     Message,
     frame,
     next_frame,
 )
-from modelflow.serve.processes.replicas.restart import Backoff, Record, Suspect
+from modelflow.serve.processes.replicas.restart import ActivityReader, Backoff, Suspect
 from modelflow.serve.processes.replicas.role import Role
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ Answer = Callable[["ReplicaProcess", Message], Awaitable[Message]]
 """Answers what a replica asks."""
 
 
-class Gone(ConnectionError):  # noqa: N818 - it is no mistake
+class ReplicaGone(ConnectionError):  # noqa: N818 - it is no mistake
     """The replica has ended, or is about to, and answers nothing more."""
 
 
@@ -61,7 +61,7 @@ class ReplicaProcess:
         role: Role,
         number: int,
         name: str,
-        porter: Porter,
+        porter: Acceptor,
         answer: Answer,
         loaded: Callable[[Version], object],
         acquit: Callable[[Version], object],
@@ -112,7 +112,7 @@ class ReplicaProcess:
         """
         self._on_ready = on_ready
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
-            self._record = Record()
+            self._record = ActivityReader()
             ours.callback(self._record.close)
             pairs = [socket.socketpair() for _ in range(3)]
             (line, its_line), (door, its_door), (self._hatch, its_hatch) = pairs
@@ -120,7 +120,7 @@ class ReplicaProcess:
                 theirs.enter_context(one)
             self._hatch.setblocking(False)
             ours.callback(self._hatch.close)
-            self._entrance = Entrance(door, self._porter.forget)
+            self._entrance = ListeningSocket(door, self._porter.forget)
             ours.callback(self._entrance.close)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
@@ -144,7 +144,7 @@ class ReplicaProcess:
             process_group=0,
         )
 
-    def link(self, ends: Ends, peer: int) -> None:
+    def link(self, ends: LinkDescriptors, peer: int) -> None:
         """Gives it its side of a link to another process, which is closed here.
 
         Args:
@@ -153,7 +153,7 @@ class ReplicaProcess:
         """
         give(self._hatch, ends, peer)
 
-    async def ended(self) -> int:
+    async def wait_until_ended(self) -> int:
         """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""
         code: int = await self._process.wait()
         self._forget()
@@ -172,7 +172,7 @@ class ReplicaProcess:
             Gone: it has ended.
         """
         if self._has_spoken_out:
-            raise Gone
+            raise ReplicaGone
         self._count += 1
         number = self._count
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
@@ -195,7 +195,7 @@ class ReplicaProcess:
                 await asyncio.wait_for(self.ask({"what": "pulse"}), seconds)
                 seconds = _STILL_SECONDS
                 await asyncio.sleep(_PULSE_SECONDS)
-            except Gone:
+            except ReplicaGone:
                 return
             except TimeoutError:
                 logger.error("%s has not answered for %g s, and is killed", self.name, seconds)
@@ -247,7 +247,7 @@ class ReplicaProcess:
         self._writer.close()
         for asked in self._asked.values():
             if not asked.done():
-                asked.set_exception(Gone())
+                asked.set_exception(ReplicaGone())
 
     def _hear(self, message: Message) -> None:
         if "answer" in message:
@@ -277,7 +277,7 @@ class ReplicaProcess:
         self.tell({**await self._answer(self, message), "answer": message["ask"]})
 
 
-def ended_how(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Returns how a process has ended, in words."""
     if code >= 0:
         return f"has ended with exit code {code}"
@@ -288,7 +288,7 @@ def ended_how(code: int) -> str:
     return f"was ended by {name}"
 
 
-class Post:
+class Slot:
     """Starts a process, and another when it ends. For the supervisor's thread.
 
     Attributes:
@@ -328,7 +328,7 @@ class Post:
                 self.replica = replica  # not before: nothing can be said to it
                 if self._is_over.is_set():
                     replica.end()
-                code = await replica.ended()
+                code = await replica.wait_until_ended()
                 self.replica = None
             if self._is_over.is_set():
                 if replica.failure is not None:  # what did not end in order
@@ -349,7 +349,7 @@ class Post:
         failure: Mapping[str, Any] = replica.failure or {}
         reason = f" ({failure['text']})" if failure else ""
         message = "%s %s%s; another takes its place %s"
-        how = "has not begun" if code is None else ended_how(code)
+        how = "has not begun" if code is None else describe_exit(code)
         logger.error(message, self.name, how, reason, when)
 
     async def _wait(self, seconds: float) -> None:

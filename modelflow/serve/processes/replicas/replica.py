@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.errors import FlowFailed
-from modelflow.http.accept import Door
-from modelflow.ipc.fd_channel import Hatch
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.activity import MOST, Activity
-from modelflow.serve.fleet import Fleet
+from modelflow.http.accept import InheritedConnections
+from modelflow.ipc.fd_channel import FdChannel
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.activity import MOST, ActivityTable
+from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.processes.replicas.control_channel import Line, Message
-from modelflow.serve.processes.replicas.peers import Colleagues
+from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
+from modelflow.serve.processes.replicas.peers import Peers
 from modelflow.serve.processes.replicas.role import Role
 from modelflow.serve.server import Server
 from modelflow.serve.stock import Stock
@@ -50,7 +50,7 @@ class Replica:
         is_part: Some models are isolated: it has one of them alone, or none of them.
     """
 
-    def __init__(self, line: Line, start: Message) -> None:
+    def __init__(self, line: ControlChannel, start: Message) -> None:
         """Takes its place.
 
         Args:
@@ -58,10 +58,10 @@ class Replica:
             start: The first message.
         """
         _, door, hatch, activity, fault, *grpc = start["descriptors"]
-        self.door = Door(_own(door), tuple(start["address"]))
-        self.hatch = Hatch(_own(hatch))
+        self.door = InheritedConnections(_own(door), tuple(start["address"]))
+        self.hatch = FdChannel(_own(hatch))
         self.grpc = _own(grpc[0]) if grpc else None
-        self.activity = Activity(
+        self.activity = ActivityTable(
             mmap.mmap(activity, MOST),
             line.say,
             {(name, version): reason for name, version, reason in start["condemned"]},
@@ -77,15 +77,15 @@ class Replica:
         self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
-        self._configured: str | None = start["changes"]["configured"]
+        self._configure: str | None = start["changes"]["configured"]
         self._line = line
-        self._colleagues: Colleagues | None = None
+        self._colleagues: Peers | None = None
         self._server: Server | None = None
 
     @property
     def configured(self) -> "Sequence[ModelConfig] | None":
         """What clients have put in the place of the ``models.config``; None: nothing."""
-        found = self._configured
+        found = self._configure
         if found is None:
             return None
         from modelflow.serve.repository.config import read_reload_request  # which runs models
@@ -100,22 +100,22 @@ class Replica:
         """Returns its own models: it has no others."""
         return own
 
-    def join(self, own: Stock) -> Fleet:
+    def join(self, own: Stock) -> ReplicaGroup:
         """Returns what changes what all serve, of which ``own`` is what this one does."""
-        return self._joined(own.fleet)
+        return self._join_group(own.fleet)
 
-    def _joined(self, own: Fleet) -> Fleet:
-        self._colleagues = Colleagues(self._line, own)
+    def _join_group(self, own: ReplicaGroup) -> ReplicaGroup:
+        self._colleagues = Peers(self._line, own)
         return self._colleagues
 
-    def begin(self, mailbox: Mailbox) -> None:
+    def begin(self, mailbox: LoopQueue) -> None:
         """Begins to be asked, and to look whether the supervisor lives."""
         assert self._colleagues is not None  # whoever begins has joined
         self._colleagues.begin(mailbox)
-        self._line.begin(self._hear, self._abandoned)
+        self._line.begin(self._hear, self._on_abandoned)
 
     def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
-        """Serves until ``ended`` is set: somebody has stopped the server.
+        """Serves until ``wait_wait_until_ended`` is set: somebody has stopped the server.
 
         Args:
             server: Which was given this place.
@@ -128,14 +128,14 @@ class Replica:
         self._server, self._ended = server, ended
         server.listen()
         server.wait_until_loaded()
-        self.settled()
+        self.on_settled()
         server.open_grpc()
         said = {"models": server.models, "unready": server.unready(), "grpc": server.grpc_address}
         ready()
         self._line.say({"ready": {**said, "address": server.address}})
         ended.wait()
 
-    def settled(self) -> None:
+    def on_settled(self) -> None:
         """Takes note that everything that was asked for was tried."""
 
     def fail(self, text: str, code: int) -> None:
@@ -165,7 +165,7 @@ class Replica:
         else:
             self._colleagues.hear(message)
 
-    def _abandoned(self) -> None:
+    def _on_abandoned(self) -> None:
         """Ends at once: nobody hands anything over any more."""
         if self._server is None or self._server.is_stopped:
             return

@@ -69,7 +69,7 @@ class _Known:
     threads: frozenset[int] = frozenset()
 
 
-class Record:
+class ActivityReader:
     """The memory that a process writes, and what it has said of it."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ _MOST = 2
 _REMEMBERED = 3600.0
 
 
-class Deaths:
+class DeathCounts:
     """Counts them over all processes of a server.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from modelflow.errors import told
+from modelflow.errors import format_error
 
 _PAUSES = (0.5, 10.0)  # seconds between two tries to begin
 # Rows that wait at each server, seen so often in a row, before there is one more. And how few wait
@@ -38,7 +38,7 @@ class Served(Protocol):
 
 
 @dataclass
-class _Post:
+class _Slot:
     """The place of a server; guarded by the lock of all."""
 
     number: int
@@ -66,8 +66,8 @@ class Servers:
         self._least, self._most = replicas
         self._say = say
         self._changed = threading.Condition()
-        self._posts: list[_Post] = []
-        self._old: list[_Post] = []
+        self._posts: list[_Slot] = []
+        self._old: list[_Slot] = []
         self._count = 0
         self._is_over = False
         self._busy = 0
@@ -129,7 +129,9 @@ class Servers:
                 new = self._add()
                 self._changed.wait_for(lambda: self._is_over or new.address or new.failure)  # noqa: B023
                 if new.failure is not None:
-                    self._say(f"not replaced, those that are there stay: {told(new.failure)}")
+                    self._say(
+                        f"not replaced, those that are there stay: {format_error(new.failure)}"
+                    )
                     self._leave(new)
                     return
                 self._leave(old)
@@ -165,8 +167,8 @@ class Servers:
 
     # -- one server -----------------------------------------------------------------------------
 
-    def _add(self) -> _Post:
-        post = _Post(self._count)
+    def _add(self) -> _Slot:
+        post = _Slot(self._count)
         self._count += 1
         self._posts.append(post)
         name = f"modelflow/ray server {post.number}"
@@ -174,7 +176,7 @@ class Servers:
         post.thread.start()
         return post
 
-    def _leave(self, post: _Post) -> None:
+    def _leave(self, post: _Slot) -> None:
         """Has a server leave: nobody is told of it any more, and it ends in its own time."""
         if post.address and not post.is_leaving:
             self._say(f"server {post.number} leaves")
@@ -186,7 +188,7 @@ class Servers:
             self._old.append(post)
         self._changed.notify_all()
 
-    def _keep(self, post: _Post) -> None:
+    def _keep(self, post: _Slot) -> None:
         pause = _PAUSES[0]
         while True:
             served = self._make(post.number)
@@ -210,18 +212,18 @@ class Servers:
             if self._has_left(post, served):
                 return
 
-    def _has_failed(self, post: _Post, error: Exception, pause: float) -> bool:
+    def _has_failed(self, post: _Slot, error: Exception, pause: float) -> bool:
         """Notes that a server did not begin, and waits; True: there is to be no other."""
         with self._changed:
             post.failure = error
             self._changed.notify_all()
             is_over = post.is_leaving or self._is_over
             if not is_over:
-                self._say(f"server {post.number} does not begin: {told(error)}")
+                self._say(f"server {post.number} does not begin: {format_error(error)}")
                 self._changed.wait_for(lambda: post.is_leaving or self._is_over, pause)
             return post.is_leaving or self._is_over
 
-    def _has_left(self, post: _Post, served: Served) -> bool:
+    def _has_left(self, post: _Slot, served: Served) -> bool:
         """Waits for the end of a server, told to or not; True: there is to be no other."""
         ender = threading.Thread(
             target=self._end_when_told, args=(post, served), name=f"modelflow/ray end {post.number}"
@@ -236,7 +238,7 @@ class Servers:
         self._say(f"server {post.number} has ended" + ("" if is_meant else f": {how}"))
         return is_meant
 
-    def _end_when_told(self, post: _Post, served: Served) -> None:
+    def _end_when_told(self, post: _Slot, served: Served) -> None:
         with self._changed:
             self._changed.wait_for(lambda: post.is_leaving or post.served is not served)
             is_there = post.served is served

@@ -12,11 +12,11 @@ from typing import Any
 
 from modelflow.http.server import TlsOptions, server_context
 from modelflow.ipc.fd_channel import new_link
-from modelflow.serve.processes.replicas.acceptor import Porter
+from modelflow.serve.processes.replicas.acceptor import Acceptor
 from modelflow.serve.processes.replicas.control_channel import Message
-from modelflow.serve.processes.replicas.coordinator import Assembly
-from modelflow.serve.processes.replicas.process import Post, ReplicaProcess, ended_how
-from modelflow.serve.processes.replicas.restart import Backoff, Deaths
+from modelflow.serve.processes.replicas.coordinator import Coordinator
+from modelflow.serve.processes.replicas.process import ReplicaProcess, Slot, describe_exit
+from modelflow.serve.processes.replicas.restart import Backoff, DeathCounts
 from modelflow.serve.processes.replicas.role import Role, name_of, with_share
 
 logger = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Supervisor:
         }
         self._http, self._grpc = http, grpc
         self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
-        self._porter = Porter(http, None if tls is None else server_context(tls))
+        self._porter = Acceptor(http, None if tls is None else server_context(tls))
         crew = [(role, number) for number in range(1, count + 1)]
         if role is Role.WORKER:
             crew.insert(0, (Role.MODELS, 1))
@@ -93,13 +93,13 @@ class Supervisor:
         for each in crew:
             name = name_of(*each, self._isolated)
             backoff = Backoff(_WELL_ALONE if each[0] is Role.ISOLATED else _WELL)
-            self._posts.append(Post(name, partial(self._make, *each, name), backoff))
+            self._posts.append(Slot(name, partial(self._make, *each, name), backoff))
         whole = 1 if role is Role.WORKER else count  # how many have all models
         asked = None if role is Role.WORKER else whole
         names = [post.name for post in self._posts]
-        self._assembly = Assembly(self._with_models, asked, self._isolated, names)
+        self._assembly = Coordinator(self._with_models, asked, self._isolated, names)
         self._environment = with_share(os.environ, whole)
-        self._deaths = Deaths()
+        self._deaths = DeathCounts()
         self._watching: set[asyncio.Task[None]] = set()
         self._has_begun = False
 
@@ -148,10 +148,10 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._listen_to_signals()
         self._keeping = [
-            asyncio.create_task(post.keep(self._begin, self._lost)) for post in self._posts
+            asyncio.create_task(post.keep(self._begin, self._on_lost)) for post in self._posts
         ]
         for one in self._keeping:
-            one.add_done_callback(self._kept)
+            one.add_done_callback(self._on_kept)
         try:
             number = await self._ending
         finally:
@@ -225,7 +225,7 @@ class Supervisor:
         marks = tuple(f"model {name!r}:" for name in self._isolated.values())
         return "; ".join(one for one in unready.split("; ") if not one.startswith(marks))
 
-    def _lost(self, replica: ReplicaProcess, code: int | None) -> bool:
+    def _on_lost(self, replica: ReplicaProcess, code: int | None) -> bool:
         self._assembly.bury(replica)
         is_known = code is not None and self._judge(replica, code)
         if self._has_begun or is_known or replica.role is Role.ISOLATED:
@@ -236,7 +236,7 @@ class Supervisor:
                 error = StartError(failure["text"], failure["code"])
             else:
                 assert code is not None  # else there is a failure
-                text = f"{replica.name} {ended_how(code)} before it served"
+                text = f"{replica.name} {describe_exit(code)} before it served"
                 error = StartError(text, code if code > 0 else 1)
             self._ending.set_exception(error)
         return False
@@ -249,14 +249,14 @@ class Supervisor:
         for one in suspects:
             (name, version), words = one.version, one.state.words
             text = "%s %s while model %r, version %d, %s"
-            logger.error(text, replica.name, ended_how(code), name, version, words)
+            logger.error(text, replica.name, describe_exit(code), name, version, words)
         for (name, version), why in self._deaths.note(suspects, now).items():
             logger.error("model %r, version %d, is out of service: %s", name, version, why)
             for other in self._replicas():
                 other.tell({"what": "condemn", "version": [name, version, why]})
         return bool(suspects)
 
-    def _kept(self, task: "asyncio.Task[None]") -> None:
+    def _on_kept(self, task: "asyncio.Task[None]") -> None:
         """Ends it all where a place could not be kept."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._ending.done():
@@ -267,10 +267,10 @@ class Supervisor:
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._refresh)
 
-    def _signalled(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         loop = asyncio.get_running_loop()
         if not self._ending.done():
             self._ending.set_result(number)

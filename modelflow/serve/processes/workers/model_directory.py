@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 from modelflow.graph.graph_port import GraphPort
 from modelflow.ipc.frame import name_of
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Model
 
 
-class Reader(Protocol):
+class DirectoryReader(Protocol):
     """A worker, which is told."""
 
     seen: int
@@ -21,7 +21,7 @@ class Reader(Protocol):
         """Tells it how things are."""
 
 
-class Roster:
+class ModelDirectory:
     """Numbers the models, and keeps a number until no worker can ask by it. For the loop's thread.
 
     A worker that has seen a change says so behind everything that it has asked before.
@@ -35,24 +35,24 @@ class Roster:
         self._known: dict[int, Any] = {}
         self._next_key = 0
         self._number = 0
-        self._readers: list[Reader] = []
+        self._readers: list[DirectoryReader] = []
         self._waiting: list[tuple[int, Callable[[], object]]] = []
         self._is_due = self._is_settled = False
         self._document: dict[str, Any] = {}
 
-    def begin(self, mailbox: Mailbox) -> None:
+    def begin(self, mailbox: LoopQueue) -> None:
         """Looks at the models from now on; from the thread that makes the server."""
         mailbox.post(self._begin)
 
     def _begin(self) -> None:
-        self._models.on_change = self._changed
-        self._models.when_seen = self.when_seen
-        self._changed()
+        self._models.on_change = self._on_change
+        self._models.call_when_seen = self.call_when_seen
+        self._on_change()
 
     def settle(self) -> None:
         """Notes that everything that was asked for at the start was tried."""
         self._is_settled = True
-        self._changed()
+        self._on_change()
 
     def find(self, key: int) -> Model:
         """Returns the model that a worker has seen under a number."""
@@ -60,7 +60,7 @@ class Roster:
 
     # -- who is told ------------------------------------------------------------------------------
 
-    def add(self, reader: Reader) -> None:
+    def add(self, reader: DirectoryReader) -> None:
         """Has a worker told, now and then."""
         self._readers.append(reader)
         if self._is_due or not self._number:
@@ -68,13 +68,13 @@ class Roster:
         else:
             reader.tell(self._number, self._document)
 
-    def remove(self, reader: Reader) -> None:
+    def remove(self, reader: DirectoryReader) -> None:
         """Tells a worker no more: it has ended."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.look()
 
-    def when_seen(self, call: Callable[[], object]) -> None:
+    def call_when_seen(self, call: Callable[[], object]) -> None:
         """Has somebody called when all workers have seen what has changed until now."""
         if self._is_due:
             self._publish()
@@ -91,7 +91,7 @@ class Roster:
 
     # -- what they are told -----------------------------------------------------------------------
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._publish_if_due)
@@ -110,7 +110,7 @@ class Roster:
                 self._keys[model], self._by_key[self._next_key] = self._next_key, model
         for model in self._models:
             if self._keys[model] not in self._known:
-                self._known[self._keys[model]] = self._described(model)
+                self._known[self._keys[model]] = self._describe(model)
         self._document = {
             "is_settled": self._is_settled,
             "entries": self._models.document(self._keys.__getitem__),
@@ -129,7 +129,7 @@ class Roster:
             self._by_key.pop(key, None)
             self._known.pop(key, None)
 
-    def _described(self, model: Model) -> dict[str, Any]:
+    def _describe(self, model: Model) -> dict[str, Any]:
         batching, own = model.batching, self._keys[model]
         return {
             "key": own,
@@ -142,7 +142,7 @@ class Roster:
             "inputs": [_port(port) for port in model.signature.inputs],
             "outputs": [_port(port) for port in model.signature.outputs],
             "others": [
-                self._described(one) for one in model.all_signatures() if self._keys[one] != own
+                self._describe(one) for one in model.all_signatures() if self._keys[one] != own
             ],
         }
 

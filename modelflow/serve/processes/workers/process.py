@@ -3,25 +3,25 @@
 from collections.abc import Callable
 from functools import partial
 
-from modelflow.ipc.fd_channel import Ends
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.fleet import Census, Fleet, Told
+from modelflow.ipc.fd_channel import LinkDescriptors
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup, Told
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.processes.replicas.control_channel import Line, Message
+from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
 from modelflow.serve.processes.replicas.replica import Replica
 from modelflow.serve.processes.replicas.role import Role
-from modelflow.serve.processes.workers.model_directory import Roster
-from modelflow.serve.processes.workers.remote_models import FarStock
-from modelflow.serve.processes.workers.request_server import Counter
+from modelflow.serve.processes.workers.model_directory import ModelDirectory
+from modelflow.serve.processes.workers.remote_models import RemoteModelSource
+from modelflow.serve.processes.workers.request_server import RequestServer
 from modelflow.serve.stock import Stock
 
 
 class Worker(Replica):
     """The place of a process that has no models, or all but those that are isolated."""
 
-    _far: FarStock
+    _far: RemoteModelSource
 
-    def __init__(self, line: Line, start: Message) -> None:
+    def __init__(self, line: ControlChannel, start: Message) -> None:
         """Takes its place; see `Replica`."""
         super().__init__(line, start)
         self._has_models = start["role"] == Role.REPLICA
@@ -35,7 +35,7 @@ class Worker(Replica):
         return self._join(options, own)
 
     def _join(self, options: ServeOptions, own: Stock | None) -> Stock:
-        self._far = FarStock(options, self.hatch, self.isolated, own)
+        self._far = RemoteModelSource(options, self.hatch, self.isolated, own)
         return self._far
 
     async def end(self) -> None:
@@ -43,47 +43,47 @@ class Worker(Replica):
         await self._far.close()
 
 
-class Published:
-    """Changes what is served, and says so when all workers have seen it. A `Fleet`."""
+class PublishedModels:
+    """Changes what is served, and says so when all workers have seen it. A `ReplicaGroup`."""
 
-    def __init__(self, own: Fleet, roster: Roster) -> None:
+    def __init__(self, own: ReplicaGroup, roster: ModelDirectory) -> None:
         """Takes what changes it, and who tells workers."""
         self._own = own
         self._roster = roster
 
-    def census(self, told: Callable[[Census], object]) -> None:
+    def census(self, told: Callable[[GroupCounts], object]) -> None:
         """Tells what this process has counted."""
         self._own.census(told)
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model."""
-        self._own.load(name, self._seen(told))
+        self._own.load(name, self._on_seen(told))
 
     def unload(self, name: str, told: Told) -> None:
         """Unloads a model."""
-        self._own.unload(name, self._seen(told))
+        self._own.unload(name, self._on_seen(told))
 
     def configure(self, config: bytes, told: Told) -> None:
         """Serves what a ``ReloadConfigRequest`` says."""
-        self._own.configure(config, self._seen(told))
+        self._own.configure(config, self._on_seen(told))
 
-    def _seen(self, told: Told) -> Told:
-        return lambda error: self._roster.when_seen(partial(told, error))
+    def _on_seen(self, told: Told) -> Told:
+        return lambda error: self._roster.call_when_seen(partial(told, error))
 
 
 class ModelsProcess(Replica):
     """The place of the process that has all models, and no connections but to workers."""
 
-    _roster: Roster
-    _mailbox: Mailbox
+    _roster: ModelDirectory
+    _mailbox: LoopQueue
 
-    def join(self, own: Stock) -> Fleet:
+    def join(self, own: Stock) -> ReplicaGroup:
         """Returns what changes what is served here."""
-        self._roster = Roster(own.models)
-        self.counters: set[Counter] = set()
-        return self._joined(Published(own.fleet, self._roster))
+        self._roster = ModelDirectory(own.models)
+        self.counters: set[RequestServer] = set()
+        return self._join_group(PublishedModels(own.fleet, self._roster))
 
-    def begin(self, mailbox: Mailbox) -> None:
+    def begin(self, mailbox: LoopQueue) -> None:
         """Begins to be asked, by the supervisor and by workers."""
         self._mailbox = mailbox
         self._roster.begin(mailbox)
@@ -96,9 +96,9 @@ class ModelsProcess(Replica):
         for counter in tuple(self.counters):
             await counter.close()
 
-    def settled(self) -> None:
+    def on_settled(self) -> None:
         """Has workers told that everything that was asked for was tried."""
         self._mailbox.post(self._roster.settle)
 
-    def _welcome(self, ends: Ends, _: int) -> None:
-        self.counters.add(Counter(ends, self._mailbox, self._roster, self.counters.discard))
+    def _welcome(self, ends: LinkDescriptors, _: int) -> None:
+        self.counters.add(RequestServer(ends, self._mailbox, self._roster, self.counters.discard))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.http.request import Visit
+from modelflow.http.request import RequestObserver
 from modelflow.ipc.frame import dtype_of
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.requests.model import Batching, Inference, with_signature
@@ -19,8 +19,8 @@ from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 
 if TYPE_CHECKING:
-    from modelflow.serve.processes.workers.rpc_client import Messenger
-    from modelflow.serve.requests.pending import Asker, RowReader
+    from modelflow.serve.processes.workers.rpc_client import RpcClient
+    from modelflow.serve.requests.pending import Responder, RowReader
     from modelflow.wire.tf_serving.predict import Types
 
 
@@ -48,7 +48,7 @@ class RemoteCall:
         model: "RemoteModel",
         rows: int,
         done: Callable[[Inference], None],
-        messenger: "Messenger",
+        messenger: "RpcClient",
     ) -> None:
         """Made by the model; the messenger gives it its number."""
         self.model = model
@@ -66,11 +66,11 @@ class RemoteCall:
     def give_up(self, problem: Problem) -> None:
         """Ends it without the answer that somebody still waits for; see `TimeLimit`."""
         self._messenger.cancel(self)
-        self.failed(problem)
+        self.on_failure(problem)
 
     # -- what the other process says --------------------------------------------------------------
 
-    def answered(self, found: Mapping[str, Any]) -> None:
+    def on_answer(self, found: Mapping[str, Any]) -> None:
         """Takes the answer; one that comes when it was given up is dropped."""
         if self.is_ended:
             return
@@ -78,7 +78,7 @@ class RemoteCall:
         self._end()
         self._done(self)
 
-    def failed(self, problem: Problem) -> None:
+    def on_failure(self, problem: Problem) -> None:
         """Takes why there is none."""
         if self.is_ended:  # it was given up
             return
@@ -87,7 +87,7 @@ class RemoteCall:
         if not self._tell(problem):
             self._done(self)
 
-    def taken(self) -> None:
+    def on_admitted(self) -> None:
         """Takes note that a stream begins."""
         self._is_taken = True
         self._tell(None)
@@ -101,7 +101,7 @@ class RemoteCall:
         self.model.time_limit.renew(self)
         self._done(self)
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Takes note that no further part comes."""
         if self.is_ended:
             return
@@ -120,7 +120,7 @@ class RemoteCall:
 
     # -- what is asked of it ----------------------------------------------------------------------
 
-    def when_taken(self, told: Callable[[Problem | None], object]) -> None:
+    def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
         """Has somebody told, now or later, that it was taken, or why it was not."""
         self._told = told
         if self._is_taken or self._problem is not None:
@@ -181,7 +181,7 @@ class RemoteModel:
     """
 
     def __init__(
-        self, document: Mapping[str, Any], limits: ModelLimits, messenger: "Messenger"
+        self, document: Mapping[str, Any], limits: ModelLimits, messenger: "RpcClient"
     ) -> None:
         """Takes what `Roster` says of it, and who brings requests to it."""
         self.name: str = document["name"]
@@ -218,7 +218,7 @@ class RemoteModel:
         """
         return with_signature(self, self.others, name)
 
-    def receive(self, requests: "Sequence[Asker]", reader: "RowReader") -> None:
+    def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
         """Has each read by itself: they go to the other process together."""
         for asker in requests:
             reader.alone(asker, self)
@@ -231,7 +231,7 @@ class RemoteModel:
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: Visit | None = None,
+        visit: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> RemoteCall:
@@ -253,7 +253,7 @@ class RemoteModel:
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: Visit | None = None,
+        visit: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> RemoteCall:

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from modelflow.ipc.fd_channel import Ends, Hatch
+from modelflow.ipc.fd_channel import FdChannel, LinkDescriptors
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.fleet import Census, Fleet, Told
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.fleet import GroupCounts, ReplicaGroup, Told
 from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.processes.workers.remote_model import RemoteModel
-from modelflow.serve.processes.workers.rpc_client import Messenger
+from modelflow.serve.processes.workers.rpc_client import RpcClient
 from modelflow.serve.repository.models import Models
 from modelflow.serve.stock import Stock
 
 
-class Mirror:
+class RemoteModels:
     """Shows what another process says that it has. For the server's thread.
 
     Attributes:
@@ -37,17 +37,17 @@ class Mirror:
         self._limits = limits
         self._peer = peer
         self._settled = settled
-        self._messenger = Messenger()
+        self._messenger = RpcClient()
         self._known: dict[int, RemoteModel] = {}
         self._link: Link | None = None
         self.is_there = False
 
-    def connect(self, ends: Ends, mailbox: Mailbox) -> None:
+    def connect(self, ends: LinkDescriptors, mailbox: LoopQueue) -> None:
         """Takes up a link to the process, or to the one that has taken its place."""
         if self._link is not None:  # that it has ended is still to be heard
             self._link.abandon()
-            self.lost(self._link)
-        listener = _Ear(self)
+            self.on_lost(self._link)
+        listener = _Subscriber(self)
         listener.link = Link(ends, mailbox, listener)
         self._link = listener.link
         self._link.begin()
@@ -81,7 +81,7 @@ class Mirror:
         self._known = known
         self._models.take(document["entries"], known.__getitem__, self._peer)
 
-    def lost(self, link: Link) -> None:
+    def on_lost(self, link: Link) -> None:
         """Takes note that the other process has ended; another's link may be there already."""
         if link is not self._link:
             return
@@ -90,27 +90,27 @@ class Mirror:
         self._messenger.lose()
 
 
-class _Ear:
+class _Subscriber:
     """Hears one link, and says which it was."""
 
     link: Link
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: RemoteModels) -> None:
         self._mirror = mirror
 
     def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
         self._mirror.hear(self.link, message, read)
 
-    def lost(self) -> None:
-        self._mirror.lost(self.link)
+    def on_lost(self) -> None:
+        self._mirror.on_lost(self.link)
 
 
-class Nobody:
-    """What a worker does itself of what concerns all: nothing. A `modelflow.serve.fleet.Fleet`."""
+class NoPeers:
+    """What a worker does itself of what concerns all: nothing. A `ReplicaGroup`."""
 
-    def census(self, told: Callable[[Census], object]) -> None:
+    def census(self, told: Callable[[GroupCounts], object]) -> None:
         """Has counted nothing."""
-        told(Census([]))
+        told(GroupCounts([]))
 
     def load(self, _name: str, told: Told) -> None:
         """Loads nothing."""
@@ -123,7 +123,7 @@ class Nobody:
         told(None)
 
 
-class FarStock:
+class RemoteModelSource:
     """A `modelflow.serve.stock.Stock` of models that run elsewhere. For the server's thread.
 
     Attributes:
@@ -135,7 +135,7 @@ class FarStock:
     def __init__(
         self,
         options: ServeOptions,
-        hatch: Hatch,
+        hatch: FdChannel,
         isolated: Mapping[int, str],
         own: Stock | None = None,
     ) -> None:
@@ -151,14 +151,14 @@ class FarStock:
         self._hatch = hatch
         self._isolated = dict(isolated)
         self.models = Models() if own is None else own.models
-        self.fleet: Fleet = Nobody() if own is None else own.fleet
+        self.fleet: ReplicaGroup = NoPeers() if own is None else own.fleet
         self.is_open = options.is_repository_open
         limits = ModelLimits.of(options)
         self._mirrors = {
-            peer: Mirror(self.models, limits, peer, _nothing) for peer in self._isolated
+            peer: RemoteModels(self.models, limits, peer, _nothing) for peer in self._isolated
         }
         if own is None:
-            self._mirrors[0] = Mirror(self.models, limits, 0, self._tell_settled)
+            self._mirrors[0] = RemoteModels(self.models, limits, 0, self._tell_settled)
         for peer, name in self._isolated.items():
             self.models.expect(name, is_due=True, peer=peer)
         self._is_ending = False
@@ -178,7 +178,7 @@ class FarStock:
         """Looks for what runs here; other processes look for theirs."""
         return () if self._own is None else self._own.look()
 
-    def begin(self, mailbox: Mailbox, told: Callable[[], object]) -> None:
+    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
         """Takes links from now on; ``told`` is called when all that is not isolated was tried."""
         self._mailbox, self._told = mailbox, told
         mailbox.post(self._begin)
@@ -188,7 +188,7 @@ class FarStock:
     def _begin(self) -> None:
         self._hatch.open(self._connect)
 
-    def _connect(self, ends: Ends, peer: int) -> None:
+    def _connect(self, ends: LinkDescriptors, peer: int) -> None:
         self._mirrors[peer].connect(ends, self._mailbox)
 
     def _tell_settled(self) -> None:

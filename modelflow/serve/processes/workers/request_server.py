@@ -7,19 +7,19 @@ from weakref import WeakSet
 
 from modelflow.errors import EndOfStream
 from modelflow.http.reply import Reply
-from modelflow.http.request import StreamedReply
-from modelflow.ipc.fd_channel import Ends
+from modelflow.http.request import StreamingReply
+from modelflow.ipc.fd_channel import LinkDescriptors
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
-from modelflow.ipc.loop_queue import Mailbox
-from modelflow.serve.processes.workers.model_directory import Roster
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.processes.workers.model_directory import ModelDirectory
 from modelflow.serve.processes.workers.rpc_client import words_of
 from modelflow.serve.requests.model import Inference
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 
 
-class _Told:
+class _Subscriber:
     """What the worker has noted of a request, and says to its session."""
 
     def __init__(self, context: Mapping[str, Any]) -> None:
@@ -31,7 +31,7 @@ class _Told:
     def watcher(self) -> None:
         """Nobody here: the worker has the span of the request, and no node is in it."""
 
-    def answered(self, reply: Reply | StreamedReply) -> Reply | StreamedReply:
+    def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         return reply
 
     def over(self, _bytes_in: int, _bytes_out: int) -> None:
@@ -40,7 +40,7 @@ class _Told:
     gone = over
 
 
-class Counter:
+class RequestServer:
     """One worker's requests: each is one of the model's own. For the server's thread.
 
     Attributes:
@@ -49,10 +49,10 @@ class Counter:
 
     def __init__(
         self,
-        ends: Ends,
-        mailbox: Mailbox,
-        roster: Roster,
-        on_lost: "Callable[[Counter], object]",
+        ends: LinkDescriptors,
+        mailbox: LoopQueue,
+        roster: ModelDirectory,
+        on_lost: "Callable[[RequestServer], object]",
     ) -> None:
         """Begins.
 
@@ -92,7 +92,7 @@ class Counter:
                 self.seen = number
                 self._roster.look()
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Gives up what a worker has asked that has ended."""
         self._on_lost(self)
         calls, self._calls = self._calls, {}
@@ -109,7 +109,7 @@ class Counter:
 
     def _take(self, kind: str, number: int, rest: list[Any], read: Callable[[Value], Any]) -> None:
         key, values, deadline, context, is_stream = rest
-        visit = None if context is None else _Told(context)
+        visit = None if context is None else _Subscriber(context)
         found: Any = {
             name: read(value) if kind == "infer" else [*map(read, value)]
             for name, value in values.items()

@@ -15,7 +15,7 @@ Terms = tuple[float | None, Mapping[str, Any] | None, bool]
 """The seconds for which somebody waits, what the session is told, and whether it is a stream."""
 
 
-class Messenger:
+class RpcClient:
     """Brings requests to the process that has the models. For the server's thread."""
 
     def __init__(self) -> None:
@@ -36,17 +36,17 @@ class Messenger:
         Raises:
             Problem: nobody is there.
         """
-        link = self._linked()
+        link = self._get_link()
         values = {name: link.value(array) for name, array in arrays.items()}
-        link.say("infer", self._numbered(call), key, values, *terms)
+        link.say("infer", self._number(call), key, values, *terms)
 
     def send(
         self, call: RemoteCall, key: int, items: Mapping[str, Sequence[Any]], terms: Terms
     ) -> None:
         """Sends a request of items; see `infer`."""
-        link = self._linked()
+        link = self._get_link()
         values = {name: [*map(link.value, found)] for name, found in items.items()}
-        link.say("send", self._numbered(call), key, values, *terms)
+        link.say("send", self._number(call), key, values, *terms)
 
     def cancel(self, call: RemoteCall) -> None:
         """Gives a request up; it is told when it is over."""
@@ -64,30 +64,30 @@ class Messenger:
         call = self._calls[number] if kind in ("taken", "part") else self._calls.pop(number)
         match kind:
             case "answer":
-                call.answered({name: _read(value, read) for name, value in rest[0].items()})
+                call.on_answer({name: _read(value, read) for name, value in rest[0].items()})
             case "problem":
-                call.failed(problem_of(rest))
+                call.on_failure(problem_of(rest))
             case "taken":
-                call.taken()
+                call.on_admitted()
             case "part":
                 name, value, is_last = rest
                 call.came(name, read(value), is_last)
             case "end":
-                call.ended()
+                call.on_end()
 
     def lose(self) -> None:
         """Notes that nobody is there any more: what was asked has no answer."""
         self._link = None
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.failed(_gone())
+            call.on_failure(_on_cancel())
 
-    def _linked(self) -> Link:
+    def _get_link(self) -> Link:
         if self._link is None:
-            raise _gone()
+            raise _on_cancel()
         return self._link
 
-    def _numbered(self, call: RemoteCall) -> int:
+    def _number(self, call: RemoteCall) -> int:
         self._count += 1
         call.number = self._count
         self._calls[self._count] = call
@@ -113,6 +113,6 @@ def _read(value: Any, read: Callable[[Value], Any]) -> Any:
     return [read(one) for one in value[1:]] if value[0] == "each" else read(value)
 
 
-def _gone() -> Problem:
+def _on_cancel() -> Problem:
     message = "the process that runs the models has ended, and another takes its place; come again"
     return Problem(message, Code.UNAVAILABLE)

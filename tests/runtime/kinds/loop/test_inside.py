@@ -32,7 +32,7 @@ def test_a_row_waits_for_those_that_entered_before_it():
     leaving, going = leaves(here, here.cut(3))
     assert values(leaving) == ["a", "b", "c"]
     assert going == []
-    assert here.held() == 1  # the session, which has not ended
+    assert here.count_held() == 1  # the session, which has not ended
 
 
 def test_the_end_of_a_session_goes_round_before_it_leaves():
@@ -48,7 +48,7 @@ def test_the_end_of_a_session_goes_round_before_it_leaves():
     assert [(part.stream, list(part.positions), part.is_last) for part in leaving] == [
         (s, [], True)
     ]
-    assert (going, here.held()) == ([], 0)
+    assert (going, here.count_held()) == ([], 0)
 
 
 def test_the_end_of_a_sub_stream_leaves_with_its_rows_and_the_session_stays():
@@ -57,7 +57,7 @@ def test_the_end_of_a_sub_stream_leaves_with_its_rows_and_the_session_stays():
     here.add(ENTRY, [segment(sub, 0, 1, is_last=True)])
     leaving, going = leaves(here, here.cut(4))
     assert [(list(part.positions), part.is_last) for part in leaving] == [([0], False), ([], True)]
-    assert (going, here.held()) == ([], 1)
+    assert (going, here.count_held()) == ([], 1)
 
 
 def test_two_sessions_go_round_apart():
@@ -76,13 +76,15 @@ def test_two_sessions_go_round_apart():
 def test_rows_inside_are_counted_until_they_leave():
     here, s = looping(bound=2), stream()
     here.add(ENTRY, [segment(s, 0, 4)])
-    assert here.held() == 1 + 4  # a segment with four rows that are ready
+    assert here.count_held() == 1 + 4  # a segment with four rows that are ready
     sent_round(here, 2)
     assert here.cut(1) is not None
     here.add(ENTRY, [])
-    assert here.held() == 1 + 2 + 1 + 1 + 2  # ... of two, one on its way, a session, two inside
+    assert (
+        here.count_held() == 1 + 2 + 1 + 1 + 2
+    )  # ... of two, one on its way, a session, two inside
     assert bool(here.waiting)
     here.clear()
-    assert here.held() == 0
+    assert here.count_held() == 0
     here.add(ENTRY, [segment(s, 4, 2)])
     assert here.cut(2).size == 2

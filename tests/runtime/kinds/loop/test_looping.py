@@ -6,7 +6,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError
-from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, Looping
+from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, LoopOrder
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.session.segment import Segment
 from modelflow.unit.kind import Kind
@@ -88,7 +88,7 @@ def test_a_buffer_that_goes_round_for_ever_is_named_in_a_warning(monkeypatch, ca
 
 
 def looping(bound=2, batch_size=1):
-    return Looping(InboxPolicy((bound, bound), batch_size), 1, "again", "loop")
+    return LoopOrder(InboxPolicy((bound, bound), batch_size), 1, "again", "loop")
 
 
 def test_a_loop_lets_in_as_many_rows_as_its_queue_holds():
@@ -121,11 +121,11 @@ def test_what_goes_round_of_a_dropped_session_is_dropped_where_it_is_found():
     _, going = here.settle(batch, [[None], [Buffer("again")]], False, 0)
     here.add(RETURN, going)
     here.drop(s.session)
-    assert here.held() == 0
+    assert here.count_held() == 0
     here.add(RETURN, going)
     assert here.cut(2) is None
     assert here.settle(batch, [[Buffer("left")], [None]], False, 0) == ([], [])
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
@@ -150,7 +150,7 @@ def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
     assert "the flow stops, and the buffer was still going round (after" in str(
         s.recv_buffer().error
     )
-    assert flow.scheduler.held() == {}
+    assert flow.scheduler.count_held() == {}
 
 
 def values(parts):

@@ -84,9 +84,9 @@ def test_a_stream_stays_open_while_events_are_left():
     end(here, batch)
     again = begin(here)
     assert again.event == "once more"
-    assert here.held() > 0
+    assert here.count_held() > 0
     end(here, again)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_rows_behind_a_stream_that_waits_for_an_event_do_not_count_as_ready():
@@ -143,7 +143,7 @@ def test_when_cycles_end_no_event_is_taken_and_a_held_stream_ends():
     assert not here.post(last.lane, last.lane.open, "again", 0.0)
     assert last.spans[0].is_last
     end(here, last)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_a_parked_lane_keeps_its_events_until_it_is_let_go():
@@ -175,7 +175,7 @@ def test_a_dropped_session_s_open_stream_is_ended_and_its_rows_are_gone():
     last = begin(here)
     assert (last.size, last.spans[0].is_last) == (0, True)
     end(here, last, is_session_end=True)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_a_session_that_has_not_begun_is_dropped_without_a_call():
@@ -184,14 +184,14 @@ def test_a_session_that_has_not_begun_is_dropped_without_a_call():
     here.drop(s.session)
     here.drop(stream().session)  # one that it has never seen
     assert here.cut(1) is None
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_rows_of_a_cancelled_session_are_not_taken_in():
     here, s = order(), stream()
     s.session.is_cancelled = True
     here.add(0, [segment(s, 0, 4)])
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_events_of_a_dropped_session_that_were_delayed_are_dropped_when_they_are_due():
@@ -228,12 +228,12 @@ def test_clear_leaves_only_the_streams_that_must_be_ended():
     here.post(batch.lane, batch.lane.open, "late", 5.0)
     end(here, batch)
     here.clear()
-    last = here.abandoned()
+    last = here.end_abandoned()
     assert last.spans[0].stream is begun
-    assert here.abandoned() is None
+    assert here.end_abandoned() is None
     here.try_end(last.lane, last.lane.open)
     here.done(last.lane, is_session_end=True, is_parked=False)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_pausing_means_nothing_where_calls_are_one_after_the_other():
@@ -261,7 +261,7 @@ def test_every_session_comes_out_whole_and_in_order(steps, size):
         got[batch.spans[0].stream] += batch.spans[0].positions
         end(here, batch)
     assert got == {s: list(range(sent[s])) for s in streams}
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def of_bytes(rows):
@@ -271,7 +271,7 @@ def of_bytes(rows):
 
 
 def counts(here):
-    return here.ready, here.ready_bytes, here.held()
+    return here.ready, here.ready_bytes, here.count_held()
 
 
 def test_rows_and_bytes_are_ready_until_they_are_taken_unless_their_lane_is_stalled():
@@ -395,7 +395,7 @@ def test_a_session_that_is_not_here_is_dropped_without_effect():
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 1)])
     here.drop(stream().session)
-    assert here.held() == 3
+    assert here.count_held() == 3
     here.clear()
     assert counts(here) == (0, 0, 0)
 
@@ -454,18 +454,18 @@ def test_a_lane_stays_until_its_session_has_ended_or_is_dropped():
     sub = Stream(s.session, s, 0)
     here.add(0, [segment(sub, 0, 1, is_last=True)])
     end(here, begin(here))
-    assert here.held() == 1
+    assert here.count_held() == 1
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
     here.drop(s.session)
-    assert here.held() == 1  # a worker has it
+    assert here.count_held() == 1  # a worker has it
     here.done(batch.lane, is_session_end=False, is_parked=False)
-    assert here.held() == 2  # its turn has come: the stream is to be ended
+    assert here.count_held() == 2  # its turn has come: the stream is to be ended
     last = here.cut(1)
     assert list(last.spans[0].positions) == []
     here.try_end(last.lane, last.lane.open)
     here.done(last.lane, is_session_end=True, is_parked=False)
-    assert here.held() == 0
+    assert here.count_held() == 0
     here.done(last.lane, is_session_end=True, is_parked=False)  # it is gone already
 
 
@@ -474,9 +474,9 @@ def test_a_lane_that_a_worker_has_not_opened_yet_is_dropped_when_it_comes_back()
     here.add(0, [segment(s, 0, 1)])
     batch = here.cut(1)
     here.drop(s.session)
-    assert here.held() == 1
+    assert here.count_held() == 1
     here.done(batch.lane, is_session_end=False, is_parked=False)
-    assert here.held() == 0
+    assert here.count_held() == 0
 
 
 def test_held_counts_lanes_turns_rows_and_whether_anything_comes_later():
@@ -485,13 +485,13 @@ def test_held_counts_lanes_turns_rows_and_whether_anything_comes_later():
     batch = begin(here)
     for delay in (1.0, 2.0):
         here.post(batch.lane, batch.lane.open, "late", delay)
-    assert here.held() == 1 + 1
+    assert here.count_held() == 1 + 1
     end(here, batch)
     here.add(0, [segment(s, 1, 3)])
-    assert here.held() == 1 + 1 + 3 + 1
+    assert here.count_held() == 1 + 1 + 3 + 1
     here.clear()
-    assert (batch.lane.rows, batch.lane.bytes, here.held()) == (0, 0, 1)
-    assert here.abandoned().columns == [[]]
+    assert (batch.lane.rows, batch.lane.bytes, here.count_held()) == (0, 0, 1)
+    assert here.end_abandoned().columns == [[]]
 
 
 def test_of_what_comes_together_only_the_cancelled_session_is_left_out():
@@ -549,4 +549,4 @@ def test_a_session_whose_row_ctrl_c_cut_off_from_its_count_is_dropped_whole(wher
     assert here.ready == 3
     here.drop(other.session)
     assert here.cut(8) is None
-    assert (here.ready, here.ready_bytes, here.held()) == (0, 0, 0)
+    assert (here.ready, here.ready_bytes, here.count_held()) == (0, 0, 0)

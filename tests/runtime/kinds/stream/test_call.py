@@ -197,7 +197,7 @@ def test_what_is_owed_has_the_meta_that_came_in_where_the_unit_wants_that(inheri
     call = call_of(same, is_same_count=True, inherits_meta=inherits_meta)
     open_stream = opened(is_same_count=True)
     call.rows(open_stream, range(1), [[Buffer(0, {"k": 1})]], refuse)
-    _, (given,) = open_stream.outputs[0].numbered(call.given[0])
+    _, (given,) = open_stream.outputs[0].number(call.given[0])
     assert given.meta == ({"k": 1} if inherits_meta else {})
 
 
@@ -209,7 +209,7 @@ def test_a_unit_to_which_errors_are_visible_owes_a_buffer_for_each():
     open_stream = opened(is_same_count=True)
     call.rows(open_stream, range(2), [[Buffer(0), bad()]], refuse)
     assert data(call) == [True, False]
-    positions, given = open_stream.outputs[0].numbered(call.given[0])
+    positions, given = open_stream.outputs[0].number(call.given[0])
     assert (list(positions), [b.data for b in given]) == ([0, 1], [True, False])
 
 

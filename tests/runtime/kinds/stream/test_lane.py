@@ -2,14 +2,14 @@
 
 import pytest
 
-from modelflow.runtime.kinds.stream.lane import Lane, OpenStream
+from modelflow.runtime.kinds.stream.lane import OpenStream, SessionQueue
 from tests.runtime.queues.test_inbox import segment, stream
 
 
 @pytest.fixture
 def lane():
     source = stream()
-    made = Lane(source.session)
+    made = SessionQueue(source.session)
     made.open = OpenStream(source, [])
     return made
 

@@ -21,8 +21,8 @@ def test_a_free_count_is_numbered_from_0_in_a_stream_of_its_own():
     source.meta["fps"] = 25
     numbering = Numbering(source)
     numbering.owe(7, values("in"))
-    assert list(numbering.numbered(values("a", "b"))[0]) == [0, 1]
-    assert list(numbering.numbered(values("c"))[0]) == [2]
+    assert list(numbering.number(values("a", "b"))[0]) == [0, 1]
+    assert list(numbering.number(values("c"))[0]) == [2]
     assert numbering.stream is not source
     assert numbering.stream.meta == {"fps": 25}
     assert numbering.owed == 0
@@ -37,12 +37,12 @@ def test_one_that_keeps_the_count_gives_the_numbers_the_meta_and_the_deadlines_t
     numbering.owe(5, [bad()])
     numbering.owe(6, values("in"))
     assert numbering.owed == 2
-    assert numbering.numbered([]) == ([], [])
-    positions, column = numbering.numbered(values("a"))
+    assert numbering.number([]) == ([], [])
+    positions, column = numbering.number(values("a"))
     assert positions == [4, 5]
     assert (column[0].data, column[0].get("path"), column[0]._deadline) == ("a", "x", 5.0)
     assert column[1].error is not None
-    positions, column = numbering.numbered(values("b"))
+    positions, column = numbering.number(values("b"))
     assert (positions, column[0].data) == ([6], "b")
     assert numbering.owed == 0
     assert numbering.stream is source
@@ -51,7 +51,7 @@ def test_one_that_keeps_the_count_gives_the_numbers_the_meta_and_the_deadlines_t
 def test_meta_is_not_handed_on_where_the_unit_does_not_want_it():
     numbering = Numbering(stream(), is_same_count=True)
     numbering.owe(0, [Buffer("in", {"path": "x"})], inherits_meta=False)
-    (buffer,) = numbering.numbered(values("a"))[1]
+    (buffer,) = numbering.number(values("a"))[1]
     assert buffer.get("path") is None
 
 
@@ -61,7 +61,7 @@ def test_numbers_of_an_assumed_count_always_rise(gaps):
     given = []
     for position in gaps:
         numbering.owe(position, values("in"))
-        given += numbering.numbered(values("a", "b"))[0]  # more than it was given
+        given += numbering.number(values("a", "b"))[0]  # more than it was given
     assert given == sorted(set(given))
     assert given[0] == gaps[0]
 
@@ -70,13 +70,13 @@ def test_an_assumed_count_that_is_kept_gives_the_numbers_that_came_in():
     numbering = Numbering(stream(), is_assumed=True)
     for position in (2, 5):
         numbering.owe(position, values("in"))
-    assert list(numbering.numbered(values("a", "b"))[0]) == [2, 5]
+    assert list(numbering.number(values("a", "b"))[0]) == [2, 5]
 
 
 def test_what_an_assumed_count_gives_beyond_what_came_in_is_numbered_without_gaps():
     here = Numbering(stream(), is_assumed=True)
     here.owe(4, [Buffer(0)])
-    positions, _ = here.numbered([Buffer(n) for n in range(3)])
+    positions, _ = here.number([Buffer(n) for n in range(3)])
     assert list(positions) == [4, 5, 6]
-    positions, _ = here.numbered([Buffer(3)])
+    positions, _ = here.number([Buffer(3)])
     assert list(positions) == [7]

@@ -538,7 +538,7 @@ def test_nothing_is_left_of_a_session_that_has_ended(is_expanded):
     with Running(graph, is_inline=True) as flow:
         for _ in range(2):
             assert len(flow.session().exchange({"input": [1, 2]}, 30)["output"]) == 2
-        assert flow.scheduler.held() == {}
+        assert flow.scheduler.count_held() == {}
 
 
 def test_a_stream_unit_behind_a_device_gets_what_lies_on_the_host(toy):

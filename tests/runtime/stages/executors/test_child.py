@@ -11,7 +11,7 @@ import pytest
 from modelflow.device import Device
 from modelflow.errors import BadRequest
 from modelflow.ipc import process as processes
-from modelflow.ipc.memory_channel import Ends, MemoryChannel, open_channel
+from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel, open_channel
 from modelflow.runtime.stages.executors import child
 from modelflow.runtime.stages.executors.child import Item, Job
 from modelflow.unit.unit import FlowUnit
@@ -221,12 +221,12 @@ def test_a_unit_is_closed_also_when_the_flow_is_gone(monkeypatch, tmp_path):
 def test_only_while_the_main_module_is_imported_a_flow_must_not_start(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        processes.spawn, "prepare", lambda given: seen.append((given, processes.Preparing.is_so))
+        processes.spawn, "prepare", lambda given: seen.append((given, processes.Preparation.is_so))
     )
     channel = Gone(({"name": "main"}, job()[1]), None)
     child.run(channel)
     assert seen == [({"name": "main"}, True)]
-    assert processes.Preparing.is_so is False
+    assert processes.Preparation.is_so is False
     assert channel.sent == [(True, {})] * 2
 
 
@@ -242,7 +242,7 @@ def test_the_process_has_its_ends_and_ends_with_the_channel(error, monkeypatch):
     monkeypatch.setattr(child, "MemoryChannel", lambda ends: ends)
     monkeypatch.setattr(child, "run", run)
     child.main(["3", "4", "5", "77"])
-    assert done == [77, Ends(3, 4, 5)]
+    assert done == [77, ChannelDescriptors(3, 4, 5)]
 
 
 class Refusal(BadRequest):

@@ -626,7 +626,7 @@ def test_a_call_that_is_interrupted_has_its_process_killed(unit_in, monkeypatch,
 
 
 def test_nothing_is_started_while_the_main_module_is_imported(unit_in, monkeypatch):
-    monkeypatch.setattr(processes.Preparing, "is_so", True)
+    monkeypatch.setattr(processes.Preparation, "is_so", True)
     with pytest.raises(PlanError, match=r"node 'work': .*if __name__ == '__main__'"):
         unit_in(Elsewhere()).open(None)
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from modelflow.http.connections import ConnectionLimits, Connections
 from modelflow.http.reply import BodyBudget
-from modelflow.ipc.loop_queue import Mailbox
+from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.access.keys import Group
-from modelflow.serve.access.middleware import Reception
+from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.http2 import call_headers as known_calls
-from modelflow.serve.grpc.http2.call_headers import KnownCalls
+from modelflow.serve.grpc.http2.call_headers import HeaderCache
 from modelflow.serve.grpc.http2.connection import GrpcConnection
-from modelflow.serve.grpc.http2.method_table import Switchboard
+from modelflow.serve.grpc.http2.method_table import MethodTable
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Method, Service
 from modelflow.wire.problem import Code, Problem
@@ -69,7 +69,7 @@ class Echo(Service):
             rpc.answer(Answer(data))
 
     def _later(self, rpc, data):
-        rpc.on_gone = lambda: self.gone.append(data)
+        rpc.on_gone = lambda: self.on_cancel.append(data)
         self.waiting.append((rpc, data))
 
     def answer(self):
@@ -78,7 +78,7 @@ class Echo(Service):
             self._echo(*self.waiting.pop(0))
 
 
-class Unknown(KnownCalls):
+class Unknown(HeaderCache):
     """Knows none."""
 
     def learn(self, head, method):
@@ -121,9 +121,9 @@ class Served:
     def __init__(self, heads=None, *, reception=None, budget=1 << 20, **limits):
         self.echo = Echo()
         self.budget = BodyBudget(budget)
-        connections = Connections(ConnectionLimits(), Mailbox(asyncio.get_running_loop()))
+        connections = Connections(ConnectionLimits(), LoopQueue(asyncio.get_running_loop()))
         self.limits = GrpcLimits(1 << 20, self.budget, **{"calls": 1000, **limits})
-        self.board = Switchboard([self.echo], reception or Reception(), self.limits, connections)
+        self.board = MethodTable([self.echo], reception or Middleware(), self.limits, connections)
         if heads is not None:
             self.board.heads = heads
 
@@ -316,9 +316,9 @@ def test_whatever_is_said_means_the_same_as_where_no_head_is_known(
         closed = peer.transport.is_closed
         peer.lose()
         left = (served.budget._taken, len(served.board.calls), len(served.board.connections))
-        return served.echo.seen, served.echo.gone, written, closed, left
+        return served.echo.seen, served.echo.on_cancel, written, closed, left
 
-    known, read = (in_loop(lambda heads=heads: talk(heads)) for heads in (KnownCalls(), Unknown()))
+    known, read = (in_loop(lambda heads=heads: talk(heads)) for heads in (HeaderCache(), Unknown()))
     assert known == read
     assert known[-1] == (0, 0, 0)
 
@@ -388,7 +388,7 @@ def test_a_head_of_another_call_is_not_kept(path, more):
 
 def test_nor_one_that_differs_each_time_nor_any_where_every_call_is_seen():
     async def test():
-        reception = Reception()
+        reception = Middleware()
         reception.sees_all = True
         every, served = Served(reception=reception).learn(), Served()
         peer = served.connect()
@@ -401,7 +401,7 @@ def test_nor_one_that_differs_each_time_nor_any_where_every_call_is_seen():
 
 
 def test_the_heads_that_are_kept_are_bounded():
-    heads = KnownCalls()
+    heads = HeaderCache()
     for number in range(3 * known_calls._MOST):
         heads.learn(number, None)
         assert number in heads.known
@@ -464,14 +464,14 @@ def test_who_works_on_a_whole_call_is_told_that_its_client_has_gone_or_given_it_
         peer.send(call(1, LATER, framed(b"one")) + call(3, LATER, framed(b"two")))
         peer.send(frame(h2.RESET, 0, 1, h2.CANCEL.to_bytes(4, "big")))
         taken = served.budget._taken
-        first = list(served.echo.gone)
+        first = list(served.echo.on_cancel)
         written = peer.transport.written
         peer.lose()
         served.echo.answer()
         await turn()
         return (
             first,
-            served.echo.gone,
+            served.echo.on_cancel,
             taken,
             served.budget._taken,
             written == peer.transport.written,
@@ -485,7 +485,7 @@ def test_a_stop_answers_whole_calls_that_are_under_way():
         served = Served().learn()
         peer = served.connect()
         peer.send(call(1, LATER, framed(b"one")))
-        ending = asyncio.ensure_future(served.board.connections.until_ended())
+        ending = asyncio.ensure_future(served.board.connections.wait_until_ended())
         await turn()
         peer.connection._shut()
         closed = peer.transport.is_closed
@@ -524,7 +524,7 @@ def test_a_whole_call_ends_at_its_deadline_and_who_works_on_it_is_told(is_writab
         found = [peer.whole]
         if not is_writable:
             peer.connection.pause_writing()
-        while not served.echo.gone:
+        while not served.echo.on_cancel:
             await turn()
         await turn()
         served.echo.answer()
