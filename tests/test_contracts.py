@@ -74,7 +74,6 @@ PUBLIC = {
         "files",
         "http",
         "image",
-        "json_value",
         "testing",
         "video",
     )
