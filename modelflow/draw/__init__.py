@@ -1,1 +1,8 @@
-"""Pictures of graphs: where each box stands, and the picture as SVG or text."""
+"""Pictures of graphs: what is drawn, where each box stands, and the picture as text or SVG.
+
+In: a `Graph` or the `Outline` of one. Out: SVG, DOT or Mermaid.
+
+``outline.py`` has the texts of nodes and edges, ``layout.py`` places boxes in layers with few
+crossings, ``wire.py`` draws edges. All of it is pure; the dashboard and the editor use the same
+layout.
+"""

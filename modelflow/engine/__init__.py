@@ -1,4 +1,12 @@
-"""What an inference unit runs. Light: an engine's package is loaded with its first model."""
+"""What an inference unit runs: TensorFlow, ONNX Runtime, PyTorch.
+
+In: a model file and options. Out: a `Servable` that answers batches.
+
+`Engine` (``engine.py``) is the contract. ``loading.py`` loads versions and reuses loaded models,
+``staging.py`` gathers items into the array that an engine reads, ``batching.py`` cuts batches into
+calls, ``warmup.py`` runs requests before a model is ready. An engine's package is imported with its
+first model.
+"""
 
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest
 from modelflow.engine.lookup import engine_for, engine_names, find_engine

@@ -1,4 +1,11 @@
-"""The SDK: a graph and its running engine, as users hold it."""
+"""The SDK: a graph and its running engine, as users hold it.
+
+In: a graph (path, text or `Graph`) and what an application sends.
+Out: results of `Flow.infer`, `Flow.map`, `Flow.submit`, and `StreamIO` sessions.
+
+``life.py`` builds, starts and stops the `modelflow.runtime.scheduler.Scheduler`; ``map.py`` sends
+many items with a bound on those under way.
+"""
 
 from modelflow.flow.flow import Flow
 

@@ -1,1 +1,5 @@
-"""What is seen of a running flow: snapshots of its figures, traces, metrics."""
+"""Measurements of a running flow: snapshots of its statistics, metrics, traces.
+
+In: `FlowStats` and the trace buffers of workers. Out: JSON snapshots (``snapshot.py``), Prometheus
+metrics (``metrics.py``), trace files for Perfetto (``trace_file.py``), and the slowest requests.
+"""

@@ -238,7 +238,7 @@ except KeyboardInterrupt:
 # A context with a thread of its own, as those are that `run`, `serve` and the others enter.
 BESIDE = """
 import os, signal, sys, threading
-from modelflow.signals import Undisturbed, termination, undisturbed
+from modelflow.signals import Undisturbed, termination, call_undisturbed
 
 def fail(*error):  # at once: a thread that was left would keep the program
     sys.__excepthook__(*error)
@@ -268,7 +268,7 @@ def use(interrupting):
     sys.settrace(interrupting)
     try:
         with termination(threading.Event(), {finish}), Undisturbed(Beside()) as beside:
-            undisturbed(beside.start)
+            call_undisturbed(beside.start)
     except KeyboardInterrupt:
         return True
     finally:
@@ -336,7 +336,7 @@ with termination.termination(threading.Event(), print), termination.Undisturbed(
 def test_a_ctrl_c_is_raised_though_what_was_not_to_be_disturbed_has_failed():
     text = """
 import signal, threading
-from modelflow.signals import Undisturbed, termination, undisturbed
+from modelflow.signals import Undisturbed, termination, call_undisturbed
 
 def fail():
     signal.raise_signal(signal.SIGINT)
@@ -357,7 +357,7 @@ class Failing:
 print("ready", flush=True)
 with termination(threading.Event(), print):
     for act in (
-        lambda: undisturbed(fail),
+        lambda: call_undisturbed(fail),
         lambda: Undisturbed(Failing("enter")).__enter__(),
         lambda: Undisturbed(Failing("exit")).__exit__(None, None, None),
     ):

@@ -4,7 +4,7 @@ from tests import programs
 
 PROGRAM = """
 import gc, weakref
-from modelflow.device.heap import give_memory_back, settle_heap, settled_heap
+from modelflow.device.heap import give_memory_back, settle_heap, freeze_heap
 
 class Node:
     pass
@@ -16,7 +16,7 @@ def cycle():
 
 settle_heap()
 print(gc.get_freeze_count())
-with settled_heap():
+with freeze_heap():
     print(gc.get_freeze_count() > 1000)
     model = cycle()
     settle_heap()

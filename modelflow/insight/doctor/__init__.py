@@ -1,4 +1,10 @@
-"""Says what limits a flow, on what evidence, and what to change; `diagnose` is the way in."""
+"""The doctor: what limits a flow, on what evidence, and what to change.
+
+In: two snapshots of a flow (`Case`). Out: a `Diagnosis` with findings, the limit first.
+
+``limits.py`` has the rules that look for the limit of the rate, in the order in which they are
+asked; ``faults.py`` the rules for troubles of one node. All rules are pure.
+"""
 
 from modelflow.insight.doctor.case import Case
 from modelflow.insight.doctor.diagnosis import Diagnosis, diagnose

@@ -1,6 +1,8 @@
 """The kinds of flow unit as they run: a file each, ending in its `RunningKind`.
 
-A new kind is a file here, its line in this table, and its line in `modelflow.unit.spec.Kind`.
+In: batches of the stage's inbox. Out: results for its outbox: as many rows as came (normal), one
+output of several (condition), many rows for one (expand), one row for many (collapse), any rows
+(stream, source), or rows that go round (loop).
 """
 
 from collections.abc import Sequence

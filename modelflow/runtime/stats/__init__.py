@@ -1,4 +1,7 @@
-"""What a flow counts: written by those who work, without locks, and added up when asked for."""
+"""What a flow counts: written by the working threads without locks, added up on request.
+
+In: events of workers and queues. Out: `FlowStats`, `NodeStats`, histograms.
+"""
 
 from modelflow.runtime.stats.counters import QueueStats, WorkerStats
 from modelflow.runtime.stats.flow_stats import FlowStats, RequestStats

@@ -1,1 +1,4 @@
-"""What TensorFlow Serving's clients say and hear: REST documents and gRPC messages."""
+"""TensorFlow Serving's protocol: REST documents and gRPC messages.
+
+In: predict, classify and regress requests. Out: arrays by name, and answers.
+"""
