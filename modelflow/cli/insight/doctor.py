@@ -11,10 +11,10 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable
 from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
+from modelflow.cli.options.common import input_option
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange
-from modelflow.cli.options.shell_completion import complete_input
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError, FlowFailed
 from modelflow.job.inputs import feeds_of
@@ -36,13 +36,9 @@ _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 @click.command()
 @graph_options
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    shell_complete=complete_input,
-    metavar="[PORT=]FILE|DIR|GLOB",
-    help="What goes into an input of the graph, again and again; as for 'modelflow profile'.",
+@input_option(
+    "[PORT=]FILE|DIR|GLOB",
+    "What goes into an input of the graph, again and again; as for 'modelflow profile'.",
 )
 @click.option(
     "--seconds",

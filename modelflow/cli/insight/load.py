@@ -3,17 +3,16 @@
 import contextlib
 import json
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.options.common import file_option, input_option, repeated, written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.groups import GroupedCommand
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import Choice
-from modelflow.cli.options.shell_completion import complete_input
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, Undisturbed, termination
@@ -86,39 +85,17 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     help="Of a rate: at random moments, or all the same time apart.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random moments.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    shell_complete=complete_input,
-    metavar="[PORT=]FILE|DIR|GLOB|-",
-    help="What goes into an input of the graph: a request a file, in turns.",
+@input_option(
+    "[PORT=]FILE|DIR|GLOB|-", "What goes into an input of the graph: a request a file, in turns."
 )
-@click.option(
-    "--body",
-    "bodies",
-    multiple=True,
-    metavar="FILE|DIR|GLOB|-",
-    help="What is sent to the URL: a request a file, in turns.",
+@repeated(
+    "--body", "bodies", "FILE|DIR|GLOB|-", "What is sent to the URL: a request a file, in turns."
 )
-@click.option(
-    "--header", "headers", multiple=True, metavar="NAME:VALUE", help="One more header of requests."
-)
+@repeated("--header", "headers", "NAME:VALUE", "One more header of requests.")
 @click.option("--method", help="POST where there is a body, else GET.")
-@click.option(
-    "--ca",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Certificates (PEM) that are trusted beside the system's.",
-)
+@file_option("--ca", "ca", "Certificates (PEM) that are trusted beside the system's.")
 @click.option("--per-second", is_flag=True, help="Show each second, too.")
-@click.option(
-    "--json",
-    "document",
-    type=click.Path(dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write all figures.",
-)
+@written_file("--json", "document", "Write all figures.")
 def load(graph: GraphChoice, **given: Any) -> int:
     """Puts load on a graph, or on a running server, and tells what it did.
 

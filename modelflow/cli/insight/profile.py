@@ -11,11 +11,11 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
+from modelflow.cli.options.common import input_option, written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange
-from modelflow.cli.options.shell_completion import complete_input
 from modelflow.errors import ConfigError, FlowFailed
 from modelflow.signals import ExitCode, Undisturbed, termination
 
@@ -25,13 +25,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @graph_options
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    shell_complete=complete_input,
-    metavar="[PORT=]FILE|DIR|GLOB|-",
-    help="What goes into an input of the graph, again and again; as for 'modelflow run'.",
+@input_option(
+    "[PORT=]FILE|DIR|GLOB|-",
+    "What goes into an input of the graph, again and again; as for 'modelflow run'.",
 )
 @click.option(
     "--seconds",
@@ -40,19 +36,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long; a graph with sources may be done before.",
 )
-@click.option(
-    "--trace",
-    type=click.Path(dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz.",
+@written_file(
+    "--trace", "trace", "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz."
 )
-@click.option(
-    "--json",
-    "document",
-    type=click.Path(dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write all figures, with the plan and the machine.",
-)
+@written_file("--json", "document", "Write all figures, with the plan and the machine.")
 def profile(
     graph: GraphChoice,
     inputs: tuple[str, ...],

@@ -10,11 +10,11 @@ import click
 
 from modelflow.cli.insight.load_inputs import rows_of
 from modelflow.cli.insight.tune_run import StoppedError, TuneRun, values_of
+from modelflow.cli.options.common import input_option, repeated, written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange
-from modelflow.cli.options.shell_completion import complete_input
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError, TuningError, did_you_mean
 from modelflow.signals import ExitCode, termination
@@ -30,13 +30,9 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
 
 @click.command()
 @graph_options
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    shell_complete=complete_input,
-    metavar="[PORT=]FILE|DIR|GLOB",
-    help="What goes into an input of the graph, in turns; as for 'modelflow profile'.",
+@input_option(
+    "[PORT=]FILE|DIR|GLOB",
+    "What goes into an input of the graph, in turns; as for 'modelflow profile'.",
 )
 @click.option(
     "--latency",
@@ -53,19 +49,12 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     type=click.IntRange(1, 10_000),
     help="How many wait for their answers: a high rate is wanted. Without --rate 32.",
 )
-@click.option(
-    "--fix",
-    "fixed",
-    multiple=True,
-    metavar="NODE[.threads|.batch_size]",
-    help="What stays as it is. May be repeated.",
-)
-@click.option(
+@repeated("--fix", "fixed", "NODE[.threads|.batch_size]", "What stays as it is. May be repeated.")
+@repeated(
     "--vary",
     "varied",
-    multiple=True,
-    metavar="NODE.KEY=VALUE",
-    help="Try this value as well, of an attribute that takes a new start: device, "
+    "NODE.KEY=VALUE",
+    "Try this value as well, of an attribute that takes a new start: device, "
     "intra_op_threads, allowed_batch_sizes... May be repeated; all combinations are tried.",
 )
 @click.option(
@@ -75,12 +64,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     show_default=True,
     help="How long each trial lasts.",
 )
-@click.option(
-    "--html",
-    type=click.Path(dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write what was found as a page, with curves.",
-)
+@written_file("--html", "html", "Write what was found as a page, with curves.")
 @click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")
 def tune(  # noqa: PLR0913 - the words of the command line
     graph: GraphChoice,

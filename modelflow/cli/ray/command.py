@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.options.common import repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options, tell_environment
 from modelflow.cli.ray.actor_options import ACTOR_OPTIONS, actor_options, placement_of
@@ -50,12 +51,11 @@ ray.add_command(ray_serve)
 
 @ray.command()
 @graph_options
-@click.option(
+@repeated(
     "--input",
     "inputs",
-    multiple=True,
-    metavar="[PORT=]FILE|DIR|GLOB",
-    help=f"Runs the graph here with the first {_MOST_ITEMS} of these, all of it, to see how large "
+    "[PORT=]FILE|DIR|GLOB",
+    f"Runs the graph here with the first {_MOST_ITEMS} of these, all of it, to see how large "
     "rows are and what its nodes take for them.",
 )
 def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:

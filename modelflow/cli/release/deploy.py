@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.options.common import file_option, repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import Choice
@@ -111,35 +112,31 @@ class _TargetChoice(Choice):
     metavar="N|MIN..MAX",
     help="How many pods, or how few and how many, for kubernetes and helm.",
 )
-@click.option(
+@repeated(
     "--env",
     "variables",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A variable of the environment that it is started with, such as "
+    "NAME=VALUE",
+    "A variable of the environment that it is started with, such as "
     "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET='NODE.KEY=VALUE'. May be repeated.",
 )
-@click.option(
+@repeated(
     "--mount",
     "mounts",
-    multiple=True,
-    metavar="NAME=/FOLDER",
-    help="Files that are not in the image, as certificates and keys: the Secret NAME of Kubernetes "
+    "NAME=/FOLDER",
+    "Files that are not in the image, as certificates and keys: the Secret NAME of Kubernetes "
     "(for docker and compose the folder NAME beside the other files) as that folder, to be read "
     "alone. May be repeated.",
 )
-@click.option(
+@repeated(
     "--include",
     "includes",
-    multiple=True,
-    metavar="GLOB",
-    help="Files more that a unit reads, as in modelflow pack. May be repeated.",
+    "GLOB",
+    "Files more that a unit reads, as in modelflow pack. May be repeated.",
 )
-@click.option(
+@file_option(
     "--lock",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+    "lock",
+    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
 )
 @click.option(
     "--wheel",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.options.common import file_option, repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, read_size
@@ -30,25 +31,22 @@ if TYPE_CHECKING:
     metavar="NAME.mfz",
     help="The archive; without it GRAPH.mfz in the folder you are in.",
 )
-@click.option(
+@repeated(
     "--include",
     "includes",
-    multiple=True,
-    metavar="GLOB",
-    help="Files more that a unit reads, as seen from the graph. May be repeated.",
+    "GLOB",
+    "Files more that a unit reads, as seen from the graph. May be repeated.",
 )
-@click.option(
+@repeated(
     "--extra",
     "extras",
-    multiple=True,
-    metavar="NAME",
-    help="An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
+    "NAME",
+    "An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
 )
-@click.option(
+@file_option(
     "--lock",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+    "lock",
+    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
 )
 @click.option(
     "--check",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.options.common import repeated
 from modelflow.cli.options.graph_options import tell_environment
 from modelflow.cli.options.settings_file import config_option, read_setting
 from modelflow.cli.options.shell_completion import complete_graph
@@ -58,15 +59,14 @@ if TYPE_CHECKING:
     help="Where to answer over gRPC; port 0: any that is free.",
 )
 @field_options(OPTIONS)
-@click.option(
+@repeated(
     "--set",
     "overrides",
-    multiple=True,
-    metavar="NODE.KEY=VALUE",
-    help="Changes an attribute of a node of every graph; the node of a model is called model. May "
+    "NODE.KEY=VALUE",
+    "Changes an attribute of a node of every graph; the node of a model is called model. May "
     "be repeated.",
 )
-@click.option("--arg", "args", multiple=True, metavar="NAME=VALUE", help="A value for [args.NAME].")
+@repeated("--arg", "args", "NAME=VALUE", "A value for [args.NAME].")
 @click.option(
     "--versions",
     default="latest",
@@ -74,12 +74,11 @@ if TYPE_CHECKING:
     metavar="latest|all|N,M",
     help="Which versions of a folder that holds some (1/ 2/ ...) are served.",
 )
-@click.option(
+@repeated(
     "--label",
     "labels",
-    multiple=True,
-    metavar="NAME:LABEL=VERSION",
-    help="A name for a version, for clients that ask for it: digits:stable=2. May be repeated.",
+    "NAME:LABEL=VERSION",
+    "A name for a version, for clients that ask for it: digits:stable=2. May be repeated.",
 )
 @click.option(
     "--model-config-file",
@@ -121,11 +120,11 @@ if TYPE_CHECKING:
     "which the requests of all meet: for many clients and models that batch, from about 8 "
     "processors. 0: this one does all.",
 )
-@click.option(
+@repeated(
     "--isolate",
-    multiple=True,
-    metavar="NAME",
-    help="A model that has a process of its own: one that hangs, leaks or ends its process costs "
+    "isolate",
+    "NAME",
+    "A model that has a process of its own: one that hangs, leaks or ends its process costs "
     "the others nothing. May be repeated; as isolate = true in the section [serve] of its graph.",
 )
 @field_options(REQUESTS)
