@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import repeated
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.shell_completion import complete_unit
 from modelflow.cli.terminal.messages import tell_error
 from modelflow.signals import ExitCode
@@ -62,7 +62,7 @@ def _description(path: Path) -> str:
 
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_unit)
-@repeated("--dir", "folders", "DIR", "A folder of flow units; repeatable.")
+@declare_repeated("--dir", "folders", "DIR", "A folder of flow units; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
     """Lists every flow unit that a graph could use, or says all about one.
@@ -188,7 +188,7 @@ def _plain(value: Any) -> Any:
 
 
 @click.command()
-@repeated("--dir", "folders", "DIR", "A folder of flow units; repeatable.")
+@declare_repeated("--dir", "folders", "DIR", "A folder of flow units; repeatable.")
 @click.option("--unit", "is_unit", is_flag=True, help="That of unit files, not of graph files.")
 def schema(folders: tuple[str, ...], is_unit: bool) -> int:
     """Prints the JSON Schema of graph files: editors then complete keys, explain them, and

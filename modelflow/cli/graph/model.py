@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import repeated
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.output_files import write_output
 from modelflow.errors import ConfigError, EngineError
 from modelflow.signals import ExitCode
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--engine", help="tensorflow, onnx, torch or a plug-in's; else by the file's form.")
 @click.option("--signature", default="", help="The signature of a SavedModel.")
-@repeated("--input", "inputs", "NAME", "An input; repeatable.")
-@repeated("--output", "outputs", "NAME", "An output; repeatable.")
+@declare_repeated("--input", "inputs", "NAME", "An input; repeatable.")
+@declare_repeated("--output", "outputs", "NAME", "An output; repeatable.")
 @click.option("--device", default="cpu", show_default=True, help="Where it is timed.")
 @click.option(
     "--batch-sizes", default="1,2,4,8,16", show_default=True, help="The sizes that are timed."
 )
-@repeated(
+@declare_repeated(
     "--shape",
     "shapes",
     "NAME=HxWxC",

@@ -11,7 +11,7 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable
 from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
-from modelflow.cli.options.common import input_option
+from modelflow.cli.options.common import declare_input
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange
@@ -36,7 +36,7 @@ _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 @click.command()
 @graph_options
-@input_option(
+@declare_input(
     "[PORT=]FILE|DIR|GLOB",
     "What goes into an input of the graph, again and again; as for 'modelflow profile'.",
 )

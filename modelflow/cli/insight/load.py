@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import file_option, input_option, repeated, written_file
+from modelflow.cli.options.common import (
+    declare_file,
+    declare_input,
+    declare_repeated,
+    declare_written_file,
+)
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.groups import GroupedCommand
@@ -85,17 +90,17 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     help="Of a rate: at random moments, or all the same time apart.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random moments.")
-@input_option(
+@declare_input(
     "[PORT=]FILE|DIR|GLOB|-", "What goes into an input of the graph: a request a file, in turns."
 )
-@repeated(
+@declare_repeated(
     "--body", "bodies", "FILE|DIR|GLOB|-", "What is sent to the URL: a request a file, in turns."
 )
-@repeated("--header", "headers", "NAME:VALUE", "One more header of requests.")
+@declare_repeated("--header", "headers", "NAME:VALUE", "One more header of requests.")
 @click.option("--method", help="POST where there is a body, else GET.")
-@file_option("--ca", "ca", "Certificates (PEM) that are trusted beside the system's.")
+@declare_file("--ca", "ca", "Certificates (PEM) that are trusted beside the system's.")
 @click.option("--per-second", is_flag=True, help="Show each second, too.")
-@written_file("--json", "document", "Write all figures.")
+@declare_written_file("--json", "document", "Write all figures.")
 def load(graph: GraphChoice, **given: Any) -> int:
     """Puts load on a graph, or on a running server, and tells what it did.
 

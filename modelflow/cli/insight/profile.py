@@ -11,7 +11,7 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
-from modelflow.cli.options.common import input_option, written_file
+from modelflow.cli.options.common import declare_input, declare_written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @graph_options
-@input_option(
+@declare_input(
     "[PORT=]FILE|DIR|GLOB|-",
     "What goes into an input of the graph, again and again; as for 'modelflow run'.",
 )
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long; a graph with sources may be done before.",
 )
-@written_file(
+@declare_written_file(
     "--trace", "trace", "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz."
 )
-@written_file("--json", "document", "Write all figures, with the plan and the machine.")
+@declare_written_file("--json", "document", "Write all figures, with the plan and the machine.")
 def profile(
     graph: GraphChoice,
     inputs: tuple[str, ...],

@@ -10,7 +10,7 @@ import click
 
 from modelflow.cli.insight.load_inputs import rows_of
 from modelflow.cli.insight.tune_run import StoppedError, TuneRun, values_of
-from modelflow.cli.options.common import input_option, repeated, written_file
+from modelflow.cli.options.common import declare_input, declare_repeated, declare_written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
@@ -30,7 +30,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
 
 @click.command()
 @graph_options
-@input_option(
+@declare_input(
     "[PORT=]FILE|DIR|GLOB",
     "What goes into an input of the graph, in turns; as for 'modelflow profile'.",
 )
@@ -49,8 +49,10 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     type=click.IntRange(1, 10_000),
     help="How many wait for their answers: a high rate is wanted. Without --rate 32.",
 )
-@repeated("--fix", "fixed", "NODE[.threads|.batch_size]", "What stays as it is. May be repeated.")
-@repeated(
+@declare_repeated(
+    "--fix", "fixed", "NODE[.threads|.batch_size]", "What stays as it is. May be repeated."
+)
+@declare_repeated(
     "--vary",
     "varied",
     "NODE.KEY=VALUE",
@@ -64,7 +66,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     show_default=True,
     help="How long each trial lasts.",
 )
-@written_file("--html", "html", "Write what was found as a page, with curves.")
+@declare_written_file("--html", "html", "Write what was found as a page, with curves.")
 @click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")
 def tune(  # noqa: PLR0913 - the words of the command line
     graph: GraphChoice,

@@ -11,23 +11,23 @@ from modelflow.cli.options.shell_completion import complete_input
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def repeated(flag: str, name: str, metavar: str, text: str, **more: Any) -> Decorator:
+def declare_repeated(flag: str, name: str, metavar: str, text: str, **more: Any) -> Decorator:
     """Declares an option that may be given several times; the command gets a tuple of texts."""
     return click.option(flag, name, multiple=True, metavar=metavar, help=text, **more)
 
 
-def input_option(metavar: str, text: str) -> Decorator:
+def declare_input(metavar: str, text: str) -> Decorator:
     """Declares ``--input``, which the command gets as ``inputs``."""
-    return repeated("--input", "inputs", metavar, text, shell_complete=complete_input)
+    return declare_repeated("--input", "inputs", metavar, text, shell_complete=complete_input)
 
 
-def written_file(flag: str, name: str, text: str) -> Decorator:
+def declare_written_file(flag: str, name: str, text: str) -> Decorator:
     """Declares an option that names a file to write; the command gets its path as text, or None."""
     path = click.Path(dir_okay=False, writable=True)
     return click.option(flag, name, type=path, metavar="FILE", help=text)
 
 
-def file_option(flag: str, name: str, text: str, **more: Any) -> Decorator:
+def declare_file(flag: str, name: str, text: str, **more: Any) -> Decorator:
     """Declares an option that names a file; the command gets a `Path`, or None."""
     path = click.Path(dir_okay=False, path_type=Path, exists=more.pop("exists", False))
     return click.option(flag, name, type=path, help=text, **{"metavar": "FILE", **more})

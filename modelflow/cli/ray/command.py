@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import repeated
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options, tell_environment
 from modelflow.cli.ray.actor_options import ACTOR_OPTIONS, actor_options, placement_of
@@ -51,7 +51,7 @@ ray.add_command(ray_serve)
 
 @ray.command()
 @graph_options
-@repeated(
+@declare_repeated(
     "--input",
     "inputs",
     "[PORT=]FILE|DIR|GLOB",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import file_option, repeated
+from modelflow.cli.options.common import declare_file, declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import Choice
@@ -112,14 +112,14 @@ class _TargetChoice(Choice):
     metavar="N|MIN..MAX",
     help="How many pods, or how few and how many, for kubernetes and helm.",
 )
-@repeated(
+@declare_repeated(
     "--env",
     "variables",
     "NAME=VALUE",
     "A variable of the environment that it is started with, such as "
     "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET='NODE.KEY=VALUE'. May be repeated.",
 )
-@repeated(
+@declare_repeated(
     "--mount",
     "mounts",
     "NAME=/FOLDER",
@@ -127,13 +127,13 @@ class _TargetChoice(Choice):
     "(for docker and compose the folder NAME beside the other files) as that folder, to be read "
     "alone. May be repeated.",
 )
-@repeated(
+@declare_repeated(
     "--include",
     "includes",
     "GLOB",
     "Files more that a unit reads, as in modelflow pack. May be repeated.",
 )
-@file_option(
+@declare_file(
     "--lock",
     "lock",
     "A requirements.lock of your own, such as one with hashes; it is taken as it is.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import file_option, repeated
+from modelflow.cli.options.common import declare_file, declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, read_size
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     metavar="NAME.mfz",
     help="The archive; without it GRAPH.mfz in the folder you are in.",
 )
-@repeated(
+@declare_repeated(
     "--include",
     "includes",
     "GLOB",
     "Files more that a unit reads, as seen from the graph. May be repeated.",
 )
-@repeated(
+@declare_repeated(
     "--extra",
     "extras",
     "NAME",
     "An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
 )
-@file_option(
+@declare_file(
     "--lock",
     "lock",
     "A requirements.lock of your own, such as one with hashes; it is taken as it is.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import repeated
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.graph_options import tell_environment
 from modelflow.cli.options.settings_file import config_option, read_setting
 from modelflow.cli.options.shell_completion import complete_graph
@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     help="Where to answer over gRPC; port 0: any that is free.",
 )
 @field_options(OPTIONS)
-@repeated(
+@declare_repeated(
     "--set",
     "overrides",
     "NODE.KEY=VALUE",
     "Changes an attribute of a node of every graph; the node of a model is called model. May "
     "be repeated.",
 )
-@repeated("--arg", "args", "NAME=VALUE", "A value for [args.NAME].")
+@declare_repeated("--arg", "args", "NAME=VALUE", "A value for [args.NAME].")
 @click.option(
     "--versions",
     default="latest",
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     metavar="latest|all|N,M",
     help="Which versions of a folder that holds some (1/ 2/ ...) are served.",
 )
-@repeated(
+@declare_repeated(
     "--label",
     "labels",
     "NAME:LABEL=VERSION",
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     "which the requests of all meet: for many clients and models that batch, from about 8 "
     "processors. 0: this one does all.",
 )
-@repeated(
+@declare_repeated(
     "--isolate",
     "isolate",
     "NAME",
