@@ -38,6 +38,45 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+__all__ = [
+    "ArgumentError",
+    "BadRequest",
+    "Cancelled",
+    "ConfigError",
+    "CycleError",
+    "DeadlineExceeded",
+    "DeviceUnavailableError",
+    "DisabledGraphError",
+    "EndFlow",
+    "EndOfStream",
+    "EngineError",
+    "Finding",
+    "FlowFailed",
+    "FlowUnitError",
+    "GraphError",
+    "ItemRefusedError",
+    "Location",
+    "MissingDependencyError",
+    "ModelflowError",
+    "NoReplicaError",
+    "OptionsError",
+    "PlanError",
+    "PortError",
+    "QueueFullError",
+    "RecordingError",
+    "ReplicaLostError",
+    "StreamClosed",
+    "StreamError",
+    "StreamMismatchError",
+    "TuningError",
+    "UnknownFlowUnitError",
+    "WorkerProcessError",
+    "describe_error",
+    "did_you_mean",
+    "format_error",
+    "text_of",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Location:

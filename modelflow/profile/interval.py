@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
+__all__ = ["Interval", "NodeInterval"]
+
 
 @dataclass(frozen=True)
 class NodeInterval:

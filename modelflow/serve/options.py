@@ -17,6 +17,8 @@ from modelflow.wire.problem import Code, Problem
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
+__all__ = ["ServeOptions"]
+
 
 logger = logging.getLogger(__name__)
 
