@@ -32,7 +32,7 @@ from ray.cluster_utils import Cluster as FakeCluster
 
 from modelflow import Flow
 from modelflow.remote import Engine, ProcessEngine, placed
-from modelflow.remote.ray import RayEngine, connect
+from modelflow.remote.ray import RayEngine, connected
 from modelflow.remote.ray.data import FlowActor
 
 BATCH = 16
@@ -233,7 +233,7 @@ def main() -> None:
     OPEN.callback(fake.shutdown)
     ray.init(address=fake.address, logging_level="error", log_to_driver=False)  # what is by hand
     OPEN.callback(ray.shutdown)
-    found = OPEN.enter_context(connect(fake.address))
+    found = OPEN.enter_context(connected(fake.address))
     jpegs = [photograph(640, 480)] * count
 
     def graph(name: str, **parts: str) -> str:

@@ -34,9 +34,12 @@ A time-out that the caller asked for is Python's own ``TimeoutError``.
 import difflib
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
+
+_RENAMED = {"described": "describe_error", "told": "format_error"}
 
 __all__ = [
     "ArgumentError",
@@ -460,3 +463,12 @@ class FlowFailed(ExceptionGroup[Exception]):
         causes = list(dict.fromkeys(map(format_error, self.exceptions)))
         more = f"; and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else ""
         return f"{self.message}: {'; '.join(causes[:_MOST_CAUSES])}{more}"
+
+
+def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        message = f"modelflow.errors.{name} is now {_RENAMED[name]}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return globals()[_RENAMED[name]]
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -3,6 +3,7 @@ import importlib
 import pytest
 
 import modelflow
+from modelflow import errors
 from modelflow.errors import FlowFailed, FlowUnitError, describe_error
 
 
@@ -63,3 +64,10 @@ def test_an_error_of_a_unit_knows_the_line_of_the_users_code(tmp_path, monkeypat
     assert error.where in (f"{path}:4", str(path)[1:] + ":4")
     assert FlowUnitError("no cause", node="a", unit="b").where == ""
     assert FlowUnitError.from_exception(ValueError(), node="a", unit="b").where == ""
+
+
+def test_a_former_name_works_and_says_what_it_is_called_now():
+    with pytest.warns(DeprecationWarning, match=r"modelflow\.errors\.told is now format_error"):
+        assert errors.told is errors.format_error
+    with pytest.raises(AttributeError, match="has no attribute 'tolled'"):
+        errors.tolled  # noqa: B018

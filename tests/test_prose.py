@@ -72,6 +72,7 @@ KEPT = {
     "turned": "modelflow.image.tensor",
     "found": "modelflow.device.Memory",
     "placed": "modelflow.remote",
+    "connected": "modelflow.remote.ray",
 }
 
 

@@ -313,7 +313,7 @@ def test_one_row_requests_are_one_session_that_costs_the_flow_nothing_when_it_is
         for number, request in enumerate(requests):
             (buffer,) = request.answer()["output"]
             assert buffer.data == number // 2 if number % 2 == 0 else buffer.error is not None
-        assert flow._scheduler.held() in ({}, {"sessions": 1})  # told before it is forgotten
+        assert flow._scheduler.count_held() in ({}, {"sessions": 1})  # told before it is forgotten
     assert len(ended.requests) == 64
 
 
@@ -484,11 +484,11 @@ class Party:
     def __init__(self):
         self.came = queue.SimpleQueue()
 
-    def arrived(self, positions, found):
+    def on_result(self, positions, found):
         for place, position in enumerate(positions):
             self.came.put((position, {name: buffers[place] for name, buffers in found.items()}))
 
-    def failed(self, positions, failure):
+    def on_failure(self, positions, failure):
         for position in positions:
             self.came.put((position, failure))
 

@@ -97,8 +97,8 @@ def test_what_a_killed_process_left_is_removed(packed, cache):
 
 def test_many_processes_at_once_unpack_it_together(packed, cache):
     program = (
-        "import sys; from pathlib import Path; from modelflow.archive.unpacked import unpacked; "
-        "print(unpacked(Path(sys.argv[1]))[0])"
+        "import sys; from pathlib import Path; from modelflow.archive.unpacked import unpack; "
+        "print(unpack(Path(sys.argv[1]))[0])"
     )
     with programs.started([sys.executable, "-c", program, packed], stdout=-1, text=True) as one:
         others = [programs.run([sys.executable, "-c", program, packed]) for _ in range(3)]
@@ -162,10 +162,10 @@ def test_a_full_disk_leaves_nothing_behind(packed, cache):
     # A limit of the size of files stands for the disk: both are errors of the same call.
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from modelflow.archive.unpacked import unpacked\n"
+        "from modelflow.archive.unpacked import unpack\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "unpacked(Path(sys.argv[1]))\n"
+        "unpack(Path(sys.argv[1]))\n"
     )
     done = programs.run([sys.executable, "-c", program, packed])
     assert "cannot be unpacked into" in done.stderr

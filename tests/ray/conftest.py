@@ -50,7 +50,7 @@ def add(machines, address, **resources):
 @pytest.fixture(scope="package")
 def cluster(machines):
     """The same, as modelflow sees it."""
-    from modelflow.remote.ray import connect
+    from modelflow.remote.ray import connected
 
-    with connect(machines.address) as found:
+    with connected(machines.address) as found:
         yield found

@@ -11,7 +11,7 @@ import pytest
 
 from modelflow import Flow
 from modelflow.remote import placed
-from modelflow.remote.ray import RayEngine, connect
+from modelflow.remote.ray import RayEngine, connected
 from modelflow.remote.ray.client import Client, ClusterError
 from tests.ray.test_engine import text_of
 from tests.serve.replicas.fleet import wait_until_ended
@@ -23,7 +23,7 @@ def process_of(cluster):
 
 
 def test_batches_go_on_when_the_client_ends_and_it_begins_again_when_it_is_asked(machines):
-    with connect(machines.address) as cluster:
+    with connected(machines.address) as cluster:
         first = process_of(cluster)
         with Flow(placed(text_of(), RayEngine(cluster))) as flow:
             assert flow.infer(1).data == 2
@@ -35,7 +35,7 @@ def test_batches_go_on_when_the_client_ends_and_it_begins_again_when_it_is_asked
 
 
 def test_who_waits_for_an_answer_is_told_that_the_client_has_ended(machines):
-    with connect(machines.address) as cluster:
+    with connected(machines.address) as cluster:
         process = process_of(cluster)
         os.kill(process, signal.SIGSTOP)
         asked = cluster._client.begin("machines")
@@ -45,7 +45,7 @@ def test_who_waits_for_an_answer_is_told_that_the_client_has_ended(machines):
 
 
 def test_nothing_is_asked_of_a_cluster_that_was_left(machines):
-    with connect(machines.address) as cluster:
+    with connected(machines.address) as cluster:
         process = process_of(cluster)
     wait_until_ended([process])
     with pytest.raises(ClusterError, match="the cluster was left"):

@@ -25,7 +25,7 @@ from modelflow.graph.read import read_graph
 from modelflow.plan.placement import find_partitions
 from modelflow.remote import placed
 from modelflow.remote.part import Part, part_of
-from modelflow.remote.ray import RayEngine, connect
+from modelflow.remote.ray import RayEngine, connected
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.engine import _digest
 from tests import programs as commands
@@ -301,14 +301,14 @@ def test_who_connects_too_late_to_an_actor_of_its_own_has_another_one(
     cluster, soon_alone, monkeypatch
 ):
     maker = RayEngine(cluster, "shared").replica(PlacementConfig("far"), [PART], 0)
-    connect, ended = maker._channels_to, []
+    connected, ended = maker._channels_to, []
 
     def connect_late(door):
         if not ended:  # as when nobody connects within `_ALONE` seconds
             maker._actor.kill()
             ended.append(door.process)
             wait_until_ended([door.process])  # Ray calls it dead a little before
-        return connect(door)
+        return connected(door)
 
     monkeypatch.setattr(maker, "_channels_to", connect_late)
     maker.start(60.0)
@@ -409,12 +409,12 @@ def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
 
 def test_no_cluster_is_begun_in_silence(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connect():
+    with pytest.raises(ConfigError, match=r"no cluster is named; give --address"), connected():
         pass
 
 
 def test_a_cluster_that_is_not_there_is_told_at_once():
-    with pytest.raises(ClusterError, match="cannot be reached"), connect("127.0.0.1:1"):
+    with pytest.raises(ClusterError, match="cannot be reached"), connected("127.0.0.1:1"):
         pass
 
 
@@ -427,7 +427,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once():
     ],
 )
 def test_an_address_that_is_none_is_told(address, said):
-    with pytest.raises(ConfigError, match=said), connect(address):
+    with pytest.raises(ConfigError, match=said), connected(address):
         pass
 
 

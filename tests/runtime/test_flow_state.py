@@ -28,8 +28,8 @@ def test_an_error_that_several_workers_have_is_one(caplog):
     flow = Running(chain(spec_of()), is_inline=True)
     with pytest.raises(FlowFailed) as caught, flow:
         for _ in range(2):
-            flow.scheduler.failed(FlowUnitError("no good", node="n0"))
-        flow.scheduler.failed(FlowUnitError("no good", node="n1"))
+            flow.scheduler.on_failure(FlowUnitError("no good", node="n0"))
+        flow.scheduler.on_failure(FlowUnitError("no good", node="n1"))
     assert [error.node for error in caught.value.exceptions] == ["n0", "n1"]
     assert "flow 'test' fails: node 'n0'" in caplog.text
 
@@ -78,7 +78,7 @@ def test_what_a_failed_flow_refuses_has_the_failure_as_its_cause():
     error = FlowUnitError("no good", node="n0")
     flow = Running(chain(spec_of()), is_inline=True)
     with pytest.raises(FlowFailed), flow:
-        flow.scheduler.failed(error)
+        flow.scheduler.on_failure(error)
         with pytest.raises(StreamClosed, match="flow 'test' has failed: node 'n0'") as refused:
             flow.session()
     assert refused.value.__cause__ is error

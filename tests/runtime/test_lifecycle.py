@@ -92,7 +92,7 @@ def test_a_start_that_ctrl_c_breaks_off_drains_nothing(monkeypatch):
 def test_a_failure_while_units_begin_is_raised_by_the_start_and_not_logged(monkeypatch, caplog):
     scheduler = fed_by_a_source()
     error = FlowUnitError("no good", node="source")
-    monkeypatch.setattr(scheduler._runner, "begin", lambda: scheduler.failed(error))
+    monkeypatch.setattr(scheduler._runner, "begin", lambda: scheduler.on_failure(error))
     with pytest.raises(FlowFailed) as caught:
         scheduler.start()
     assert caught.value.exceptions == (error,)

@@ -144,8 +144,8 @@ def test_a_merge_knows_its_node_its_edges_and_its_bound():
     clock = FakeClock()
     made, merge = meeting(clock)
     (planned,) = made.plan.merges.values()
-    assert planned.set_bounds is not None
-    assert (merge._name, merge._edges, merge._bound) == ("join", 2, planned.set_bounds)
+    assert planned.bound is not None
+    assert (merge._name, merge._edges, merge._bound) == ("join", 2, planned.bound)
     assert merge._clock is clock
     assert merge._target is made.stages["join"].inbox
 

@@ -224,9 +224,9 @@ def ray_run(context: click.Context, /, address: str | None, **options: Any) -> i
 
 @contextlib.contextmanager
 def _engine(address: str | None) -> "Iterator[Engine]":
-    from modelflow.remote.ray import RayEngine, connect
+    from modelflow.remote.ray import RayEngine, connected
 
-    with connect(address) as cluster:
+    with connected(address) as cluster:
         yield RayEngine(cluster)
 
 
@@ -238,9 +238,9 @@ def status(address: str | None) -> int:
     \b
     modelflow ray status --address auto
     """
-    from modelflow.remote.ray import connect
+    from modelflow.remote.ray import connected
 
-    with connect(address) as cluster:
+    with connected(address) as cluster:
         for machine in sorted(cluster.machines(), key=lambda machine: machine.address):
             click.echo(str(machine))
         click.echo(f"free: {cluster.free_text()}")

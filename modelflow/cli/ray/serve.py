@@ -71,7 +71,7 @@ def ray_serve(
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     """
     from modelflow.config.placement import PlacementConfig, replicas_of
-    from modelflow.remote.ray import connect
+    from modelflow.remote.ray import connected
     from modelflow.remote.ray.host_servers import HostServers
     from modelflow.remote.ray.served import RayServed
     from modelflow.serve.processes.replicas.servers import Servers
@@ -92,7 +92,7 @@ def ray_serve(
     placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
     name = uuid.uuid4().hex[:12]
     _send_files(words, given, name)  # what is wrong with it is told before anything begins
-    with connect(address) as cluster:
+    with connected(address) as cluster:
         apart = HostServers(cluster, placement) if _has_port(words, given) else None
         servers = Servers(
             lambda number: RayServed(

@@ -98,9 +98,9 @@ def place_config(
 
         yield replace(config, settings=replace(config.settings, engine=ProcessEngine))
         return
-    from modelflow.remote.ray import RayEngine, connect
+    from modelflow.remote.ray import RayEngine, connected
 
-    with connect(on) as cluster:
+    with connected(on) as cluster:
         settings = replace(config.settings, engine=lambda: RayEngine(cluster, share))
         yield replace(config, settings=settings)
 

@@ -8,8 +8,8 @@ with another version of modelflow answers with one clear line (``actor_loader.py
 imports Ray.
 """
 
-from modelflow.remote.ray.cluster import Cluster, connect
+from modelflow.remote.ray.cluster import Cluster, connected
 from modelflow.remote.ray.data import FlowActor
 from modelflow.remote.ray.engine import RayEngine
 
-__all__ = ["Cluster", "FlowActor", "RayEngine", "connect"]
+__all__ = ["Cluster", "FlowActor", "RayEngine", "connected"]

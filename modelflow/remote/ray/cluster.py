@@ -268,7 +268,7 @@ def check_address(address: str | None = None) -> str:
     """Returns where a cluster is; connects to nothing.
 
     Args:
-        address: As `connect` takes it.
+        address: As `connected` takes it.
 
     Raises:
         ConfigError: it is no address of a cluster that runs, or there is none.
@@ -295,7 +295,7 @@ def check_address(address: str | None = None) -> str:
 
 
 @contextlib.contextmanager
-def connect(address: str | None = None) -> Iterator[Cluster]:
+def connected(address: str | None = None) -> Iterator[Cluster]:
     """Connects this process to a cluster that runs; it is left at the end of the block.
 
     Args:

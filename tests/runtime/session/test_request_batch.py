@@ -17,7 +17,7 @@ class Waits:
         for place, position in enumerate(positions):
             self.found[position].append({name: b[place].data for name, b in found.items()})
 
-    def failed(self, positions, failure):
+    def on_failure(self, positions, failure):
         for position in positions:
             self.failures[position].append(failure)
 

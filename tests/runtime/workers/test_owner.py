@@ -29,7 +29,7 @@ class Owner:
     def on_begin(self):
         self.told.append("begun")
 
-    def failed(self, error):
+    def on_failure(self, error):
         self.told.append((error.phase, str(error.__cause__)))
 
 

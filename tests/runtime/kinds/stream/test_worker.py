@@ -597,7 +597,7 @@ def test_a_unit_that_keeps_the_count_gives_into_the_stream_that_comes_in(how, is
     worker, *_ = flow.scheduler._workers
     with flow:
         stream = flow.scheduler.create_session().stream
-        (numbering,) = worker._opened(stream).outputs
+        (numbering,) = worker._open(stream).outputs
     assert (numbering.stream is stream) == (is_source and not is_sink)
     assert numbering.is_same_count == (how == {"is_same_count": True} and not is_sink)
 

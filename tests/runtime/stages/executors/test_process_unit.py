@@ -621,7 +621,7 @@ def test_a_call_that_is_interrupted_has_its_process_killed(unit_in, monkeypatch,
     monkeypatch.setattr(there, "send", interrupted)
     unit._is_interrupted = is_before
     with pytest.raises(WorkerProcessError):
-        unit._asked({})
+        unit._request({})
     assert there.done.count("kill") == 1
 
 
