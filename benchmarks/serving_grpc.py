@@ -29,7 +29,7 @@ from child import started
 from machine import machine
 from measure import print_table
 
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 
 HERE = Path(__file__).resolve().parent
 METHOD = "/inference.GRPCInferenceService/ModelInfer"

@@ -38,6 +38,13 @@ def test_the_wheel_holds_code_units_types_and_graphs(wheel):
     assert {
         "modelflow/py.typed",
         "modelflow/deploy/texts/Dockerfile",
+        "modelflow/wire/grpc/health.proto",
+        "modelflow/wire/grpc/reflection_v1.proto",
+        "modelflow/wire/grpc/reflection_v1alpha.proto",
+        "modelflow/wire/open_inference/inference.proto",
+        "modelflow/wire/tf_serving/error_codes.proto",
+        "modelflow/wire/tf_serving/serving.proto",
+        "modelflow/wire/tf_serving/tensorflow.proto",
         "modelflow/deploy/texts/dockerignore",
         "modelflow/starters/templates/unit/c++/@NAME@.cpp",
         "modelflow/starters/templates/application/text/units/words/words.py",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
+from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec, has_shape, shape_text
 
 _SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
@@ -96,9 +97,22 @@ def _read_arrays(path: Path) -> Sequence[Request]:
 
 
 def _read_serving(path: Path) -> Sequence[Request]:
-    from modelflow.engine.tensorflow.warmup_requests import read_warmup_requests
+    from modelflow.wire.tf_serving.tensor_proto import array_of_proto
+    from modelflow.wire.tf_serving.warmup_records import read_records
 
-    return read_warmup_requests(path, _MOST_REQUESTS)
+    requests = []
+    for where, log in read_records(path):
+        if not log.HasField("predict_log"):
+            message = (
+                f"{where}: a record without a predict_log; only predict requests can be replayed"
+            )
+            raise EngineError(message)
+        inputs = log.predict_log.request.inputs
+        try:
+            requests.append({name: array_of_proto(inputs[name], where) for name in inputs})
+        except Problem as problem:
+            raise EngineError(str(problem)) from problem
+    return requests
 
 
 def _check(model: LoadedModel, request: Request, where: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.wire.problem import Problem
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 
 _log = logging.getLogger(__name__)
 

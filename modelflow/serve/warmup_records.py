@@ -1,10 +1,6 @@
-"""Recorded requests (``assets.extra/tf_serving_warmup_requests``), run before a version serves.
-
-The file is of TFRecords, each a ``tensorflow.serving.PredictionLog``; no TensorFlow is needed.
-"""
+"""Recorded requests (``assets.extra/tf_serving_warmup_requests``), run before a version serves."""
 
 import logging
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,14 +13,10 @@ from modelflow.serve.requests.rows import items_of
 from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.examples import examples_of_input, serialize
-from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import predict_arrays
+from modelflow.wire.tf_serving.warmup_records import read_records
 
 logger = logging.getLogger(__name__)
-
-_MOST = 1000  # TensorFlow Serving's own bound
-_HEAD = struct.Struct("<QI")  # the length of a record, and a checksum of that
-_TAIL = 4  # a checksum of the record
 
 Arrays = Mapping[str, "npt.NDArray[Any]"]
 
@@ -35,8 +27,7 @@ def warm_up(model: ServedModel, path: Path) -> None:
     Raises:
         EngineError: the file is damaged, or a request fails: the version must not be served.
     """
-    for place, log in enumerate(read_records(path)):
-        where = f"warm-up requests {path}, record {place}"
+    for where, log in read_records(path):
         try:
             for one, arrays in _requests(model, log, where):
                 _run(one, arrays)
@@ -44,32 +35,6 @@ def warm_up(model: ServedModel, path: Path) -> None:
             message = f"{where}: {error}"
             raise EngineError(message) from error
     logger.info("model %r, version %d: warmed up by %s", model.name, model.version, path)
-
-
-def read_records(path: Path) -> Iterator[Any]:
-    """Gives the ``PredictionLog`` of each record, at most 1000.
-
-    Raises:
-        EngineError: it is no file of such records.
-    """
-    data = path.read_bytes()
-    at = 0
-    for place in range(_MOST):
-        if at == len(data):
-            return
-        where = f"warm-up requests {path}, record {place}"
-        if len(data) - at < _HEAD.size:
-            raise _make_torn_error(where)
-        length, _ = _HEAD.unpack_from(data, at)
-        at += _HEAD.size
-        if length > len(data) - at - _TAIL:
-            raise _make_torn_error(where)
-        try:
-            yield TF_SERVING.parse("tensorflow.serving.PredictionLog", data[at : at + length])
-        except Problem as problem:
-            message = f"{where}: {problem}"
-            raise EngineError(message) from problem
-        at += length + _TAIL
 
 
 def _requests(model: ServedModel, log: Any, where: str) -> Iterator[tuple[ServedModel, Arrays]]:
@@ -107,7 +72,3 @@ def _run(model: ServedModel, arrays: Arrays) -> None:
         for buffer in buffers:
             if buffer.error is not None:
                 raise buffer.error
-
-
-def _make_torn_error(where: str) -> EngineError:
-    return EngineError(f"{where}: it is torn; expected TFRecords, undamaged")

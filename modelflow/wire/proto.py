@@ -1,4 +1,4 @@
-"""Protobuf messages from the text of their ``.proto``, without generated modules.
+"""Protobuf messages from their ``.proto`` files, without generated modules.
 
 Every `Protocol` has a descriptor pool of its own: another package that brings modules generated
 from the same files (TensorFlow, a client's library) does not collide with it, and no version of
@@ -9,23 +9,26 @@ first message is made: a server over REST alone needs none.
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import did_you_mean
 from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 
 class Protocol:
     """The messages and services of one protocol; safe to use from several threads."""
 
-    def __init__(self, name: str, text: str) -> None:
-        """Takes the text of one or more ``.proto`` files; it is read when a message is asked for.
+    def __init__(self, *names: str, root: "Traversable | None" = None) -> None:
+        """Takes the names of ``.proto`` files, which are read when a message is asked for.
 
         Args:
-            name: What its files are called.
-            text: As `modelflow.wire.proto_files.make_pool` reads it.
+            names: Each after those that it imports, as in an ``import`` of another file.
+            root: The folder that the names begin in; None: where the package `modelflow` lies.
         """
-        self._name, self._text = name, text
+        self._names, self._root = names, root
         self._classes: dict[str, Any] = {}
         self._pool: Any = None
         self._making = threading.Lock()
@@ -36,14 +39,14 @@ class Protocol:
 
         Raises:
             MissingDependencyError: protobuf is not installed.
-            ValueError: the text is not of the form.
+            ValueError: a file is not of the form.
         """
         if self._pool is None:
             from modelflow.wire.proto_files import make_pool
 
             with self._making:
                 if self._pool is None:
-                    self._pool = make_pool(self._name, self._text)
+                    self._pool = make_pool({name: self._read(name) for name in self._names})
         return self._pool
 
     def __getitem__(self, name: str) -> Any:
@@ -126,6 +129,14 @@ class Protocol:
             )
             raise Problem(message) from error
 
+    def _read(self, name: str) -> str:
+        if self._root is not None:
+            return self._root.joinpath(name).read_text()
+        from importlib.resources import files
+
+        package, _, path = name.partition("/")
+        return files(package).joinpath(path).read_text()
+
     def _near(self, error: Exception) -> str:
         """Of a field that a message does not have, the nearest that it has."""
         found = re.search(r'"([\w.]+)" has no field named "(\w+)"', str(error))
@@ -140,3 +151,25 @@ def _decode_error() -> type[Exception]:
 
     found: type[Exception] = DecodeError
     return found
+
+
+_WIRE = "modelflow/wire"
+
+HEALTH = Protocol(f"{_WIRE}/grpc/health.proto")
+"""Messages and the service of gRPC's health protocol."""
+
+REFLECTION = Protocol(f"{_WIRE}/grpc/reflection_v1.proto", f"{_WIRE}/grpc/reflection_v1alpha.proto")
+"""Messages and the service of gRPC's reflection, in both versions."""
+
+REFLECTION_PACKAGES = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
+"""The packages of these versions, the newer one first."""
+
+OPEN_INFERENCE = Protocol(f"{_WIRE}/open_inference/inference.proto")
+"""Open Inference with Triton's extensions, by full names: ``inference.ModelInferRequest``."""
+
+TF_SERVING = Protocol(
+    f"{_WIRE}/tf_serving/error_codes.proto",
+    f"{_WIRE}/tf_serving/tensorflow.proto",
+    f"{_WIRE}/tf_serving/serving.proto",
+)
+"""TensorFlow Serving's messages, by full names: ``tensorflow.serving.PredictRequest``."""

@@ -1,7 +1,7 @@
 """The text of ``.proto`` files to descriptors. Imports protobuf."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modelflow.errors import MissingDependencyError
@@ -18,50 +18,41 @@ except ImportError as error:
     raise MissingDependencyError(package, "serve", "gRPC") from error
 
 
-def make_pool(name: str, text: str) -> Any:
-    """Returns the descriptors of one or more ``.proto`` files, each beginning with its ``package``.
+def make_pool(files: Mapping[str, str]) -> Any:
+    """Returns the descriptors of ``.proto`` files.
 
     Args:
-        name: What the files are called.
-        text: ``message``, ``enum``, ``service``, ``oneof``, ``map``, ``repeated`` and ``optional``
-            of proto3, without comments and options. A file sees those before it and
-            ``google.protobuf.Any`` and its wrappers.
+        files: The texts by their names, each after those that it imports: ``message``, ``enum``,
+            ``service``, ``oneof``, ``map``, ``repeated`` and ``optional`` of proto3, without
+            options. ``google.protobuf.Any`` and its wrappers can be imported.
 
     Raises:
-        ValueError: the text is not of this form.
+        ValueError: a text is not of this form.
     """
     pool = descriptor_pool.DescriptorPool()
-    known = [any_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR]
-    for file in known:
-        pool.AddSerializedFile(file.serialized_pb)
-    names = [file.name for file in known]
-    for file in _Reader(text).files(name):
-        file.dependency.extend(names)
-        pool.Add(file)
-        names.append(file.name)
+    for known in (any_pb2, wrappers_pb2):
+        pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
+    for name, text in files.items():
+        pool.Add(_Reader(text).file(name))
     return pool
 
 
 class _Reader:
-    """Reads the text of ``.proto`` files into descriptors; types are resolved by the pool."""
+    """Reads the text of a ``.proto`` file into descriptors; types are resolved by the pool."""
 
     def __init__(self, text: str) -> None:
-        self._words: Iterator[str] = iter(re.findall(r"[\w.]+|[{}()=;<>,]|\S", text))
+        words = re.findall(r'"[^"]*"|[\w.]+|[{}()=;<>,]|\S', re.sub(r"//.*", "", text))
+        self._words: Iterator[str] = iter(words)
 
-    def files(self, name: str) -> Iterator[Any]:
-        file = None
+    def file(self, name: str) -> Any:
+        file = descriptor_pb2.FileDescriptorProto(name=name, syntax="proto3")
         for word in self._words:
-            if word == "package":
-                if file is not None:
-                    yield file
-                package = self._statement()[0]
-                path = f"modelflow/{name}/{package}.proto"
-                file = descriptor_pb2.FileDescriptorProto(
-                    name=path, package=package, syntax="proto3"
-                )
-            elif file is None:
-                message = f"{word!r} before the first package"
-                raise ValueError(message)
+            if word == "syntax":
+                self._statement()
+            elif word == "package":
+                (file.package,) = self._statement()
+            elif word == "import":
+                file.dependency.append(self._statement()[0].strip('"'))
             elif word == "message":
                 self._message(file.message_type.add())
             elif word == "enum":
@@ -69,10 +60,9 @@ class _Reader:
             elif word == "service":
                 self._service(file.service.add())
             else:
-                message = f"{word!r}; expected package, message, enum or service"
+                message = f"{name}: {word!r}; expected package, import, message, enum or service"
                 raise ValueError(message)
-        if file is not None:
-            yield file
+        return file
 
     def _statement(self) -> list[str]:
         """The words up to the next semicolon."""

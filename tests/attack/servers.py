@@ -19,7 +19,7 @@ from typing import Any
 
 import grpc
 
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.grpc.stub import OIP, Stub
 from tests.serve.replicas.fleet import Fleet, is_alive, serving
 from tests.serve.replicas.foreign import write_models

@@ -5,9 +5,10 @@ import pytest
 
 from modelflow.engine import read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.tensorflow.warmup_requests import prediction_log, read_warmup_requests
 from modelflow.engine.warmup import read_recorded_requests
 from modelflow.errors import EngineError
+from modelflow.wire.proto import TF_SERVING
+from modelflow.wire.tf_serving.tensor_proto import fill_proto
 from tests.engine.numpy_engine import DoublingModel
 
 
@@ -20,10 +21,10 @@ def write_serving(tf, path, requests, field="predict_log"):
     path.parent.mkdir(parents=True, exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for request in requests:
-            log = prediction_log()()
+            log = TF_SERVING["tensorflow.serving.PredictionLog"]()
             log.predict_log.SetInParent()
             for name, array in request.items():
-                log.predict_log.request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+                fill_proto(log.predict_log.request.inputs[name], array)
             writer.write(log.SerializeToString() if field else b"")
     return path
 
@@ -40,15 +41,6 @@ def test_serving_requests_are_read_as_they_were_sent(tf, model, tmp_path):
     requests = read_recorded_requests(model, tmp_path, "")
     assert [request["x"].shape for request in requests] == [(4, 2), (1, 2)]
     np.testing.assert_array_equal(requests[0]["x"], given[0]["x"])
-
-
-def test_serving_messages_have_the_numbers_of_its_protocol(tf):
-    log = prediction_log()()
-    log.predict_log.request.inputs["a"].CopyFrom(tf.make_tensor_proto([1.0]))
-    encoded = log.SerializeToString()
-    assert encoded[0] == 6 << 3 | 2  # PredictionLog.predict_log = 6
-    assert encoded[2] == 1 << 3 | 2  # PredictLog.request = 1
-    assert encoded[4] == 2 << 3 | 2  # PredictRequest.inputs = 2
 
 
 def test_no_requests_names_the_places(model, tmp_path):
@@ -87,10 +79,10 @@ def test_files_of_another_form_are_errors(tf, model, tmp_path):
     odd = tmp_path / "requests"
     odd.write_bytes(b"no records at all")
     with pytest.raises(EngineError, match="expected TFRecords"):
-        read_warmup_requests(odd, 10)
+        read_recorded_requests(model, tmp_path, str(odd))
     write_serving(tf, odd, [{}], field=None)
     with pytest.raises(EngineError, match="a record without a predict_log"):
-        read_warmup_requests(odd, 10)
+        read_recorded_requests(model, tmp_path, str(odd))
 
 
 def test_recorded_warm_up_runs_before_the_node_is_ready(frozen_graph, tmp_path):

@@ -12,8 +12,7 @@ import pytest
 
 from modelflow import Flow, Model
 from modelflow.cli.main import main
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from tests.serve.clients import send
 from tests.serve.grpc.stub import PREDICTION, stub
 from tests.serve.half_plus_two import tensorflow

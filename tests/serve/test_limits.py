@@ -11,8 +11,7 @@ import pytest
 from modelflow.http.connections import ConnectionLimits
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.json_document import JsonLimits
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from tests.http.clients import answer, is_ended, request
 from tests.serve.clients import ask, send, served
 from tests.serve.grpc.stub import PREDICTION, SECONDS, Stub, grpc_served, infer, predict, refused

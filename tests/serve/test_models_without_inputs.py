@@ -9,7 +9,7 @@ import modelflow
 from modelflow.errors import FlowFailed
 from modelflow.registry.folder import read_unit_folder
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, stub

@@ -12,8 +12,7 @@ import pytest
 import modelflow
 from modelflow.config.read import ready_graphs
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import fill_proto
 from tests.serve.clients import ask, send
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, stub

@@ -16,7 +16,7 @@ from modelflow.errors import ConfigError, FlowFailed, StreamClosed
 from modelflow.http.server import Server as HttpServer
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.clients import TYPED, ask, mean, send, served
 from tests.serve.grpc.stub import stub
 

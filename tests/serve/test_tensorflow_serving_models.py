@@ -13,7 +13,7 @@ from modelflow.serve.repository.load_version import load_version
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelConfig
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, stub

@@ -14,7 +14,7 @@ import modelflow
 from modelflow.errors import ConfigError
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from tests.http.test_trace import ID, PARENT
 from tests.serve.clients import ask, send, served
 from tests.serve.grpc.stub import (

@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.errors import EngineError, FlowFailed
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.serve.warmup_records import read_records
+from modelflow.wire.tf_serving.warmup_records import read_records
 from tests.serve.clients import ask
 from tests.serve.half_plus_two import (
     CLASSIFY,

@@ -1,27 +1,45 @@
 import pytest
 
 from modelflow.wire.problem import Problem
-from modelflow.wire.proto import Protocol
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING, Protocol
 
-TEXT = """
+ONE = """
+syntax = "proto3";
 package one;
 enum Color { RED = 0; GREEN = 5; }
 message Inner { Color color = 1; }
+"""
+TWO = """
+// A file that imports another.
+syntax = "proto3";
 package two;
+import "google/protobuf/any.proto";
+import "test/one.proto";
 message Outer {
   message Deep { bytes data = 1; }
   enum Kind { A = 0; B = 1; }
   one.Inner inner = 1; repeated Deep deep = 2; map<string, one.Inner> named = 3;
-  oneof choice { int64 number = 4; string text = 5; }
+  oneof choice { int64 number = 4; string text = 5; }  // one of them
   optional int32 maybe = 6; Kind kind = 7; google.protobuf.Any any = 8; repeated double values = 9;
 }
 service Calls { rpc Ask(Outer) returns (stream one.Inner); rpc Tell(stream Outer) returns (Outer); }
 """
 
 
-def test_messages_are_made_of_their_text():
-    protocol = Protocol("test", TEXT)
+def protocol_of(folder, **texts):
+    (folder / "test").mkdir(exist_ok=True)
+    names = [f"test/{name}.proto" for name in texts]
+    for name, text in zip(names, texts.values(), strict=True):
+        (folder / name).write_text(text)
+    return Protocol(*names, root=folder)
+
+
+@pytest.fixture
+def protocol(tmp_path):
+    return protocol_of(tmp_path, one=ONE, two=TWO)
+
+
+def test_messages_are_made_of_their_text(protocol):
     message = protocol["two.Outer"](
         inner={"color": "GREEN"}, deep=[{"data": b"x"}], number=3, maybe=0, kind=1, values=[1, 2]
     )
@@ -36,8 +54,8 @@ def test_messages_are_made_of_their_text():
     assert protocol.enum("one.Color") == {"RED": 0, "GREEN": 5}
 
 
-def test_a_service_knows_its_methods():
-    methods = Protocol("test", TEXT).methods("two.Calls")
+def test_a_service_knows_its_methods(protocol):
+    methods = protocol.methods("two.Calls")
     assert [
         (
             name,
@@ -54,41 +72,37 @@ def test_a_service_knows_its_methods():
 
 
 @pytest.mark.parametrize("symbol", ["two.Calls", "two.Calls.Ask"])
-def test_a_file_is_found_by_what_it_describes(symbol):
-    protocol = Protocol("test", TEXT)
+def test_a_file_is_found_by_what_it_describes(protocol, symbol):
     file = protocol.file_with(symbol)
-    assert file.name == "modelflow/test/two.proto"
+    assert file.name == "test/two.proto"
     assert protocol.find_file(file.name).name == file.name
 
 
-def test_what_no_file_describes_has_none():
-    protocol = Protocol("test", TEXT)
+def test_what_no_file_describes_has_none(protocol):
     assert protocol.file_with("two.Nothing") is None
     assert protocol.file_with("") is None
     assert protocol.find_file("two.proto") is None
 
 
-def test_two_protocols_of_one_name_do_not_meet():
-    first, second = (
-        Protocol("test", TEXT),
-        Protocol("test", TEXT.replace("number = 4", "number = 40")),
-    )
+def test_two_protocols_with_files_of_one_name_do_not_meet(tmp_path):
+    first = protocol_of(tmp_path, one=ONE, two=TWO)
     assert first["two.Outer"].DESCRIPTOR.fields_by_name["number"].number == 4
+    second = protocol_of(tmp_path, one=ONE, two=TWO.replace("number = 4", "number = 40"))
     assert second["two.Outer"].DESCRIPTOR.fields_by_name["number"].number == 40
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "message A { }",
+        "option a = 1;",
         "package a; thing B { }",
         "package a; message B [ ]",
         "package a; message B { int32 x 1; }",
     ],
 )
-def test_a_text_of_another_form_is_an_error(text):
-    with pytest.raises(ValueError, match=r"expected|before"):
-        _ = Protocol("test", text).pool
+def test_a_text_of_another_form_is_an_error(tmp_path, text):
+    with pytest.raises(ValueError, match="expected"):
+        _ = protocol_of(tmp_path, odd=text).pool
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05a", b"\x0f"])

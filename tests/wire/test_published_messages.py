@@ -5,9 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
-from modelflow.wire.grpc_messages import HEALTH, REFLECTION
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import HEALTH, OPEN_INFERENCE, REFLECTION, TF_SERVING
 
 TENSORFLOW = {
     "tensorflow.core.protobuf.error_codes_pb2": "tensorflow.error.Code",
@@ -99,10 +97,8 @@ def published(module):
     ).DESCRIPTOR
 
 
-def files(protocol, name, packages):
-    return [
-        protocol.pool.FindFileByName(f"modelflow/{name}/{package}.proto") for package in packages
-    ]
+def files(protocol, *names):
+    return [protocol.pool.FindFileByName(f"modelflow/wire/{name}.proto") for name in names]
 
 
 def members(file):
@@ -163,7 +159,7 @@ def compare(ours, theirs):
 @pytest.mark.parametrize("module", TENSORFLOW)
 def test_tensorflows_messages_are_the_published_ones(module):
     pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-    (ours, errors) = files(TF_SERVING, "tf_serving", ["tensorflow", "tensorflow.error"])
+    (ours, errors) = files(TF_SERVING, "tf_serving/tensorflow", "tf_serving/error_codes")
     found = compare(members(ours) | members(errors), members(published(module)))
     assert TENSORFLOW[module] in found
 
@@ -178,7 +174,7 @@ def test_tensorflow_servings_messages_are_the_published_ones():
         except ModuleNotFoundError:  # where the status is, differs from version to version
             continue
         theirs |= members(module.DESCRIPTOR)
-    (file,) = files(TF_SERVING, "tf_serving", ["tensorflow.serving"])
+    (file,) = files(TF_SERVING, "tf_serving/serving")
     ours = members(file)
     # No package brings the parameters of batching: they are only read from a text.
     assert ours.keys() - compare(ours, theirs) == {"tensorflow.serving.BatchingParameters"}
@@ -187,21 +183,21 @@ def test_tensorflow_servings_messages_are_the_published_ones():
 def test_open_inferences_messages_are_the_published_ones():
     theirs = members(published("tritonclient.grpc.service_pb2"))
     theirs |= members(published("tritonclient.grpc.model_config_pb2"))
-    (file,) = files(OPEN_INFERENCE, "open_inference", ["inference"])
+    (file,) = files(OPEN_INFERENCE, "open_inference/inference")
     ours = members(file)
     assert compare(ours, theirs) == ours.keys()
 
 
 def test_the_health_messages_are_the_published_ones():
     theirs = members(published("grpc_health.v1.health_pb2"))
-    (file,) = files(HEALTH, "health", ["grpc.health.v1"])
+    (file,) = files(HEALTH, "grpc/health")
     ours = members(file)
     assert compare(ours, theirs) == ours.keys()
 
 
 def test_the_reflection_messages_are_the_published_ones():
     theirs = members(published("grpc_reflection.v1alpha.reflection_pb2"))
-    (file,) = files(REFLECTION, "reflection", ["grpc.reflection.v1alpha"])
+    (file,) = files(REFLECTION, "grpc/reflection_v1alpha")
     ours = members(file)
     assert compare(ours, theirs) == ours.keys()
 

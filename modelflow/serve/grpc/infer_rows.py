@@ -19,8 +19,8 @@ from modelflow.serve.requests.status import inside, problem_of
 from modelflow.serve.rest.tf_serving import column_of
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
+from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.raw_tensor import plain_numbers, to_raw
 from modelflow.wire.tensor import datatype_of
 

@@ -30,8 +30,8 @@ from modelflow.serve.stock import Stock
 from modelflow.wire.open_inference.documents import server_message
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
+from modelflow.wire.proto import OPEN_INFERENCE
 
 _FINAL = "triton_final_response"
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.requests.status import GRPC_STATUS
-from modelflow.wire.grpc_messages import HEALTH, REFLECTION, REFLECTION_PACKAGES
 from modelflow.wire.problem import Code, Problem, shorten
-from modelflow.wire.proto import Protocol
+from modelflow.wire.proto import HEALTH, REFLECTION, REFLECTION_PACKAGES, Protocol
 
 _STATES = "grpc.health.v1.HealthCheckResponse.ServingStatus"
 _UNKNOWN = "SERVICE_UNKNOWN"

@@ -21,6 +21,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.status import GRPC_STATUS
 from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,
     REGRESS_METHOD,
@@ -28,7 +29,6 @@ from modelflow.wire.tf_serving.documents import (
     signature_message,
 )
 from modelflow.wire.tf_serving.examples import Example, examples_of_input
-from modelflow.wire.tf_serving.messages import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import (
     list_wanted_outputs,
     predict_arrays,

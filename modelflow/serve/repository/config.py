@@ -22,7 +22,7 @@ from modelflow.serve.repository.source import (
     is_source,
 )
 from modelflow.wire.problem import Problem, sendable, shorten
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 
 logger = logging.getLogger(__name__)
 

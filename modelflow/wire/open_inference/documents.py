@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.wire.json_text import json_of
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.tensor import TensorSpec, datatype_of
 
 

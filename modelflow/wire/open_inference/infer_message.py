@@ -15,8 +15,8 @@ from modelflow.wire.open_inference.infer import (
     Parameters,
     RequestedOutput,
 )
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
 from modelflow.wire.tensor import check_shape
 

@@ -15,7 +15,7 @@ from modelflow.wire.json_array import array_of, is_b64, json_type
 from modelflow.wire.json_document import JsonLimits
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Problem, shorten
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.predict import read_object, signature_name
 
 Example = Mapping[str, "npt.NDArray[Any]"]

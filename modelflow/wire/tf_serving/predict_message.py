@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.problem import Problem
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.predict import Types
 from modelflow.wire.tf_serving.tensor_proto import (
     MOST_ELEMENTS,

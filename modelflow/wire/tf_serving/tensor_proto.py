@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.problem import Code, Problem
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tensor import check_shape
-from modelflow.wire.tf_serving.messages import TF_SERVING
 
 # By the type's name: how it stands in memory, the field of its values, and those as they stand
 # there. A bfloat16 is float32 in memory: NumPy has no type for it.

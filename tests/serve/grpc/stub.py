@@ -6,9 +6,7 @@ import grpc
 import numpy as np
 import pytest
 
-from modelflow.wire.grpc_messages import HEALTH, REFLECTION
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import HEALTH, OPEN_INFERENCE, REFLECTION, TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import fill_proto
 from tests.serve.clients import served
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.wire.grpc_messages import HEALTH
+from modelflow.wire.proto import HEALTH
 from tests.serve.grpc.stub import OIP, SECONDS, grpc_served, refused, stub
 from tests.serve.test_repository import Slow, listening
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modelflow.serve.grpc.infer_rows import InferRows
 from modelflow.serve.options import GrpcKind
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.grpc.http2 import wire as h2
 from tests.serve.grpc.stub import OIP, grpc_served, infer, stub
 from tests.serve.test_server import Gate

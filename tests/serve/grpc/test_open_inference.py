@@ -7,7 +7,7 @@ import pytest
 
 import modelflow
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import OIP, SECONDS, X, grpc_served, infer, refused, stub
 from tests.serve.tokens import Tokens

@@ -7,7 +7,7 @@ from google.protobuf import (  # type: ignore[import-untyped]
     descriptor_pool,
 )
 
-from modelflow.wire.grpc_messages import REFLECTION, REFLECTION_PACKAGES
+from modelflow.wire.proto import REFLECTION, REFLECTION_PACKAGES
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, grpc_served, stub
 
 pytestmark = pytest.mark.usefixtures("grpc_server")
@@ -52,7 +52,7 @@ def test_what_is_described_can_be_called_by_its_description(reflect, symbol):
 
 
 def test_a_file_is_given_by_its_name(reflect):
-    name = "modelflow/open_inference/inference.proto"
+    name = "modelflow/wire/open_inference/inference.proto"
     (answer,) = reflect({"file_by_filename": name})
     first = answer.file_descriptor_response.file_descriptor_proto[0]
     assert descriptor_pb2.FileDescriptorProto.FromString(first).name == name

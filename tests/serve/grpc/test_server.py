@@ -14,7 +14,7 @@ from modelflow.serve import options as grpc_kind
 from modelflow.serve.grpc import choice
 from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.grpc_messages import HEALTH
+from modelflow.wire.proto import HEALTH
 from tests.serve.clients import ask, mean
 from tests.serve.grpc.stub import (
     OIP,

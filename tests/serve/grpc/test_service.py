@@ -1,7 +1,7 @@
 import pytest
 
 from modelflow.serve.grpc.service import Service
-from modelflow.wire.grpc_messages import HEALTH
+from modelflow.wire.proto import HEALTH
 
 
 def test_a_service_answers_exactly_the_methods_of_its_descriptor():

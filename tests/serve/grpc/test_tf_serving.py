@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, X, grpc_served, predict, refused, stub

@@ -7,7 +7,7 @@ import signal
 import grpc
 import pytest
 
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from tests.serve.grpc.stub import Stub, refused
 from tests.serve.models_on_disk import write_version
 from tests.serve.replicas.fleet import GRAPH, serving, wait_until, write_graphs

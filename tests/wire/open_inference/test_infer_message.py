@@ -6,8 +6,8 @@ from hypothesis.extra import numpy as hnp
 
 from modelflow.wire.open_inference.infer import InferAnswer, InferTensor
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
 from modelflow.wire.problem import Problem
+from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.tensor import DATATYPES
 
 CONTENTS = {

@@ -6,7 +6,7 @@ import pytest
 from modelflow.wire.open_inference.infer import InferAnswer, InferTensor
 from modelflow.wire.open_inference.infer_json import infer_answer, read_infer
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 
 http = pytest.importorskip(
     "tritonclient.http", reason="tritonclient[http] is not installed", exc_type=ImportError

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from modelflow.wire.problem import Problem
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.examples import (
     classify_answer,
     examples_of_input,
@@ -11,7 +12,6 @@ from modelflow.wire.tf_serving.examples import (
     regress_answer,
     serialize,
 )
-from modelflow.wire.tf_serving.messages import TF_SERVING
 
 PADDED = pytest.mark.parametrize("padding", ["", " " * (1 << 14)], ids=["small", "large"])
 

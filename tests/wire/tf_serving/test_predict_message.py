@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from modelflow.wire.problem import Code, Problem
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.predict_message import (
     list_wanted_outputs,
     predict_arrays,

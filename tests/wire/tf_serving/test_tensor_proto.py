@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from modelflow.wire.problem import Code, Problem
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import (
     array_of_proto,
     dtype_of,

@@ -14,7 +14,7 @@ from modelflow.serve.processes.replicas.control_channel import (
 )
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
-from modelflow.wire.tf_serving.messages import TF_SERVING
+from modelflow.wire.proto import TF_SERVING
 
 
 class Peers:

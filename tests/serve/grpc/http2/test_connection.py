@@ -10,7 +10,7 @@ import pytest
 
 from modelflow.http.connections import ConnectionLimits
 from modelflow.serve.options import GrpcKind
-from modelflow.wire.open_inference.messages import OPEN_INFERENCE
+from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.grpc.http2 import wire as h2
 from tests.serve.grpc.http2.wire import call, connected, frame, framed, head
 from tests.serve.grpc.stub import grpc_served, infer, stub

@@ -1,0 +1,45 @@
+"""Reading ``tf_serving_warmup_requests``, what TensorFlow Serving replays before it is ready.
+
+A file of TFRecords, each a ``tensorflow.serving.PredictionLog``; no TensorFlow is needed.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from modelflow.errors import EngineError
+from modelflow.wire.problem import Problem
+from modelflow.wire.proto import TF_SERVING
+
+MOST_RECORDS = 1000
+"""TensorFlow Serving's own bound on the records of a warm-up file."""
+
+_HEAD = struct.Struct("<QI")  # the length of a record, and a checksum of that
+_TAIL = 4  # a checksum of the record
+
+
+def read_records(path: Path) -> Iterator[tuple[str, Any]]:
+    """Gives each ``PredictionLog`` of a file, at most 1000, behind its address for messages.
+
+    Raises:
+        EngineError: the file has no such records.
+    """
+    data = path.read_bytes()
+    at = 0
+    for place in range(MOST_RECORDS):
+        if at == len(data):
+            return
+        where = f"warm-up requests {path}, record {place}"
+        length = _HEAD.unpack_from(data, at)[0] if len(data) - at >= _HEAD.size else len(data)
+        at += _HEAD.size
+        if length > len(data) - at - _TAIL:
+            message = f"{where}: it is torn; expected TFRecords, undamaged"
+            raise EngineError(message)
+        try:
+            log = TF_SERVING.parse("tensorflow.serving.PredictionLog", data[at : at + length])
+        except Problem as problem:
+            message = f"{where}: {problem}"
+            raise EngineError(message) from problem
+        yield where, log
+        at += length + _TAIL
