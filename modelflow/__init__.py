@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from modelflow.flow import Flow
     from modelflow.graph.in_code import FlowGraphDesc
     from modelflow.graph.read import read_graph
+    from modelflow.job.job import Job, JobResult
     from modelflow.log import set_log_level
     from modelflow.model import Model
     from modelflow.stream_io import StreamIO
@@ -89,6 +90,7 @@ _HOMES = {
     "modelflow.graph.in_code": ("FlowGraphDesc",),
     "modelflow.graph.read": ("read_graph",),
     "modelflow.log": ("set_log_level",),
+    "modelflow.job.job": ("Job", "JobResult"),
     "modelflow.model": ("Model",),
     "modelflow.stream_io.request": ("Request",),
     "modelflow.stream_io": ("StreamIO",),
@@ -115,6 +117,8 @@ __all__ = [
     "FlowUnitError",
     "FlowUnitSpec",
     "GraphError",
+    "Job",
+    "JobResult",
     "Kind",
     "MissingDependencyError",
     "Model",

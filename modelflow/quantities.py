@@ -70,3 +70,8 @@ def bytes_of(given: Any) -> float | None:
         return None
     matched = _SIZE.match(str(given))
     return None if matched is None else float(matched[1]) * _UNITS[matched[2] or ""]
+
+
+def count_of(number: int, name: str) -> str:
+    """Returns ``1 item``, ``2 items``."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"

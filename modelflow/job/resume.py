@@ -20,7 +20,6 @@ from modelflow.job.inputs import Feed
 from modelflow.job.journal import Journal, Key, suspects
 
 if TYPE_CHECKING:
-    from modelflow.cli.options.graph_choice import GraphChoice
     from modelflow.flow import Flow
     from modelflow.job.error_report import ErrorReport
     from modelflow.job.writer import ResultWriter
@@ -87,10 +86,11 @@ class ResumedJob:
         given_up: Those that are not sent any more.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - `Job` alone makes it
         self,
         path: Path,
-        graph: "GraphChoice",
+        graph: str,
+        version: str,
         feeds: Sequence[Feed],
         writer: "ResultWriter",
         errors: "ErrorReport",
@@ -101,7 +101,8 @@ class ResumedJob:
 
         Args:
             path: The list.
-            graph: The graph.
+            graph: What the list calls the graph.
+            version: A hash of the graph.
             feeds: What goes into each input of the graph.
             writer: Not opened yet.
             errors: Where its errors go: what was told of inputs that are not done is cut off.
@@ -111,8 +112,8 @@ class ResumedJob:
             ConfigError: the list is not one of this job, or the outputs do not fit it.
         """
         self._writer, self._errors = writer, errors
-        job = {"graph": graph.source, "outputs": writer.places}
-        self._finished = FinishedInputs(path, job, graph.digest(), errors.count_failures())
+        job = {"graph": graph, "outputs": writer.places}
+        self._finished = FinishedInputs(path, job, version, errors.count_failures())
         self.is_changed = self._finished.is_changed
         try:
             self._begin(journal_of(path), feeds)

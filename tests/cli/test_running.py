@@ -38,7 +38,7 @@ def test_a_thread_that_cannot_be_started_ends_the_run(monkeypatch, place):
         run = Run(flow, [Feed("input", [])], lambda *_: None)
         monkeypatch.setattr(threading.Thread, "start", refusing)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            run.threaded()
+            run.run_threaded()
         monkeypatch.undo()
         (stream,) = run.streams
         with pytest.raises(Cancelled):
@@ -74,7 +74,7 @@ def test_a_feed_that_fails_ends_the_run_with_its_exception(folder, graph):
     with Flow(graph) as flow:
         run = Run(flow, [Broken("input", [])], lambda *_: None)
         with pytest.raises(LookupError, match="the disk is on fire"):
-            run.threaded()
+            run.run_threaded()
 
 
 def test_a_result_that_cannot_be_received_ends_the_run_with_its_exception(monkeypatch, tmp_path):
@@ -85,7 +85,7 @@ def test_a_result_that_cannot_be_received_ends_the_run_with_its_exception(monkey
     with Flow(GRAPH) as flow:
         run = Run(flow, [Feed("input", paths)], lambda *_: None)
         with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
-            run.threaded()
+            run.run_threaded()
 
 
 def test_results_that_are_missing_are_an_error_with_the_numbers(monkeypatch, tmp_path):
@@ -100,7 +100,7 @@ def test_results_that_are_missing_are_an_error_with_the_numbers(monkeypatch, tmp
             return receive(stream, port, timeout)
 
         monkeypatch.setattr(StreamIO, "recv_buffer", recv_buffer)
-        run.threaded()
+        run.run_threaded()
     missing = "output 'more': 2 results were written for 3 items that were sent"
     with pytest.raises(ModelflowError, match=missing):
         run.check_complete()

@@ -3,8 +3,6 @@
 What the environment sets lies below these, and above what the file says.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,20 +39,6 @@ class GraphChoice:
         from modelflow.config.read import find_graph
 
         return find_graph(self.source)
-
-    def digest(self) -> str:
-        """Returns what tells two versions of it apart: a hash of its file and of what is set.
-
-        Raises:
-            ConfigError: there is no such file.
-            OSError: it cannot be read.
-        """
-        environment = self.environment
-        given = self.overrides, self.args, environment.overrides, environment.args
-        with self.path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256")
-        found.update(json.dumps(given, sort_keys=True).encode())
-        return found.hexdigest()
 
     def read(
         self, changes: Mapping[str, Any] | None = None, *, check_devices: bool = True

@@ -1,11 +1,11 @@
 """``modelflow run``: feeds a graph, writes its results, counts its errors."""
 
-import contextlib
 import itertools
 import sys
 import threading
 import traceback
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,22 +17,18 @@ from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.shell_completion import complete_input, complete_output
 from modelflow.cli.run.watch import Turn, run_watched
 from modelflow.cli.terminal.messages import tell
-from modelflow.cli.terminal.progress import Progress, items, progress
-from modelflow.errors import ConfigError, FlowFailed, StreamClosed
-from modelflow.job.run import Run
+from modelflow.cli.terminal.progress import describe_progress, describe_result, progress
+from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
 from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from modelflow.cli.run.window import Window
     from modelflow.errors import FlowUnitError
     from modelflow.flow import Flow
     from modelflow.graph.graph import Graph
-    from modelflow.job.error_report import ErrorReport
-    from modelflow.job.inputs import Feed
-    from modelflow.job.run import Write
-    from modelflow.job.writer import ResultWriter
+    from modelflow.job.job import Job
 
 
 class _Run(click.Command):
@@ -157,43 +153,42 @@ def run_graph(  # noqa: PLR0913 - each is an option
     Returns:
         The exit code.
     """
-    wishes = _RunOptions(
-        graph,
-        inputs,
-        outputs,
-        error_file,
-        resume,
-        trace,
+    from modelflow.job.job import Job
+
+    options = _RunOptions(
+        partial(
+            Job,
+            inputs=inputs,
+            outputs=outputs,
+            errors=error_file,
+            resume=resume,
+            trace=trace,
+            full=full,
+            threads=0 if sync else None,
+        ),
         metrics,
         dashboard,
-        is_whole=full,
         is_quiet=quiet,
         is_inline=sync,
         is_debug=bool((context.obj or {}).get("debug")),
     )
     if not is_watched:
-        code = wishes.run(graph.read(), Turn())
+        code = options.run(graph.read(), Turn())
     elif resume is not None or sync:
         message = f"--watch: cannot be used with {'--resume' if resume else '--sync'}"
         raise click.UsageError(message)
     else:
-        code = run_watched(graph, wishes.run, wishes.note)
+        code = run_watched(graph, options.run, options.note)
     return ExitCode.OK if code == ExitCode.FAILED and keep_going else code
 
 
 @dataclass(frozen=True)
 class _RunOptions:
-    """What the command line asks for."""
+    """What the command line asks for: a job, and what is shown of it."""
 
-    graph: GraphChoice
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    error_file: Path | None
-    resume: Path | None
-    trace: str | None
+    make_job: "Callable[..., Job]"
     metrics: str | None
     dashboard: str | None
-    is_whole: bool
     is_quiet: bool
     is_inline: bool
     is_debug: bool
@@ -211,154 +206,51 @@ class _RunOptions:
 
     def run(self, graph: "Graph", turn: Turn) -> int:
         """Runs a graph to its end, and returns the exit code."""
-        from modelflow.flow import Flow
-        from modelflow.job.error_report import ErrorReport
-        from modelflow.job.inputs import feeds_of
-        from modelflow.job.resume import ResumedJob, check_resumable
-        from modelflow.job.writer import ResultWriter
-
-        for text in graph.notes:
-            self.note(str(text))
-        feeds = feeds_of(self.inputs, graph.inputs)
-        resume = self.resume
-        self._check_apart(graph, feeds)
-        with contextlib.ExitStack() as files:
-            errors = files.enter_context(
-                ErrorReport(self.error_file, self.report, is_resumed=resume is not None)
-            )
-            writer = files.enter_context(
-                ResultWriter(self.outputs, graph.outputs, errors, self.note, is_whole=self.is_whole)
-            )
-            writer.protect(path for feed in feeds for path in feed.paths)
+        metrics, dashboard = self.metrics, self.dashboard
+        with self.make_job(graph, on_error=self.report, on_note=self.note) as job:
             # Built before a signal may come: only what is there can be stopped.
-            flow = Flow(graph, threads=0 if self.is_inline else None, on_error=errors.add).build()
-            write = writer.write
-            if resume is None:
-                paths = list(map(str, feeds[0].paths)) if feeds else []
-                writer.open(_is_paired(flow), paths=paths)
-            else:
-                check_resumable(flow, feeds, writer)
-                resuming = ResumedJob(
-                    resume, self.graph, feeds, writer, errors, is_inline=self.is_inline
-                )
-                files.callback(resuming.close)
-                feeds, write = resuming.feeds, resuming.write
-                if done := resuming.done_before:
-                    self.note(f"{items(done)} done before, {items(feeds[0].count)} left")
-                if done and resuming.is_changed:
-                    self.note(
-                        f"{self.graph.source}: has changed since --resume {resume} was begun; what "
-                        "is done stays as it is: to do it again remove the list and the results"
-                    )
-                if alone := resuming.alone:
-                    self.note(f"{items(alone)} first, one by one: a process died with them")
-            job = _Job(flow, feeds, writer, errors, write, turn, self.is_quiet, self.is_inline)
-            return job.run(self.trace, self.metrics, self.dashboard)
-
-    def _check_apart(self, graph: "Graph", feeds: "Sequence[Feed]") -> None:
-        """Checks that no option names a file that another one reads or writes."""
-        from modelflow.cli.options.output_files import check_apart
-        from modelflow.graph.files import files_behind
-        from modelflow.job.resume import journal_of
-        from modelflow.job.writer import targets_of
-
-        read = {f"--input {feed.port}": feed.paths for feed in feeds}
-        targets = targets_of(self.outputs, graph.outputs)
-        written: dict[str, str | Path | None] = {
-            **{f"--output {port}={where}": where for port, (_, where) in targets.items()},
-            "--errors": self.error_file,
-            "--resume": self.resume,
-            "the journal of --resume": self.resume and journal_of(self.resume),
-            "--trace": self.trace,
-        }
-        check_apart(
-            {"GRAPH": [self.graph.path, *files_behind(graph)], **read},
-            {option: Path(where) for option, where in written.items() if where and where != "-"},
-        )
-
-
-@dataclass
-class _Job:
-    """A flow that is about to run, with what it is fed and where its results go."""
-
-    flow: "Flow"
-    feeds: "Sequence[Feed]"
-    writer: "ResultWriter"
-    errors: "ErrorReport"
-    write: "Write"
-    turn: Turn
-    is_quiet: bool
-    is_inline: bool
-    progress: Progress | None = None
-    runner: Run = field(init=False)
-
-    def run(self, trace: str | None, metrics: str | None, dashboard: str | None) -> int:
-        """Runs it to its end, and returns the exit code."""
-        flow, asked = self.flow, threading.Event()
-        finish = None if self.is_inline else partial(_finish, flow)
-        self.turn.begin(partial(_finish, flow))
-        try:
-            # Around the start as well: a server is sent signals from the moment in which it
-            # listens.
-            with (
-                termination(asked, finish),
-                Undisturbed(
-                    contextlib.nullcontext() if metrics is None else _window(metrics, flow)
-                ),
-                Undisturbed(
-                    contextlib.nullcontext() if dashboard is None else _page(dashboard, flow)
-                ),
-                Undisturbed(contextlib.nullcontext() if trace is None else flow.record(trace)),
-                flow,
-            ):
-                self.turn.run()
-                self._use()
-        except KeyboardInterrupt as interrupt:
-            self._summary("stopped: ")
-            raise click.exceptions.Abort from interrupt
-        except (FlowFailed, ConfigError):  # ConfigError: results cannot be written
-            self._summary("failed: ")
-            raise
-        except StreamClosed:
+            asked = threading.Event()
+            turn.begin(job.stop)
+            try:
+                # Around the start as well: a server is sent signals from the moment in which it
+                # listens.
+                with (
+                    termination(asked, None if self.is_inline else job.stop),
+                    Undisturbed(nullcontext() if metrics is None else _window(metrics, job.flow)),
+                    Undisturbed(nullcontext() if dashboard is None else _page(dashboard, job.flow)),
+                ):
+                    result = job.run(self._show(job, turn))
+            except KeyboardInterrupt as interrupt:
+                self._summary(job, "stopped: ")
+                raise click.exceptions.Abort from interrupt
+            except StreamClosed:
+                if asked.is_set():
+                    return ExitCode.TERMINATED  # before there was anything to finish
+                if turn.is_over:
+                    return ExitCode.OK
+                raise
+            except (FlowFailed, ModelflowError):
+                self._summary(job, "failed: ")
+                raise
+            self._summary(job)
+            sys.stdout.flush()
             if asked.is_set():
-                return ExitCode.TERMINATED  # before there was anything to finish
-            if self.turn.is_over:
-                return ExitCode.OK
-            raise
-        # Only now that the flow has been left: leaving it finishes what is still under way.
-        self._summary()
-        sys.stdout.flush()
-        self.runner.check_complete()
-        if asked.is_set():
-            return ExitCode.TERMINATED
-        return ExitCode.FAILED if self.errors.count + self.errors.before else ExitCode.OK
+                return ExitCode.TERMINATED
+            return ExitCode.FAILED if result.errors + result.errors_before else ExitCode.OK
 
-    def _use(self) -> None:
-        total = self.feeds[0].count if self.feeds else None
-        self.progress = Progress(self.flow, self.writer, self.errors, total)
-        self.runner = Run(self.flow, self.feeds, self.write)
-        with Undisturbed(
-            contextlib.nullcontext() if self.is_quiet else progress(self.progress.line)
-        ):
-            if self.is_inline:
-                self.runner.run_inline()
-            else:
-                self.runner.run_threaded()
+    @contextmanager
+    def _show(self, job: "Job", turn: Turn) -> "Iterator[None]":
+        """Shows how far a job is that has started."""
+        turn.run()
+        with nullcontext() if self.is_quiet else progress(partial(describe_progress, job)):
+            yield
 
-    def _summary(self, how: str = "") -> None:
-        if self.is_quiet or self.progress is None:
+    def _summary(self, job: "Job", how: str = "") -> None:
+        if self.is_quiet or not job.has_begun:
             return
-        before = self.errors.before
-        told = f"; {before} error{'s' * (before > 1)} in what was done before" if before else ""
-        click.echo(f"{how}{self.progress.summary()}{told}", err=True)
-        for line in self.errors.summary():
+        click.echo(f"{how}{describe_result(job.result)}", err=True)
+        for line in job.describe_errors():
             click.echo(line, err=True)
-
-
-def _is_paired(flow: "Flow") -> bool:
-    """Tells whether every output gets one result for each input."""
-    origin = flow.plan.origins.get("")
-    return origin is not None and origin.single_outputs.issuperset(origin.outputs)
 
 
 def _window(address: str, flow: "Flow") -> "Window":
@@ -369,16 +261,10 @@ def _window(address: str, flow: "Flow") -> "Window":
     return window
 
 
-@contextlib.contextmanager
+@contextmanager
 def _page(address: str, flow: "Flow") -> "Iterator[None]":
     from modelflow.cli.insight.live import show_in_browser
 
     with show_in_browser("--dashboard", address, flow.moment, flow.record) as page:
         click.echo(f"dashboard: {page}", err=True)
         yield
-
-
-def _finish(flow: "Flow") -> None:
-    """Has the flow take on nothing more and finish what is under way; from any thread."""
-    with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
-        flow.stop()

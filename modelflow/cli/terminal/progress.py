@@ -3,105 +3,49 @@
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
+from modelflow.quantities import count_of
+
 if TYPE_CHECKING:
-    from modelflow.flow import Flow
-    from modelflow.job.error_report import ErrorReport
-    from modelflow.job.writer import ResultWriter
+    from modelflow.job.job import Job, JobResult
 
 
 # Seconds between lines where nobody sees them change.
 _SELDOM = 30.0
 
 
-class Progress:
-    """Counts what is done of a run."""
-
-    def __init__(
-        self, flow: "Flow", writer: "ResultWriter", errors: "ErrorReport", total: int | None
-    ) -> None:
-        """Begins now.
-
-        Args:
-            flow: It runs.
-            writer: Writes its results.
-            errors: Counts what failed.
-            total: Inputs that are sent; None: its sources know.
-        """
-        self._flow = flow
-        self._writer = writer
-        self._errors = errors
-        self._start = time.perf_counter()
-        origin = flow.plan.origins.get("")
-        self._is_counted = origin is not None and origin.is_counted
-        self._sinks = (
-            [] if origin is None else [n for n in origin.terminals if n not in origin.outputs]
-        )
-        self._ends = {
-            name
-            for each in flow.plan.origins.values()
-            for name in each.terminals
-            if name not in each.outputs
-        }
-        self._outputs = () if origin is None else origin.outputs
-        self._total = total if self._is_counted else None
-        self._before = min(writer.counts.values(), default=0)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since it began."""
-        return time.perf_counter() - self._start
-
-    @property
-    def done(self) -> int:
-        """Inputs that are through; where one may become several results or none, results.
-
-        Where nothing comes out, a result is what the last nodes were given: a frame, not a packet.
-        """
-        stats = self._flow.stats()
-        if not self._is_counted:
-            return self._writer.items or sum(stats[node].buffers for node in self._ends)
-        counts = [self._writer.counts[port] - self._before for port in self._outputs]
-        return min(counts + [stats[node].buffers for node in self._sinks])
-
-    def line(self) -> str:
-        """Returns how far it is: what is done, how fast, how long the rest will take."""
-        done, seconds, stats = self.done, self.seconds, self._flow.stats().values()
-        rate = done / seconds if seconds else 0.0
-        parts = [
-            items(done) if self._total is None else f"{done} of {items(self._total)}",
-            f"{rate:.1f} items/s",
-            _count(self._errors.count, "error"),
-        ]
-        if self._total is not None and 0 < done < self._total:
-            parts.append(f"{_clock((self._total - done) / rate)} left")
-        busiest = max(stats, key=lambda node: node.queue, default=None)
-        if busiest is not None and busiest.queue:
-            parts.append(f"{busiest.queue} wait for {busiest.node}")
-        return ", ".join(parts)
-
-    def summary(self) -> str:
-        """Returns what the run came to."""
-        done, seconds = self.done, self.seconds
-        total = self._total
-        through = items(done) if total in (None, done) else f"{done} of {items(total)}"
-        rate = done / seconds if seconds else 0.0
-        failed = _count(self._errors.count, "error")
-        return f"{through}, {failed}, {seconds:.2f} s, {rate:.1f} items/s"
+def describe_progress(job: "Job") -> str:
+    """Returns how far a job is: what is done, how fast, how long the rest will take."""
+    result, stats = job.result, job.flow.stats().values()
+    done, total, seconds = result.items, result.total, result.seconds
+    rate = done / seconds if seconds else 0.0
+    parts = [
+        count_of(done, "item") if total is None else f"{done} of {count_of(total, 'item')}",
+        f"{rate:.1f} items/s",
+        count_of(result.errors, "error"),
+    ]
+    if total is not None and 0 < done < total:
+        parts.append(f"{_clock((total - done) / rate)} left")
+    busiest = max(stats, key=lambda node: node.queue, default=None)
+    if busiest is not None and busiest.queue:
+        parts.append(f"{busiest.queue} wait for {busiest.node}")
+    return ", ".join(parts)
 
 
-def items(count: int) -> str:
-    """Returns ``1 item``, ``2 items``."""
-    return _count(count, "item")
-
-
-def _count(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+def describe_result(result: "JobResult") -> str:
+    """Returns what a job came to."""
+    done, total, seconds = result.items, result.total, result.seconds
+    items = count_of(done if total is None else total, "item")
+    through = items if total in (None, done) else f"{done} of {items}"
+    rate = done / seconds if seconds else 0.0
+    before = result.errors_before
+    earlier = f"; {count_of(before, 'error')} in what was done before" if before else ""
+    errors = count_of(result.errors, "error")
+    return f"{through}, {errors}, {seconds:.2f} s, {rate:.1f} items/s{earlier}"
 
 
 def _clock(seconds: float) -> str:
