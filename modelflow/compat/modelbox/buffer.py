@@ -52,20 +52,8 @@ class ModelBoxDataType(IntEnum):
     HALF = 11
 
 
-_DTYPES = {
-    "uint8": ModelBoxDataType.UINT8,
-    "int8": ModelBoxDataType.INT8,
-    "bool": ModelBoxDataType.BOOL,
-    "int16": ModelBoxDataType.INT16,
-    "uint16": ModelBoxDataType.UINT16,
-    "int32": ModelBoxDataType.INT32,
-    "uint32": ModelBoxDataType.UINT32,
-    "int64": ModelBoxDataType.INT64,
-    "uint64": ModelBoxDataType.UINT64,
-    "float32": ModelBoxDataType.FLOAT,
-    "float64": ModelBoxDataType.DOUBLE,
-    "float16": ModelBoxDataType.HALF,
-}
+_NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "HALF": "float16"}
+_DTYPES = {_NAMES.get(kind.name, kind.name.lower()): kind for kind in ModelBoxDataType}
 
 _NO_DEFAULT: Any = object()
 
@@ -83,30 +71,27 @@ class CodedError(FlowUnitError):
         return self._code
 
 
-class Buffer(NativeBuffer):
+class Buffer:
     """One item: payload and meta, or an error.
 
     ``Buffer(device)`` is empty, ``Buffer(device, value)`` holds an array, bytes, a text or a list
     of arrays, ``Buffer(buffer)`` shares the payload of another and copies its meta.
 
-    Into the graph goes a `header` of it, never itself: modelflow's units expect of `get` and
-    `as_object` what modelflow's own `Buffer` does.
+    Attributes:
+        native: modelflow's own buffer with that payload.
     """
 
     ModelBoxDataType: ClassVar = ModelBoxDataType
 
-    def __init__(self, device: "Device | NativeBuffer | None" = None, data: Any = None) -> None:
-        super().__init__()
-        if isinstance(device, NativeBuffer):
-            self.adopt(device)
-        elif data is not None:
+    def __init__(
+        self, device: "Device | Buffer | NativeBuffer | None" = None, data: Any = None
+    ) -> None:
+        given = device.native if isinstance(device, Buffer) else device
+        self.native: NativeBuffer = (
+            header(given) if isinstance(given, NativeBuffer) else NativeBuffer()
+        )
+        if data is not None and not isinstance(data, Buffer):
             self.build(data)
-
-    def adopt(self, other: NativeBuffer) -> None:
-        """Becomes what another buffer is: its payload is shared, its meta copied."""
-        self.data, self.error = other.data, other.error
-        self._meta = None
-        self.inherit_meta(other)
 
     def build(self, data: Any) -> None:
         """Replaces the payload.
@@ -118,31 +103,21 @@ class Buffer(NativeBuffer):
         Raises:
             RuntimeError: an array without dimensions, of texts or of complex numbers.
         """
-        if isinstance(data, str):
-            self.data = data
-            return
-        if isinstance(data, list | tuple):
-            arrays = [np.asarray(item) for item in data]
-            shapes = [list(array.shape) for array in arrays]
-            whole = np.concatenate([array.reshape(-1) for array in arrays])
-            self._set_array(whole, shapes)
-            return
         if isinstance(data, bytes | bytearray | memoryview):
-            self.data = bytes(data)
-            return
-        array = np.asarray(data)
-        if array.ndim == 0:
-            message = "got an array without dimensions; expected one at least"
+            data = bytes(data)
+        elif isinstance(data, list | tuple):
+            arrays = [np.asarray(item) for item in data]
+            self.native.meta["shape"] = [list(array.shape) for array in arrays]
+            data = np.concatenate([array.reshape(-1) for array in arrays])
+        elif not isinstance(data, str):
+            data = np.asarray(data)
+        if isinstance(data, np.ndarray) and (data.ndim == 0 or data.dtype.name not in _DTYPES):
+            message = (
+                f"got an array of {data.dtype} with {data.ndim} dimensions; expected one at least, "
+                f"of {', '.join(_DTYPES)}"
+            )
             raise RuntimeError(message)
-        self._set_array(array, list(array.shape))
-
-    def _set_array(self, array: npt.NDArray[Any], shape: list[Any]) -> None:
-        if array.dtype.name not in _DTYPES:
-            message = f"got an array of {array.dtype}; expected one of {', '.join(_DTYPES)}"
-            raise RuntimeError(message)
-        self.data = array
-        if shape != list(array.shape):  # of several arrays
-            self.meta["shape"] = shape
+        self.native.data = data
 
     # -- payload --------------------------------------------------------------------------------
 
@@ -151,10 +126,10 @@ class Buffer(NativeBuffer):
 
         What an HTTP request brought is a text where it can be read as one.
         """
-        data = self.data
+        data = self.native.data
         if isinstance(data, str):
             return data
-        if isinstance(data, bytes) and TEXT in self.meta:
+        if isinstance(data, bytes) and TEXT in self.native.meta:
             with contextlib.suppress(UnicodeDecodeError):  # no text: an image, say
                 return data.decode()
         if isinstance(data, bytes | bytearray | memoryview):
@@ -165,7 +140,7 @@ class Buffer(NativeBuffer):
 
     def as_bytes(self) -> bytes:
         """Returns the payload as bytes."""
-        return b"" if self.data is None else super().__bytes__()
+        return b"" if self.native.data is None else bytes(self.native)
 
     def get_bytes(self) -> int:
         """Returns the size of the payload in bytes; 0 where it is an error."""
@@ -174,13 +149,13 @@ class Buffer(NativeBuffer):
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        data = self.data
+        data = self.native.data
         if isinstance(data, str):
             data = data.encode()
         if isinstance(data, bytes | bytearray | memoryview):
             data = np.frombuffer(data, np.uint8)
         array = np.asarray(data)
-        shape = self.meta.get("shape")
+        shape = self.native.meta.get("shape")
         if shape is not None and _fits(shape, array) and not isinstance(shape[0], list):
             array = array.reshape(shape)
         if dtype is not None and array.dtype != dtype:
@@ -194,7 +169,7 @@ class Buffer(NativeBuffer):
         return memoryview(self.as_bytes())
 
     def __str__(self) -> str:
-        return self.data if isinstance(self.data, str) else self.as_bytes().decode()
+        return self.as_bytes().decode()
 
     # -- meta -----------------------------------------------------------------------------------
 
@@ -204,7 +179,7 @@ class Buffer(NativeBuffer):
         Raises:
             RuntimeError: an integer of more than 64 bits, or a list of mixed types.
         """
-        super().set(key, _meta_value(value))
+        self.native.set(key, _meta_value(value))
 
     def get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
         """Returns a meta value, or ``default`` where one is given.
@@ -212,7 +187,7 @@ class Buffer(NativeBuffer):
         Raises:
             ValueError: there is none; the message names those that are there.
         """
-        meta, data = self.meta, self.data
+        meta, data = self.native.meta, self.native.data
         if isinstance(data, bytes):
             data = np.frombuffer(data, np.uint8)
         if isinstance(data, np.ndarray) and key in ("shape", "type"):
@@ -220,7 +195,7 @@ class Buffer(NativeBuffer):
             if key == "type":
                 return _DTYPES.get(data.dtype.name)
             return meta[key] if _fits(meta.get(key), data) else list(data.shape)
-        told = self.all_meta()
+        told = self.native.all_meta()
         if key in told:
             return told[key]
         if default is not _NO_DEFAULT:
@@ -228,28 +203,34 @@ class Buffer(NativeBuffer):
         message = f"no meta {key!r} (there are: {', '.join(told) or 'none'})"
         raise ValueError(message)
 
-    def copy_meta(self, other: NativeBuffer) -> None:
-        """Takes over the meta of ``other``; what is there already stays."""
-        for key, value in other.all_meta().items():
-            if key not in PAYLOAD_MARKS:  # said of the other's payload
-                self.meta.setdefault(key, value)
+    def copy_meta(self, other: "Buffer", *, is_override: bool = False) -> None:
+        """Takes over the meta of ``other``; what is there already stays, unless overridden."""
+        theirs, meta = other.native.all_meta(), self.native.meta
+        for key in theirs.keys() - PAYLOAD_MARKS:  # those are said of the other's payload
+            if is_override or key not in meta:
+                meta[key] = theirs[key]
 
     # -- errors ---------------------------------------------------------------------------------
 
+    def has_error(self) -> bool:
+        """Tells whether it is an error."""
+        return self.native.has_error()
+
     def set_error(self, code: str, message: str) -> None:
         """Makes it an error; the payload goes."""
-        self.data, self.error = None, CodedError(code, message)
+        self.native.data, self.native.error = None, CodedError(code, message)
+
+    def get_error_code(self) -> str:
+        """Returns the error's code (``Unit.ProcessError``), or ``""`` where there is none."""
+        return self.native.get_error_code()
 
     def get_error_msg(self) -> str:
         """Returns what the unit said: of a status its message, else all of modelflow's error."""
-        return "" if self.error is None else _message(self.error)
-
-
-def _message(error: FlowUnitError) -> str:
-    status = getattr(error.__cause__, "status", None)
-    if status is not None:
-        return str(status.errormsg())
-    return error.message if isinstance(error, CodedError) else str(error)
+        error = self.native.error
+        status = None if error is None else getattr(error.__cause__, "status", None)
+        if status is not None:
+            return str(status.errormsg())
+        return error.message if isinstance(error, CodedError) else self.native.get_error_msg()
 
 
 def _fits(shape: Any, array: npt.NDArray[Any]) -> bool:
@@ -270,7 +251,7 @@ def header(native: NativeBuffer) -> NativeBuffer:
 
 def outgoing(buffer: Buffer) -> NativeBuffer:
     """Returns what goes on into the graph: an array has the shape that its meta ``shape`` says."""
-    native = header(buffer)
+    native = header(buffer.native)
     shape, data = native.get("shape"), native.data
     if isinstance(data, np.ndarray) and _fits(shape, data) and not isinstance(shape[0], list):
         native.data = data.reshape(shape)
@@ -310,11 +291,9 @@ class BufferList:
     def __init__(self, source: "Device | Buffer | Sequence[Buffer] | None" = None) -> None:
         self._device = source if isinstance(source, Device) else Device()
         self._buffers: list[Buffer] = []
-        if isinstance(source, Buffer):
-            self.push_back(source)
-        elif isinstance(source, list | tuple):
-            for buffer in source:
-                self.push_back(buffer)
+        given = [source] if isinstance(source, Buffer) else source
+        for buffer in given if isinstance(given, list | tuple) else ():
+            self.push_back(buffer)
 
     @classmethod
     def of(cls, natives: Sequence[NativeBuffer], device: Device) -> Self:
@@ -358,11 +337,7 @@ class BufferList:
     def copy_meta(self, other: "BufferList", is_override: bool = False) -> None:
         """Takes over the meta of the buffers of ``other``, one by one."""
         for mine, theirs in zip(self._buffers, other._buffers, strict=False):
-            if is_override:
-                for key, value in theirs.all_meta().items():
-                    if key not in PAYLOAD_MARKS:
-                        mine.meta[key] = value
-            mine.copy_meta(theirs)
+            mine.copy_meta(theirs, is_override=is_override)
 
     def get_bytes(self) -> int:
         """Returns the size of all payloads in bytes."""

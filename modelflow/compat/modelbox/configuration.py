@@ -11,6 +11,37 @@ _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 T = TypeVar("T")
 
 
+def _bool(text: str) -> bool:
+    if text not in _BOOLS:
+        raise ValueError(text)
+    return _BOOLS[text]
+
+
+def _getter(convert: Callable[[str], T], default: T) -> Callable[..., T]:
+    """Returns a method that gives one value; the caller's default where none converts."""
+    usual = default
+
+    def get(self: "Configuration", key: str, default: T = usual) -> T:
+        text = self._values.get(key)
+        try:
+            return default if text is None else convert(text)
+        except ValueError:
+            return default
+
+    return get
+
+
+def _list_getter(convert: Callable[[str], T]) -> Callable[..., list[T]]:
+    """Returns a method that gives a list of values, as `_getter` one of a value."""
+
+    def items(text: str) -> Iterable[T]:
+        return [convert(item) for item in text.split(_SEPARATOR)]
+
+    none: Iterable[T] = ()
+    get = _getter(items, default=none)
+    return lambda self, key, default=(): list(get(self, key, default))
+
+
 class Configuration:
     """Values by name. What is not there, or does not convert, gives the caller's default."""
 
@@ -52,47 +83,13 @@ class Configuration:
         """Returns a text."""
         return self._values.get(key, default)
 
-    def get_bool(self, key: str, default: bool = False) -> bool:
-        """Returns a bool: ``true``, ``false``, ``1`` or ``0``."""
-        return self._one(key, default, _bool)
-
-    def get_int(self, key: str, default: int = 0) -> int:
-        """Returns an integer."""
-        return self._one(key, default, int)
-
-    def get_float(self, key: str, default: float = 0.0) -> float:
-        """Returns a float."""
-        return self._one(key, default, float)
-
-    def get_string_list(self, key: str, default: Iterable[str] = ()) -> list[str]:
-        """Returns a list of texts."""
-        return self._list(key, default, str)
-
-    def get_bool_list(self, key: str, default: Iterable[bool] = ()) -> list[bool]:
-        """Returns a list of bools."""
-        return self._list(key, default, _bool)
-
-    def get_int_list(self, key: str, default: Iterable[int] = ()) -> list[int]:
-        """Returns a list of integers."""
-        return self._list(key, default, int)
-
-    def get_float_list(self, key: str, default: Iterable[float] = ()) -> list[float]:
-        """Returns a list of floats."""
-        return self._list(key, default, float)
-
-    def _one(self, key: str, default: T, convert: Callable[[str], T]) -> T:
-        text = self._values.get(key)
-        try:
-            return default if text is None else convert(text)
-        except ValueError:  # ModelBox's rule: the caller's default
-            return default
-
-    def _list(self, key: str, default: Iterable[T], convert: Callable[[str], T]) -> list[T]:
-        text = self._values.get(key)
-        try:
-            return list(default) if text is None else list(map(convert, text.split(_SEPARATOR)))
-        except ValueError:  # ModelBox's rule: the caller's default
-            return list(default)
+    get_bool = _getter(_bool, default=False)
+    get_int = _getter(int, default=0)
+    get_float = _getter(float, default=0.0)
+    get_string_list = _list_getter(str)
+    get_bool_list = _list_getter(_bool)
+    get_int_list = _list_getter(int)
+    get_float_list = _list_getter(float)
 
 
 def _text(key: str, value: Any) -> str:
@@ -102,12 +99,6 @@ def _text(key: str, value: Any) -> str:
         return str(value)
     message = f"{key!r}: got {value!r}; expected a text, a bool, a number, or a list of them"
     raise ValueError(message)
-
-
-def _bool(text: str) -> bool:
-    if text not in _BOOLS:
-        raise ValueError(text)
-    return _BOOLS[text]
 
 
 def _split(text: str) -> list[str]:

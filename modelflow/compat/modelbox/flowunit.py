@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from modelflow.buffer import Buffer as NativeBuffer
 from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device
@@ -14,10 +14,23 @@ from modelflow.unit.unit import Context
 # Where a session keeps its configuration and its identifier among its own values.
 _CONFIG, _ID = "modelbox.session_config", "modelbox.session_id"
 _lock = threading.Lock()
+T = TypeVar("T")
 
 
 class MissingValueError(KeyError, RuntimeError):
     """No value of that name was set."""
+
+
+def _accessors(kind: type[T]) -> tuple[Callable[["Store", str, T], None], Callable[..., T]]:
+    """Returns the methods that store and give values of a type; the latter raises for none."""
+
+    def set_private(self: "Store", key: str, value: T) -> None:
+        self._values[key] = kind(value)  # type: ignore[call-arg]
+
+    def get_private(self: "Store", key: str) -> T:
+        return kind(Store.get_private(self, key))  # type: ignore[call-arg]
+
+    return set_private, get_private
 
 
 class Store:
@@ -42,21 +55,8 @@ class Store:
             raise MissingValueError(message)
         return self._values[key]
 
-    def set_private_string(self, key: str, value: str) -> None:
-        """Stores a text."""
-        self._values[key] = str(value)
-
-    def get_private_string(self, key: str) -> str:
-        """Returns a text; raises as `get_private` does."""
-        return str(self.get_private(key))
-
-    def set_private_int(self, key: str, value: int) -> None:
-        """Stores an integer."""
-        self._values[key] = int(value)
-
-    def get_private_int(self, key: str) -> int:
-        """Returns an integer; raises as `get_private` does."""
-        return int(self.get_private(key))
+    set_private_string, get_private_string = _accessors(str)
+    set_private_int, get_private_int = _accessors(int)
 
 
 class DataMeta(Store):
@@ -165,22 +165,6 @@ class DataContext(Store):
     def get_private(self, key: str) -> Any:
         """Returns what was kept by `set_private`; None where nothing was."""
         return self._values.get(key)
-
-    def get_private_string(self, key: str) -> str:
-        """Returns a text.
-
-        Raises:
-            MissingValueError: nothing was kept.
-        """
-        return str(super().get_private(key))
-
-    def get_private_int(self, key: str) -> int:
-        """Returns an integer.
-
-        Raises:
-            MissingValueError: nothing was kept.
-        """
-        return int(super().get_private(key))
 
     # -- stream and session ---------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import Any, ClassVar
 
 from modelflow.log import LEVELS
@@ -103,38 +104,12 @@ def set_log_level(level: Level) -> None:
     set_level(Level(level).name)
 
 
-def debug(*args: Any) -> None:
+def _write(level: Level, *args: Any) -> None:
     """Writes its arguments, joined by commas."""
-    _write(Level.DEBUG, args)
+    _logger.log(_number(level), "%s", ", ".join(map(str, args)), stacklevel=2)
 
 
-def info(*args: Any) -> None:
-    """Writes its arguments, joined by commas."""
-    _write(Level.INFO, args)
-
-
-def notice(*args: Any) -> None:
-    """Writes its arguments, joined by commas."""
-    _write(Level.NOTICE, args)
-
-
-def warn(*args: Any) -> None:
-    """Writes its arguments, joined by commas."""
-    _write(Level.WARN, args)
-
-
-def error(*args: Any) -> None:
-    """Writes its arguments, joined by commas."""
-    _write(Level.ERROR, args)
-
-
-def fatal(*args: Any) -> None:
-    """Writes its arguments, joined by commas."""
-    _write(Level.FATAL, args)
-
-
-def _write(level: Level, args: tuple[Any, ...]) -> None:
-    _logger.log(_number(level), "%s", ", ".join(map(str, args)), stacklevel=3)
+debug, info, notice, warn, error, fatal = (partial(_write, level) for level in list(Level)[:-1])
 
 
 def _number(level: Level) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.compat.modelbox.buffer import Buffer, header
+from modelflow.compat.modelbox.buffer import Buffer
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.device import available_devices, parse_devices
 from modelflow.errors import EngineError, FlowFailed, ModelflowError
@@ -20,17 +20,28 @@ class Model:
     names numbers: of ``cuda:0,1;cpu:0`` those devices are used that this machine has.
     """
 
-    def __init__(self, path: str, name: str, *given: Any, **named: Any) -> None:
+    def __init__(  # noqa: PLR0913 - ModelBox's
+        self,
+        path: str,
+        name: str,
+        inputs: Sequence[str] | int | None = None,
+        outputs: Sequence[str] | str | None = None,
+        batch_size: int | str | None = None,
+        device: str | None = None,
+        device_id: int | str | None = None,
+        max_batch_size: int = 1,
+    ) -> None:
+        size, number = batch_size, device_id
+        kind: Any = device
+        if isinstance(inputs, int):  # the newer order
+            size, kind = inputs, device or outputs
+            number = batch_size if device_id is None else device_id
         self._paths = [path]
         self._name = name
-        is_older = bool(given) and isinstance(given[0], list | tuple)
-        names = ("batch_size", "device", "device_id")
-        order = ("inputs", "outputs", *names) if is_older else names
-        values = {**dict(zip(order, given, strict=False)), **named}
-        self._batch_size = int(values.get("batch_size", values.get("max_batch_size", 1)))
-        self._device = str(values.get("device", "cpu"))
+        self._batch_size = int(max_batch_size if size is None else size)
+        self._device = str(kind or "cpu")
         is_numbered = ":" in self._device or ";" in self._device
-        self._device_id = None if is_numbered else str(values.get("device_id", "0"))
+        self._device_id = None if is_numbered else str(number or "0")
         self._model: NativeModel | None = None
 
     def add_path(self, path: str) -> None:
@@ -105,4 +116,4 @@ def _present(device: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return header(value if isinstance(value, Buffer) else Buffer(None, value))
+    return Buffer(value if isinstance(value, Buffer) else None, value).native

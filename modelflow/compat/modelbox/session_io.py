@@ -274,7 +274,7 @@ class FlowStreamIO:
         if into is None:
             return found
         if found is not None:
-            into.adopt(found)
+            into.native = found.native
         return status
 
     def close_input(self) -> None:

@@ -1,70 +1,47 @@
 """`Status`: what ModelBox's calls return instead of raising."""
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 
 class StatusCode(IntEnum):
-    """The codes, in ModelBox's order."""
+    """The codes, in ModelBox's order, each with its text."""
 
-    STATUS_SUCCESS = 0
-    STATUS_FAULT = 1
-    STATUS_NOTFOUND = 2
-    STATUS_INVALID = 3
-    STATUS_AGAIN = 4
-    STATUS_BADCONF = 5
-    STATUS_NOMEM = 6
-    STATUS_RANGE = 7
-    STATUS_EXIST = 8
-    STATUS_INTERNAL = 9
-    STATUS_BUSY = 10
-    STATUS_PERMIT = 11
-    STATUS_NOTSUPPORT = 12
-    STATUS_NODATA = 13
-    STATUS_NOSPACE = 14
-    STATUS_NOBUFS = 15
-    STATUS_OVERFLOW = 16
-    STATUS_INPROGRESS = 17
-    STATUS_ALREADY = 18
-    STATUS_TIMEDOUT = 19
-    STATUS_NOSTREAM = 20
-    STATUS_RESET = 21
-    STATUS_CONTINUE = 22
-    STATUS_EDQUOT = 23
-    STATUS_STOP = 24
-    STATUS_SHUTDOWN = 25
-    STATUS_EOF = 26
+    text: str
 
+    def __new__(cls, code: int, text: str = "") -> Self:
+        """Returns the code of a number."""
+        member = int.__new__(cls, code)
+        member._value_, member.text = code, text
+        return member
 
-_TEXTS = (
-    "Success",
-    "Fault",
-    "Not found",
-    "Invalid argument",
-    "Try again",
-    "Bad config",
-    "Out of memory",
-    "Out of range",
-    "Already exists",
-    "Internal error",
-    "Device or resource busy",
-    "Operation not permitted",
-    "Not supported",
-    "No data available",
-    "No space left",
-    "No buffer space available",
-    "Value too large for defined data type",
-    "Operation now in progress",
-    "Operation already in progress",
-    "Operation timed out",
-    "Out of streams resources",
-    "Request reset",
-    "Continue operation",
-    "Quota exceeded",
-    "Stop operation",
-    "Shutdown operation",
-    "End of file",
-)
+    STATUS_SUCCESS = 0, "Success"
+    STATUS_FAULT = 1, "Fault"
+    STATUS_NOTFOUND = 2, "Not found"
+    STATUS_INVALID = 3, "Invalid argument"
+    STATUS_AGAIN = 4, "Try again"
+    STATUS_BADCONF = 5, "Bad config"
+    STATUS_NOMEM = 6, "Out of memory"
+    STATUS_RANGE = 7, "Out of range"
+    STATUS_EXIST = 8, "Already exists"
+    STATUS_INTERNAL = 9, "Internal error"
+    STATUS_BUSY = 10, "Device or resource busy"
+    STATUS_PERMIT = 11, "Operation not permitted"
+    STATUS_NOTSUPPORT = 12, "Not supported"
+    STATUS_NODATA = 13, "No data available"
+    STATUS_NOSPACE = 14, "No space left"
+    STATUS_NOBUFS = 15, "No buffer space available"
+    STATUS_OVERFLOW = 16, "Value too large for defined data type"
+    STATUS_INPROGRESS = 17, "Operation now in progress"
+    STATUS_ALREADY = 18, "Operation already in progress"
+    STATUS_TIMEDOUT = 19, "Operation timed out"
+    STATUS_NOSTREAM = 20, "Out of streams resources"
+    STATUS_RESET = 21, "Request reset"
+    STATUS_CONTINUE = 22, "Continue operation"
+    STATUS_EDQUOT = 23, "Quota exceeded"
+    STATUS_STOP = 24, "Stop operation"
+    STATUS_SHUTDOWN = 25, "Shutdown operation"
+    STATUS_EOF = 26, "End of file"
 
 
 _Code = StatusCode
@@ -103,7 +80,7 @@ class Status:
 
     def str_code(self) -> str:
         """Returns the code's text, ``"Not found"``."""
-        return _TEXTS[self._code]
+        return self._code.text
 
     def errormsg(self) -> str:
         """Returns the message."""
@@ -115,14 +92,12 @@ class Status:
 
     def wrap_errormsgs(self) -> str:
         """Returns the code's text and the messages of all wrapped statuses, the outer one first."""
-        messages, status = [], self
-        while True:
-            if status._errmsg:
-                messages.append(status._errmsg)
-            if status._inner is None:
-                break
+        messages, status = [], self._inner
+        while status is not None:
+            messages.append(status._errmsg)
             status = status._inner
-        return f"{self.str_code()}, {' -> '.join(messages)}" if messages else self.str_code()
+        text = " -> ".join(filter(None, [self._errmsg, *messages]))
+        return f"{self.str_code()}, {text}" if text else self.str_code()
 
     def unwrap(self) -> "Status":
         """Returns the status that this one wraps; a success where there is none."""

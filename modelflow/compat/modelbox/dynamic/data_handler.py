@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
-from modelflow.compat.modelbox.buffer import Buffer, BufferList, header, outgoing
+from modelflow.compat.modelbox.buffer import Buffer, BufferList, outgoing
 from modelflow.compat.modelbox.dynamic.part import End, Inlet, Step
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.errors import ModelflowError, PortError, did_you_mean
@@ -28,36 +28,31 @@ class DataHandler:
     def __init__(self) -> None:
         self._engine: ModelBoxEngine | None = None
         self._ends: dict[str, End] = {}
-        self._several: dict[str, Source] = {}
+        # Its ports are of other handlers: what a unit with several inputs reads.
+        self._is_joint = True
 
     @classmethod
-    def of(cls, engine: "ModelBoxEngine", ends: Mapping[str, End]) -> "DataHandler":
+    def of(cls, engine: "ModelBoxEngine | None", ends: Mapping[str, End]) -> "DataHandler":
         """Returns the handler of inputs, or of the outputs of a unit, by port; for the engine."""
         handler = cls()
-        handler._engine, handler._ends = engine, dict(ends)
+        handler._engine, handler._ends, handler._is_joint = engine, dict(ends), False
         return handler
 
     # -- ports ----------------------------------------------------------------------------------
 
-    def __getitem__(self, port: str) -> Source:
+    def __getitem__(self, port: str) -> "DataHandler":
         """Returns one port.
 
         Raises:
             PortError: there is none of that name; the message names the nearest.
         """
-        if port in self._several:
-            return self._several[port]
         if port in self._ends:
-            assert self._engine is not None  # it is what made the ports
             return DataHandler.of(self._engine, {port: self._ends[port]})
-        known = [*self._ends, *self._several]
-        near = did_you_mean(port, known)
-        message = f"no port {port!r}{near} (ports: {', '.join(known) or 'none'})"
+        near, known = did_you_mean(port, self._ends), ", ".join(self._ends) or "none"
+        message = f"no port {port!r}{near} (ports: {known})"
         raise PortError(message)
 
-    def get_datahandler(self, port: str) -> Source:
-        """Returns one port, as ``handler[port]`` does."""
-        return self[port]
+    get_datahandler = __getitem__
 
     def set_datahandler(self, sources: Mapping[str, Source]) -> Status:
         """Says what a unit with several inputs reads: ``{input: handler}``.
@@ -65,10 +60,13 @@ class DataHandler:
         Returns:
             ``STATUS_INVALID`` where this is an input of the graph, or a unit's output.
         """
-        if self._ends:
+        if not self._is_joint:
             message = "this handler has ports of its own; set those of an empty DataHandler()"
             return Status(StatusCode.STATUS_INVALID, message)
-        self._several.update(sources)
+        for port, source in sources.items():
+            engine = source._engine if isinstance(source, DataHandler) else None
+            self._engine = self._engine or engine
+            self._ends[port] = only_end(source, engine)
         return Status()
 
     def sources(self, engine: "ModelBoxEngine") -> dict[str | None, End]:
@@ -78,22 +76,16 @@ class DataHandler:
             ModelflowError: it belongs to another engine, or is empty.
             PortError: a unit's output is meant, and it has several.
         """
-        if self._several:
-            return {port: only_end(source, engine) for port, source in self._several.items()}
         if not self._ends:
             message = "got an empty DataHandler; say by set_datahandler what the unit reads"
             raise ModelflowError(message)
-        if all(isinstance(member, Inlet) for member, _ in self._ends.values()):
+        if self._is_joint or len(self._inlets()) > 1:
             self._check_engine(engine)
-            if len(self._ends) > 1:
-                return {port: end for port, end in self._ends.items()}  # noqa: C416 - str is no key
+            return dict(self._ends.items())
         return {None: self.only(engine)}
 
-    def only(self, engine: "ModelBoxEngine") -> End:
+    def only(self, engine: "ModelBoxEngine | None") -> End:
         """Returns the one port that is meant; raises as `sources`."""
-        if self._several:
-            message = "got several handlers for one input; give one of them"
-            raise PortError(message)
         self._check_engine(engine)
         if len(self._ends) != 1:
             names = ", ".join(self._ends) or "none"
@@ -101,8 +93,8 @@ class DataHandler:
             raise PortError(message)
         return next(iter(self._ends.values()))
 
-    def _check_engine(self, engine: "ModelBoxEngine") -> None:
-        if self._engine is not engine:
+    def _check_engine(self, engine: "ModelBoxEngine | None") -> None:
+        if self._engine not in (engine, None):
             message = "got a handler of another engine; a graph has one engine"
             raise ModelflowError(message)
 
@@ -137,7 +129,7 @@ class DataHandler:
             ``STATUS_INVALID`` where it is no input or has no such port; ``STATUS_STOP`` behind
             `close`; ``STATUS_FAULT`` where the graph failed.
         """
-        if not self._ends and isinstance(data, DataHandler | Buffer) and port is not None:
+        if self._is_joint and isinstance(data, DataHandler | Buffer) and port is not None:
             return self.set_datahandler({port: data})
         inlets = self._inlets()
         if port is None and len(inlets) == 1:
@@ -146,7 +138,7 @@ class DataHandler:
             known = ", ".join(self._ends) if inlets else "none, it is no input"
             message = f"pushdata: got the port {port!r}; expected one of {known}"
             return Status(StatusCode.STATUS_INVALID, message)
-        inlet = inlets[list(self._ends).index(port)]
+        inlet = inlets[list(self._ends).index(port)]  # all ports of an input are inlets
         if inlet.is_closed:
             return Status(StatusCode.STATUS_STOP, f"pushdata: the input {port!r} is closed")
         return self._engine.push(inlet, _natives(data))
@@ -156,11 +148,14 @@ class DataHandler:
 
         A graph that gives nothing, since all of it ends in units without outputs, begins to run.
         """
-        if self._engine is not None:
+        if self._engine is not None and not self._is_joint:
             for member, port in self._ends.values():
                 self._engine.close_end(member, port)
 
     def _inlets(self) -> list[Inlet]:
+        """Returns the inputs that are this handler's own."""
+        if self._is_joint:
+            return []
         return [member for member, _ in self._ends.values() if isinstance(member, Inlet)]
 
     # -- outputs --------------------------------------------------------------------------------
@@ -179,23 +174,10 @@ class DataHandler:
             raise PortError(message)
         member.wanted.add(port)
         member.unwanted.discard(port)
-        return _Buffers(partial(engine.take, member, port))
+        return iter(partial(engine.take, member, port), None)
 
 
-class _Buffers(Iterator[Buffer]):
-    """The buffers of one output."""
-
-    def __init__(self, take: Any) -> None:
-        self._take = take
-
-    def __next__(self) -> Buffer:
-        found: Buffer | None = self._take()
-        if found is None:
-            raise StopIteration
-        return found
-
-
-def only_end(source: Any, engine: "ModelBoxEngine") -> End:
+def only_end(source: Any, engine: "ModelBoxEngine | None") -> End:
     """Returns what one input reads; a buffer is the end of its own.
 
     Raises:
@@ -204,7 +186,7 @@ def only_end(source: Any, engine: "ModelBoxEngine") -> End:
     if isinstance(source, DataHandler):
         return source.only(engine)
     if isinstance(source, Buffer):
-        given = [header(source)]
+        given = [Buffer(source).native]
         return Inlet(name="input", waiting=given, is_closed=True, is_constant=True), None
     message = f"got {source!r:.60}; expected a DataHandler or a Buffer"
     raise ModelflowError(message)

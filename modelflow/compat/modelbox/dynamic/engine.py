@@ -8,9 +8,8 @@ from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.dynamic.data_handler import DataHandler, Source, only_end
 from modelflow.compat.modelbox.dynamic.part import End, Inlet, Part, Step
 from modelflow.compat.modelbox.dynamic.part_run import PartRun
-from modelflow.compat.modelbox.dynamic.settings import engine_settings
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
-from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
+from modelflow.errors import ConfigError, FlowFailed, ModelflowError, StreamClosed, did_you_mean
 from modelflow.flow import Flow
 from modelflow.graph.read import read_graph
 from modelflow.registry.registry import Registry
@@ -72,7 +71,7 @@ class ModelBoxEngine:
             ``STATUS_BADCONF`` where a key or a value is wrong, or a unit's file.
         """
         try:
-            settings = engine_settings(config)
+            settings = _settings(config)
             self._registry = Registry(
                 settings.get("set_drivers_dir", ()),
                 skip_default=settings.get("set_skip_default_drivers", False),
@@ -146,7 +145,7 @@ class ModelBoxEngine:
         Returns:
             A failure with the first errors of units without outputs, or of graphs as a whole.
         """
-        return self._end(self._finished, drain=True)
+        return self._end(PartRun.finish, drain=True)
 
     def shutdown(self) -> Status:
         """Ends what runs at once; what has not run yet never does.
@@ -154,7 +153,7 @@ class ModelBoxEngine:
         Returns:
             A failure where a graph as a whole has failed.
         """
-        return self._end(self._aborted, drain=False)
+        return self._end(PartRun.abort, drain=False)
 
     # -- for handlers ---------------------------------------------------------------------------
 
@@ -203,14 +202,13 @@ class ModelBoxEngine:
     def _links(
         self, name: str, data: Source | Mapping[str, Source] | None
     ) -> dict[str | None, End]:
-        if data is None:
-            return {}
         links: dict[str | None, End]
-        if isinstance(data, Mapping):
+        if isinstance(data, DataHandler):
+            links = data.sources(self)
+        elif isinstance(data, Mapping):
             links = {port: only_end(source, self) for port, source in data.items()}
         else:
-            given = data if isinstance(data, DataHandler) else None
-            links = given.sources(self) if given else {None: only_end(data, self)}
+            links = {} if data is None else {None: only_end(data, self)}
         for source, _ in links.values():
             if source.run is not None:
                 what = source.unit if isinstance(source, Step) else source.name
@@ -253,32 +251,23 @@ class ModelBoxEngine:
         run.begin()
         return run
 
-    def _end(self, ended: Callable[[], Iterator[Status]], *, drain: bool) -> Status:
+    def _end(self, end: Callable[[PartRun], None], *, drain: bool) -> Status:
         if self._is_closed:
             return Status()
         self._is_closed = True
-        result = Status()
-        for status in ended():
-            result = status if result else result
-        for flow in self._flows.values():
-            status = _tried(partial(flow.stop, drain))
-            result = status if result else result
+        results = [_tried(partial(self._run_unseen, root)) for root in self._roots if drain]
+        results += [_tried(partial(end, run)) for run in self._runs]
+        results += [_tried(partial(flow.stop, drain)) for flow in self._flows.values()]
         self._roots, self._runs, self._flows = [], [], {}
-        return result
+        return next((status for status in results if not status), Status())
 
-    def _finished(self) -> Iterator[Status]:
-        for root in self._roots:
-            part = Part(root)
-            if root.run is None and any(not step.outputs for step in part.steps):
-                for step in part.steps:
-                    step.wanted, step.unwanted = set(), set(step.outputs)
-                yield _tried(partial(self._run, part))
-        for run in self._runs:
-            yield _tried(run.finish)
-
-    def _aborted(self) -> Iterator[Status]:
-        for run in self._runs:
-            yield _tried(run.abort)
+    def _run_unseen(self, root: Inlet | Step) -> None:
+        """Runs what begins at a member, if something of it ends in a unit without outputs."""
+        part = Part(root)
+        if root.run is None and any(not step.outputs for step in part.steps):
+            for step in part.steps:
+                step.wanted, step.unwanted = set(), set(step.outputs)
+            self._run(part)
 
     def _checked(self, call: str) -> None:
         if self._is_closed:
@@ -295,3 +284,47 @@ def _tried(step: Callable[[], Any]) -> Status:
     except (ModelflowError, FlowFailed) as error:
         return status_of(error)
     return Status()
+
+
+# Keys, without their section, and how a FlowGraphDesc is told of them.
+_SETTINGS = {
+    "dir": "set_drivers_dir",
+    "skip-default": "set_skip_default_drivers",
+    "queue_size": "set_queue_size",
+    "batch_size": "set_batch_size",
+}
+_SECTIONS = ("", "graph", "drivers", "driver")
+
+
+def _settings(config: Configuration | Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a configuration, or of a plain mapping: method -> value.
+
+    What stands in sections that no engine reads is passed over, as everywhere in ModelBox.
+
+    Raises:
+        ConfigError: an unknown key, or a value of another form.
+        ValueError: a value that a `Configuration` cannot hold.
+    """
+    values = config if isinstance(config, Configuration) else Configuration()
+    for key, value in config.items() if isinstance(config, Mapping) else ():
+        values.set(key, value)
+    found: dict[str, Any] = {}
+    for key in values.keys():  # noqa: SIM118 - it is no mapping
+        section, _, name = key.rpartition(".")
+        if section not in _SECTIONS or name == "queue_size_external":  # without effect
+            continue
+        if name not in _SETTINGS:
+            near, known = did_you_mean(name, _SETTINGS), ", ".join(_SETTINGS)
+            message = f"init: unknown key {name!r}{near} (keys: {known})"
+            raise ConfigError(message)
+        text, expected = values.get_string(key), ""
+        value = values.get_string_list(key)
+        if name == "skip-default":
+            value, expected = values.get_bool(key, None), "true or false"
+        elif name != "dir":
+            value, expected = values.get_int(key) if text.isdecimal() else 0, "a number from 1"
+        if expected and value in (None, 0) and value is not False:
+            message = f"init: {key}: got {text!r}; expected {expected}"
+            raise ConfigError(message)
+        found[_SETTINGS[name]] = value
+    return found
