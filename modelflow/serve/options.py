@@ -1,10 +1,8 @@
 """What a server is asked to be: addresses, keys, limits on requests and models."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -20,38 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["ServeOptions"]
 
 
-logger = logging.getLogger(__name__)
-
-# Its interface may change with every version, and what `http2/frames.py` and `wear.py` say of it.
-_ZTTP = "0.0.35"
-
-
 class GrpcKind(StrEnum):
     """Which server answers gRPC."""
 
     AUTO = "auto"
-    """Ours where zttp is installed in the version that it was tried with, else grpcio's."""
+    """The default: grpcio's."""
     NATIVE = "native"
-    """Ours, on zttp: several times cheaper a call."""
+    """Our own on zttp, which is young: cheaper a call."""
     GRPCIO = "grpcio"
     """grpcio's, in its asyncio form."""
 
 
 def can_serve() -> bool:
-    """Tells whether there is a package to serve gRPC with."""
-    return find_spec("grpc") is not None or has_zttp()
-
-
-def has_zttp() -> bool:
-    """Tells whether zttp is installed, in the version that was tried."""
-    try:
-        found = version("zttp")
-    except PackageNotFoundError:
-        return False
-    if found != _ZTTP:
-        message = "zttp %s is not used for gRPC, as only %s was tried: pip install zttp==%s"
-        logger.warning(message, found, _ZTTP, _ZTTP)
-    return found == _ZTTP
+    """Tells whether a package to serve gRPC with is installed."""
+    return any(find_spec(name) is not None for name in ("grpc", "zttp"))
 
 
 # ruff: noqa: RUF009
@@ -129,8 +109,8 @@ class ServeOptions:
         http_port: 0: any that is free.
         grpc_host: The address for gRPC.
         grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
-        grpc_server: What answers gRPC: native, on zttp, costs a fraction of grpcio a call; auto
-            takes it where it is installed.
+        grpc_server: What answers gRPC: grpcio, or native, on zttp, which is young and cheaper a
+            call (extra serve-fast); auto is grpcio.
         drain_timeout: Seconds within which SIGTERM lets the requests under way be answered.
         drain_delay: Seconds before that in which it is not ready any more, and goes on answering
             whoever asks: longer than a load balancer takes to see it.

@@ -408,7 +408,7 @@ def test_where_what_a_graph_places_runs_is_told_and_settings_of_it_go_with_the_g
 
 
 def test_a_server_on_our_own_http2_needs_its_extra():
-    assert extras_of({"MODELFLOW_SERVE_GRPC_SERVER": "native"}) == ("http2",)
+    assert extras_of({"MODELFLOW_SERVE_GRPC_SERVER": "native"}) == ("serve-fast",)
     assert extras_of({"MODELFLOW_SERVE_GRPC_SERVER": "auto"}) == ()
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from modelflow.serve.grpc import choice
+from modelflow.serve import server
+from modelflow.serve.grpc.choice import server_of
 from modelflow.serve.options import GrpcKind
 
 
@@ -11,5 +12,7 @@ def grpc_server(request):
     """Has each server in turn answer gRPC where nothing is said; fixtures of servers ask for it."""
     kind = request.param
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "has_zttp", lambda: kind is GrpcKind.NATIVE)
+        patch.setattr(
+            server, "server_of", lambda asked: server_of(kind if asked is GrpcKind.AUTO else asked)
+        )
         yield kind

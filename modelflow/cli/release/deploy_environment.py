@@ -88,7 +88,7 @@ def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
     needed = {
         "ray": on not in ("", PROCESSES),
         "otel": is_traced,
-        "http2": variables.get("MODELFLOW_SERVE_GRPC_SERVER") == "native",
+        "serve-fast": variables.get("MODELFLOW_SERVE_GRPC_SERVER") == "native",
     }
     return tuple(extra for extra, is_needed in needed.items() if is_needed)
 

@@ -1,4 +1,4 @@
-"""Which server answers gRPC: ours, or grpcio's. Services and answers are the same."""
+"""The server that answers gRPC: grpcio's, or our own. Services and answers are the same."""
 
 import logging
 import socket
@@ -10,7 +10,7 @@ from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Service
 from modelflow.serve.grpc.standard_services import Health
-from modelflow.serve.options import GrpcKind, has_zttp
+from modelflow.serve.options import GrpcKind
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def server_of(kind: GrpcKind) -> _Make:
         MissingDependencyError: its package is not installed.
     """
     if kind is GrpcKind.AUTO:
-        kind = GrpcKind.NATIVE if has_zttp() else GrpcKind.GRPCIO
+        kind = GrpcKind.GRPCIO
     logger.info("gRPC is answered by the server %r", str(kind))
     if kind is GrpcKind.NATIVE:
         from modelflow.serve.grpc.http2.server import Http2Server

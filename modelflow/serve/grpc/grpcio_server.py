@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import Any
 
-import grpc
-
 from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import BodyBudget
 from modelflow.http.server import TlsOptions
@@ -20,6 +18,12 @@ from modelflow.serve.grpc.service import Method, Rpc, Service
 from modelflow.serve.grpc.standard_services import Health, Reflection
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
+
+try:
+    import grpc.aio
+except ImportError as error:
+    package = "grpcio"
+    raise MissingDependencyError(package, "serve", "gRPC") from error
 
 _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
@@ -169,13 +173,6 @@ async def _end_of(reader: asyncio.Task[None]) -> None:
         raise Problem(message, Code.UNAVAILABLE)
     reader.result()
 
-
-try:
-    import grpc.aio
-
-except ImportError as error:
-    package = "grpcio"
-    raise MissingDependencyError(package, "serve", "gRPC") from error
 
 _MOST = (1 << 31) - 1  # gRPC counts with 32 bits
 

@@ -8,7 +8,6 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.serve.access.keys import Group
 from modelflow.serve.fleet import GroupCounts, ReplicaGroup
-from modelflow.serve.grpc.infer_rows import InferGatherer
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.protocols.open_inference import (
     SERVER,
@@ -133,7 +132,6 @@ class OpenInferenceGrpc:
                 OPEN_INFERENCE,
                 answers,
                 groups=_GROUPS,
-                gathers={"ModelInfer": InferGatherer(stock.models, _ask).add},
             ),
         )
 
@@ -185,7 +183,7 @@ class OpenInferenceGrpc:
     def _infer(self, rpc: Rpc, message: Any) -> None:
         request = infer_request(message)
         model = find_model(self._models, request.model_name, request.model_version)
-        _ask(rpc, model, request)
+        _send(rpc, model, request, _answer)
 
     def _stream_infer(self, rpc: Rpc, message: Any) -> None:
         rpc.refusal = partial(stream_problem, message)
@@ -198,10 +196,6 @@ class OpenInferenceGrpc:
                 model, request, done, rpc.seconds, rpc.visit, is_stream=True
             )
             ResponseStream(InferParts(model, request, message), send).begin(rpc)
-
-
-def _ask(rpc: Rpc, model: Model, request: InferRequest) -> None:
-    _send(rpc, model, request, _answer)
 
 
 def _send(

@@ -26,13 +26,11 @@ class Rpc:
         on_room: Called when an answer is on its way to the client, and none waits behind it.
         on_end: Called when it is over, whatever the reason.
         on_answer: Called when there is something to `take`.
-        body: The message, of one that is answered together with others; else None.
         refusal: Makes an answer of what went wrong; None: it ends the call.
     """
 
     __slots__ = (
         "_answers",
-        "body",
         "is_over",
         "on_answer",
         "on_end",
@@ -46,7 +44,6 @@ class Rpc:
     def __init__(self, seconds: float | None, visit: RequestObserver | None = None) -> None:
         self.seconds = seconds
         self.visit = visit
-        self.body: Any = None
         self.is_over = False
         self.on_gone: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing
@@ -142,8 +139,6 @@ class Method:
         is_stream_out: Any number of answers go out.
         parse: Gives the message that bytes hold; raises `Problem`.
         answer: Answers one.
-        gather: Takes one that came whole, to be answered with others; its message is its `body`.
-            None: ``answer`` does.
     """
 
     name: str
@@ -153,7 +148,6 @@ class Method:
     is_stream_out: bool
     parse: Callable[[bytes], Any]
     answer: Answerer
-    gather: Callable[[Rpc], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +161,6 @@ class Service:
         missing: What is said of the methods that nobody answers.
         groups: What a key must open to call a method (None: nothing), where it is not
             `Group.INFER`.
-        gathers: What takes the small messages of a method, in the place of who answers.
     """
 
     name: str
@@ -175,7 +168,6 @@ class Service:
     answers: Mapping[str, Answerer]
     missing: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, Group | None] = field(default_factory=dict)
-    gathers: Mapping[str, Callable[[Rpc], None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         described = self.protocol.methods(self.name).keys()
@@ -194,7 +186,6 @@ class Service:
                 descriptor.server_streaming,
                 partial(self.protocol.parse, descriptor.input_type.full_name),
                 self.answers.get(name) or self._refuser(name),
-                self.gathers.get(name),
             )
 
     def _refuser(self, name: str) -> Answerer:

@@ -10,8 +10,8 @@ import pytest
 
 import modelflow
 from modelflow.errors import FlowFailed, MissingDependencyError
-from modelflow.serve import options as grpc_kind
-from modelflow.serve.grpc import choice
+from modelflow.serve.grpc.choice import server_of
+from modelflow.serve.grpc.grpcio_server import GrpcServer
 from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.proto import HEALTH
@@ -258,8 +258,7 @@ def test_a_flow_that_does_not_start_gives_the_address_back():
     ("kind", "packages", "missing"),
     [
         (GrpcKind.GRPCIO, ("grpc", "grpc.aio"), r"grpcio.*modelflow-graph\[serve\]"),
-        (GrpcKind.AUTO, ("grpc", "grpc.aio"), r"grpcio.*modelflow-graph\[serve\]"),
-        (GrpcKind.NATIVE, ("zttp",), r"zttp.*modelflow-graph\[http2\]"),
+        (GrpcKind.NATIVE, ("zttp",), r"zttp.*modelflow-graph\[serve-fast\]"),
     ],
 )
 def test_without_its_package_the_error_names_the_extra_and_http_serves(
@@ -267,7 +266,6 @@ def test_without_its_package_the_error_names_the_extra_and_http_serves(
 ):
     for name in [name for name in sys.modules if name.startswith("modelflow.serve.grpc.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(choice, "has_zttp", lambda: False)
     for package in packages:
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingDependencyError, match=missing):
@@ -278,12 +276,5 @@ def test_without_its_package_the_error_names_the_extra_and_http_serves(
         assert ask(server, "/v1/models/m")[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("found", "is_used", "is_said"), [("0.0.35", True, False), ("0.0.36", False, True)]
-)
-def test_a_zttp_that_was_not_tried_is_not_used_unless_it_is_asked_for(
-    monkeypatch, caplog, found, is_used, is_said
-):
-    monkeypatch.setattr(grpc_kind, "version", lambda _: found)
-    assert grpc_kind.has_zttp() == is_used
-    assert (f"zttp {found} is not used" in caplog.text) == is_said
+def test_grpcio_is_the_default():
+    assert server_of(GrpcKind.AUTO) is server_of(GrpcKind.GRPCIO) is GrpcServer

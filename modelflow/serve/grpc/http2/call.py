@@ -106,16 +106,6 @@ class GrpcCall:
             self._deadline = loop.time() + seconds
             self._timer = loop.call_at(self._deadline, self._expire)
 
-    def go_on(self, rpc: Rpc, *, is_begun: bool) -> None:
-        """Goes on with its only message, whose answer is perhaps there, or partly written."""
-        self.is_heard, self._is_begun = True, is_begun
-        self._coming.append(rpc)
-        rpc.on_answer = self.pump
-        if is_begun:
-            self._line.flush()
-            self._line.park(self)
-        self.pump()
-
     # -- what comes -------------------------------------------------------------------------------
 
     @property

@@ -1,12 +1,11 @@
 """The headers and trailers of a call, and replies to requests that become no call."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from modelflow.serve.grpc.http2.message_reader import ENCODINGS
 from modelflow.serve.grpc.interceptor import CallStatus, ending_of
-from modelflow.serve.grpc.service import Method
 from modelflow.wire.problem import Problem, shorten
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ _GRPC = b"application/grpc"
 _PER_HEADER = 32
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _DIGITS = 8  # at most, of a time
-
-LONGEST_TIME = 64
-"""No deadline that is one takes so many bytes of a head."""
 
 ACCEPTED: Pairs = [(b"content-type", _GRPC), (b"grpc-accept-encoding", ENCODINGS)]
 """The headers of every answer."""
@@ -72,15 +68,6 @@ def head_of(headers: Iterable[tuple[bytes, bytes]], marks: frozenset[bytes]) -> 
     return CallHead(is_grpc, time_out, encoding, size, is_marked)
 
 
-def without_deadline(headers: Sequence[tuple[bytes, bytes]]) -> tuple[Pairs, bytes | None]:
-    """Returns the headers without ``grpc-timeout``, and that; None: it is not there just once."""
-    found = [at for at, (name, _) in enumerate(headers) if name == b"grpc-timeout"]
-    if len(found) != 1:
-        return [*headers], None
-    at = found[0]
-    return [*headers[:at], *headers[at + 1 :]], headers[at][1]
-
-
 def seconds_of(time_out: bytes | None) -> float | None:
     """Returns how long a client waits, in seconds; None: for ever.
 
@@ -121,32 +108,6 @@ def texts_of(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
         for name, value in headers
         if not name.endswith(b"-bin")
     ]
-
-
-LONGEST = 2048
-"""Bytes of the longest head that is kept, as HTTP/2 counts them."""
-
-_MOST = 512  # heads that are kept: 1 MiB together
-
-
-class HeaderCache:
-    """The heads that the connections of a server have sent twice in a row. For its thread alone.
-
-    Each of a call of one message and one answer, of which nothing is noted, and that needs no key;
-    without its deadline, which differs each time.
-
-    Attributes:
-        known: What each calls: by the method of HTTP, the path and the headers.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[Hashable, Method] = {}
-
-    def learn(self, head: Hashable, method: Method) -> None:
-        """Keeps a head. Where there are too many all are forgotten: those in use come again."""
-        if len(self.known) >= _MOST:
-            self.known.clear()
-        self.known[head] = method
 
 
 _NO_ERROR = 0

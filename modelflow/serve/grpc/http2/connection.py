@@ -101,7 +101,7 @@ class GrpcConnection(asyncio.Protocol):
         self._is_dirty = True  # all of it is sent below, at once
         if not self._read(data):
             return
-        self._incoming.look()
+        self._calls.look()
         if self._has_room:
             self._has_room = False
             self._calls.go_on()
@@ -142,9 +142,7 @@ class GrpcConnection(asyncio.Protocol):
         worn = self._wear.stream()
         if worn is not ConnectionWorn.NOT:
             self._age(worn)
-        calls = self._calls
-        is_full = len(calls.others) + len(calls.whole) >= self._board.limits.streams
-        if self._is_shut or is_full:
+        if self._is_shut or len(self._calls) >= self._board.limits.streams:
             return False
         self._last = stream
         return True

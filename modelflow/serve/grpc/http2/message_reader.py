@@ -201,17 +201,6 @@ class MessageReader:
         return Problem(text, Code.RESOURCE_EXHAUSTED)
 
 
-def is_plain(data: bytes, most: int) -> bool:
-    """Tells whether data are one whole message of at most so many bytes, not compressed."""
-    size = len(data) - _PREFIX
-    return 0 <= size <= most and not data[0] and int.from_bytes(data[1:_PREFIX], "big") == size
-
-
-def plain_message(data: bytes) -> bytes:
-    """Returns the message that data are, of which `is_plain` is true."""
-    return data[_PREFIX:]
-
-
 def frame_message(message: bytes) -> bytes:
     """Returns a message as it goes out, behind its prefix."""
     return b"\0" + len(message).to_bytes(4, "big") + message

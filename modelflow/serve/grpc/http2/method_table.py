@@ -8,10 +8,7 @@ from modelflow.http.listener import ReplyTimeouts
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.http2.call import CallStream, GrpcCall
 from modelflow.serve.grpc.http2.call_headers import (
-    LONGEST,
-    LONGEST_TIME,
     CallHead,
-    HeaderCache,
     head_of,
     seconds_of,
     texts_of,
@@ -25,8 +22,6 @@ from modelflow.wire.problem import Code, Problem, shorten
 if TYPE_CHECKING:
     from zttp import Request, Stream
 
-    from modelflow.serve.grpc.http2.whole_call import WholeCall
-
 
 class MethodTable:
     """Brings calls to their methods. For the loop's thread.
@@ -37,7 +32,6 @@ class MethodTable:
         connections: All of the server's.
         reading: The calls whose message has begun, and is not there.
         writing: The calls whose answer has begun, and is not taken.
-        heads: The heads of the usual calls.
         calls: All that are under way.
     """
 
@@ -54,8 +48,7 @@ class MethodTable:
         self.connections = connections
         self.reading = ReplyTimeouts(limits.message_time_out, _late)
         self.writing = ReplyTimeouts(limits.connections.keepalive, _unread)
-        self.heads = HeaderCache()
-        self.calls: dict[GrpcCall | WholeCall, None] = {}
+        self.calls: dict[GrpcCall, None] = {}
         self._methods: dict[bytes, Method] = {
             method.path.encode(): method for service in services for method in service.methods()
         }
@@ -77,21 +70,6 @@ class MethodTable:
         if len(self.calls) >= self.limits.calls:
             text = f"there are {len(self.calls)} calls; no further one is taken now"
             raise Problem(text, Code.RESOURCE_EXHAUSTED)
-        return method
-
-    def usual(self, head: CallHead, target: bytes, time_out: bytes | None) -> Method | None:
-        """Returns what a head calls, if its calls are to be tried as whole ones; see `HeaderCache`.
-
-        Args:
-            head: That of a call which has begun.
-            target: What it calls.
-            time_out: The deadline that the next one may have another of; None: it has none.
-        """
-        method = self._methods[target]
-        is_seen = head.is_marked or self.reception.sees_all or head.time_out != time_out
-        most = min(LONGEST, self.limits.connections.header_bytes - LONGEST_TIME)
-        if is_seen or head.size > most or method.is_stream_in or method.is_stream_out:
-            return None
         return method
 
     def head(self, request: "Request") -> CallHead:

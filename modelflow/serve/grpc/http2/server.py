@@ -13,7 +13,6 @@ from modelflow.http.server import TlsOptions, server_context
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import address_of, in_use, own_socket
-from modelflow.serve.grpc.http2.call import GrpcCall
 from modelflow.serve.grpc.http2.method_table import MethodTable
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Service
@@ -23,7 +22,7 @@ try:
     from modelflow.serve.grpc.http2.connection import GrpcConnection
 except ImportError as error:
     package = "zttp"
-    raise MissingDependencyError(package, "http2", "gRPC on a connection of its own") from error
+    raise MissingDependencyError(package, "serve-fast", "--grpc-server native") from error
 
 
 class Http2Server:
@@ -98,8 +97,7 @@ class Http2Server:
         self._health.close()
         await self._listening.aclose()
         for call in tuple(board.calls):
-            if isinstance(call, GrpcCall):  # a whole one takes no further messages
-                call.close()
+            call.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(board.connections.wait_until_ended(), seconds)
         board.connections.abort()
