@@ -1,10 +1,12 @@
 """How a process ends: exit codes, signals of service managers and containers, time limits."""
 
+import ctypes
 import faulthandler
 import math
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -393,3 +395,26 @@ def _is_raised(handler: object) -> bool:
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
     """Does nothing: the thread that reads is told."""
+
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def die_with_parent() -> None:
+    """Has the system kill this process when the thread that has started it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_with(parent: int) -> None:
+    """Has the system end this process when its parent is gone, also where that was killed.
+
+    Ctrl-C is the parent's: it decides what becomes of its processes.
+
+    Raises:
+        SystemExit: it is gone already.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+    if os.getppid() != parent:
+        raise SystemExit(ExitCode.FAILED)

@@ -1,25 +1,17 @@
 """Replicas that are processes of this machine."""
 
-import os
 import pickle
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import PlanError, ReplicaLostError
 from modelflow.ipc import process as processes
-from modelflow.ipc.memory_channel import open_channel
 from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
 from modelflow.remote.pool import Pool
 from modelflow.remote.replica import Replica
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from modelflow.ipc.channel import Channel
 
 _ENTRY = "modelflow.remote.replica_process:main"
 
@@ -57,27 +49,22 @@ class ProcessReplica(ChannelReplica):
         self._parts = tuple(parts)
         self._number = number
         self._search_path = search_path
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: processes.ChildProcess | None = None
 
     def start(self, timeout: float) -> None:
         """Starts the process and opens the parts there; see `Replica.start`."""
         name = self._placement.name
-        if processes.Preparation.is_so:
-            message = (
-                f"placement {name!r}: the main module starts the flow where it is imported, and "
-                "its replicas must import it; put what starts the flow under: "
-                "if __name__ == '__main__':"
-            )
-            raise PlanError(message)
         job = _pickle(self._parts, name)
         label = f"modelflow/{name}/{self._number}"
-        preparation = processes.preparation_of(label, self._search_path, job)
+        who = f"placement {name!r}"
+        preparation = processes.preparation_of(label, self._search_path, job, who)
         with self._lock:
             if self._is_over:
                 message = "it was ended before it had begun"
                 raise ReplicaLostError(message)
-            self._begin()
-        channel = self._channels[0]
+            count = self._channel_count
+            self._process = processes.ChildProcess(_ENTRY, self._search_path, count)
+        channel = self._process.channels[0]
         try:
             channel.send((preparation, job), timeout)
             is_good, answer = channel.receive(timeout)
@@ -88,30 +75,7 @@ class ProcessReplica(ChannelReplica):
             raise ReplicaLostError(self._describe_end("before it was ready")) from error
         if not is_good:
             raise answer
-        self._use(self._channels)
-
-    def _begin(self) -> None:
-        """Starts the process with its ends of all channels.
-
-        Raises:
-            OSError: it cannot be started, or too many files are open; nothing is left of it.
-        """
-        ours: list[Channel] = []
-        theirs: list[int] = []
-        try:
-            for _ in range(self._channel_count):
-                mine, ends = open_channel()
-                ours.append(mine)
-                theirs.extend(ends)
-            self._process = processes.start_process(_ENTRY, theirs, self._search_path)
-        except BaseException:
-            for channel in ours:
-                channel.close()
-            raise
-        finally:
-            for fd in theirs:
-                os.close(fd)
-        self._channels = ours
+        self._use(self._process.channels)
 
     @property
     def _who(self) -> str:
@@ -122,34 +86,30 @@ class ProcessReplica(ChannelReplica):
     def is_alive(self) -> bool:
         """Tells whether the process has not ended."""
         with self._lock:
-            return not self._is_over and self._process is not None and self._process.poll() is None
+            return not self._is_over and self._process is not None and self._process.is_alive
 
     def close(self) -> None:
         """Has its units closed, and waits for its end."""
         self._leave(processes.END_TIMEOUT)
-        self._end()
+        with self._lock:
+            self._ended.set()
+        if self._process is not None:
+            self._process.wait()
+            self._reporting.close()
+            self._process.close()
 
     def kill(self) -> None:
         """Ends the process at once."""
         with self._lock:
             self._ended.set()
-            if self._process is not None and self._process.poll() is None:
+            if self._process is not None:
                 self._process.kill()
-
-    def _end(self) -> None:
-        with self._lock:
-            self._ended.set()
-        if self._process is not None:
-            processes.see_end_of(self._process)
-        self._close_channels()
 
     def _describe_end(self, when: str = "") -> str:
         process = self._process
         if process is None:
             return "its process was not there any more"
-        processes.see_end_of(process)
-        end = processes.end_of(process)
-        return f"process {process.pid} has ended ({end}) {when}".rstrip()
+        return f"process {process.pid} has ended ({process.wait()}) {when}".rstrip()
 
 
 def _pickle(parts: Sequence[Part], name: str) -> bytes:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,8 +9,7 @@ from typing import Any
 
 from modelflow.errors import FlowFailed, ReplicaLostError, describe_error
 from modelflow.ipc.channel import Channel, MessageError
-from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel
-from modelflow.ipc.process import end_with, prepare
+from modelflow.ipc.process import channels_of, read_job
 from modelflow.remote.message import Rows, portable
 from modelflow.remote.part import PartFlow, start_parts, stop_all
 from modelflow.remote.replica import Inquiry, NotSendableError, PartEndedError, Report
@@ -86,23 +84,17 @@ def describe_fault(error: Exception) -> str:
 
 def main(arguments: list[str]) -> None:
     """Prepares the process and works until its channels end."""
-    *fds, parent = map(int, arguments)
-    end_with(parent)
+    channels = channels_of(arguments)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    size = len(ChannelDescriptors._fields)
-    run(
-        [MemoryChannel(ChannelDescriptors(*fds[at : at + size])) for at in range(0, len(fds), size)]
-    )
+    run(channels)
 
 
 def run(channels: Sequence[Channel]) -> None:
     """Starts the parts, answers batches, stops the parts."""
     first, *others = channels
     with contextlib.suppress(EOFError, BrokenPipeError):
-        preparation, pickled = first.receive()
         try:
-            prepare(preparation)
-            parts = start_parts(pickle.loads(pickled))
+            parts = start_parts(read_job(first))
         except Exception as error:  # noqa: BLE001 - it is told to the flow
             first.send((False, ReplicaLostError(describe_fault(error))))
             return

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from modelflow.ipc import process
+from modelflow import signals
 
 
 def test_the_system_ends_a_process_with_its_parent_and_ctrl_c_is_the_parents(monkeypatch):
@@ -16,10 +16,10 @@ def test_the_system_ends_a_process_with_its_parent_and_ctrl_c_is_the_parents(mon
             assert name is None
             self.prctl = lambda *given: asked.append(given)
 
-    monkeypatch.setattr(process.ctypes, "CDLL", Library)
+    monkeypatch.setattr(signals.ctypes, "CDLL", Library)
     monkeypatch.setattr(signal, "signal", lambda *given: asked.append(given))
-    process.end_with(os.getppid())
+    signals.end_with(os.getppid())
     with pytest.raises(SystemExit) as caught:  # it was gone before the system was asked
-        process.end_with(os.getppid() + 1)
+        signals.end_with(os.getppid() + 1)
     assert caught.value.code == 1
     assert asked == [(signal.SIGINT, signal.SIG_IGN), (1, signal.SIGKILL)] * 2

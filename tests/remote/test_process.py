@@ -1,6 +1,5 @@
 """The process of a replica, where it cannot have what it needs."""
 
-import pickle
 import threading
 
 from modelflow.errors import ReplicaLostError
@@ -17,8 +16,8 @@ class NoThread(threading.Thread):
 
 def test_a_process_that_cannot_have_its_threads_is_not_ready_and_says_so(monkeypatch):
     stopped = []
-    monkeypatch.setattr(process, "prepare", lambda _: None)
-    monkeypatch.setattr(process, "start_process", lambda _: {"part": None})
+    monkeypatch.setattr(process, "read_job", lambda channel: channel.receive())
+    monkeypatch.setattr(process, "start_parts", lambda _: {"part": None})
     monkeypatch.setattr(process, "stop_all", stopped.append)
     pairs = [open_channel() for _ in range(2)]
     theirs = [MemoryChannel(ends) for _, ends in pairs]
@@ -26,7 +25,7 @@ def test_a_process_that_cannot_have_its_threads_is_not_ready_and_says_so(monkeyp
     running.start()
     monkeypatch.setattr(process.threading, "Thread", NoThread)
     first = pairs[0][0]
-    first.send(({}, pickle.dumps(())))
+    first.send(())
     is_good, error = first.receive(60)
     running.join()
     assert not is_good

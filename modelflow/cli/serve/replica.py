@@ -1,10 +1,8 @@
 """``modelflow replica``: one of several processes of ``modelflow serve``. Not for people."""
 
 import contextlib
-import ctypes
 import logging
 import os
-import signal
 import socket
 import traceback
 from collections.abc import Iterator, Mapping
@@ -19,7 +17,7 @@ from modelflow.cli.serve.serving import ending, explain_errors
 from modelflow.cli.serve.settings import options_given
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.serve.processes.replicas.role import Role
-from modelflow.signals import ExitCode
+from modelflow.signals import ExitCode, die_with_parent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
     from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
     from modelflow.serve.processes.replicas.replica import Replica
     from modelflow.serve.repository.config import ServeConfig
-
-
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class _Quiet(logging.Filter):
@@ -48,7 +43,7 @@ def replica(descriptor: int) -> int:
     """Serves as one of several processes, for who has started it."""
     from modelflow.serve.processes.replicas.control_channel import ControlChannel
 
-    _end_with_supervisor()
+    die_with_parent()  # whatever runs here then
     os.set_inheritable(descriptor, False)
     line = ControlChannel(socket.socket(fileno=descriptor))
     start = line.first()
@@ -65,11 +60,6 @@ def replica(descriptor: int) -> int:
     finally:
         place.close()
     return ExitCode.TERMINATED
-
-
-def _end_with_supervisor() -> None:
-    """Has the system kill this process when the supervisor dies, whatever runs here then."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":

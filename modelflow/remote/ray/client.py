@@ -4,11 +4,10 @@ Ray ends a process that is connected to a cluster whose head is gone. So this pr
 connected: it asks one that is, which may end and be begun again without a word to those whose
 batches go by sockets of their own.
 
-    Client.ask("call", name, method, ...)  --pipe-->  client_process  --Ray-->  actor
-           Future  <--pipe--  (number, kind, value)
+    Client.ask("call", name, method, ...)  --channel-->  client_process  --Ray-->  actor
+           Future  <--channel--  (number, kind, value)
 """
 
-import contextlib
 import itertools
 import re
 import socket
@@ -17,11 +16,11 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from modelflow.errors import ModelflowError
-from modelflow.ipc import process as processes
+from modelflow.ipc.channel import Channel
+from modelflow.ipc.process import ChildProcess
 
 AUTO = "auto"
 HOST_PORT = re.compile(r"(?:ray://)?(\[[^]]+\]|[^:/]+):(\d{1,5})\Z")
@@ -52,14 +51,25 @@ _ERRORS: Mapping[str, Callable[[str], Exception]] = {
 
 
 class _Link:
-    """The pipe to one process, and who waits for its answers; guarded by the client's lock."""
+    """One process, and who waits for its answers; guarded by the client's lock."""
 
     def __init__(self) -> None:
-        self.pipe, self.theirs = Pipe()
+        self.process: ChildProcess | None = None
         self.waiting: dict[int, Future[Any]] = {}
         self.unsent: list[tuple[int, str, tuple[Any, ...]]] | None = []  # None: it is connected
         self.sending = threading.Lock()
         self.thread: threading.Thread
+
+    @property
+    def channel(self) -> Channel:
+        if self.process is None:
+            message = "the process has ended"
+            raise BrokenPipeError(message)
+        return self.process.channels[0]
+
+    def send(self, message: Any) -> None:
+        with self.sending:
+            self.channel.send(message)
 
 
 class Client:
@@ -114,7 +124,7 @@ class Client:
                 link.unsent.append((number, what, given))
                 return found
         try:
-            _send(link, (number, what, given))
+            link.send((number, what, given))
         except OSError:  # it has just ended
             with self._lock:
                 self._link = None if self._link is link else self._link
@@ -125,8 +135,8 @@ class Client:
         """Ends the process; whoever waits for an answer is told."""
         with self._lock:
             self._is_over = True
-            if self._link is not None:
-                _end(self._link.pipe)
+            if self._link is not None and self._link.process is not None:
+                self._link.channel.end()
             threads = list(self._threads)
         for thread in threads:
             thread.join()
@@ -143,14 +153,16 @@ class Client:
     def _keep(self, link: _Link) -> None:
         """Starts a process, and gives answers to those who wait for them, until it ends."""
         reason = ClusterError(f"the cluster at {self._address!r} cannot be reached any more")
-        process: Any = None
         try:
             _reach(self._address)
-            process = processes.start_process(_ENTRY, [link.theirs.fileno()], sys.path)
-            link.theirs.close()
-            self._connect(link)
-            while True:
-                number, kind, value = link.pipe.recv()
+            process = ChildProcess(_ENTRY, sys.path)
+            with self._lock:
+                link.process = process
+                is_over = self._is_over
+            if not is_over:
+                self._connect(link)
+            while not is_over:
+                number, kind, value = link.channel.receive()
                 with self._lock:
                     found = link.waiting.pop(number)
                 if kind is None:
@@ -162,7 +174,7 @@ class Client:
         except (EOFError, OSError):  # it has ended, or was told to
             pass
         finally:
-            self._has_ended(link, process, reason)
+            self._has_ended(link, reason)
 
     def _connect(self, link: _Link) -> None:
         """Waits until the process is connected, and sends what it was asked meanwhile.
@@ -172,9 +184,9 @@ class Client:
         """
         said = f"Ray did not connect within {_CONNECT:g} s"
         try:
-            link.pipe.send(self._address)
-            if link.pipe.poll(_CONNECT):
-                said, self._address = link.pipe.recv()
+            link.send(self._address)
+            if link.channel.has_come(_CONNECT):
+                said, self._address = link.channel.receive()
         except (EOFError, OSError):
             said = "its client has ended"
         if said:
@@ -187,38 +199,25 @@ class Client:
             if not unsent:
                 return
             for asked in unsent:
-                _send(link, asked)
+                link.send(asked)
 
-    def _has_ended(self, link: _Link, process: Any, reason: ClusterError) -> None:
-        link.theirs.close()
-        _end(link.pipe)
+    def _has_ended(self, link: _Link, reason: ClusterError) -> None:
+        process = link.process
         if process is not None:
+            link.channel.end()  # who sends sees it
             if link.unsent is not None:  # Ray may still try to connect
                 process.kill()
-            processes.see_end_of(process)
+            process.wait()
+            with link.sending:
+                process.close()
+                link.process = None
         with self._lock:
             if self._link is link:
                 self._link = None
             waiting, link.waiting = link.waiting, {}
             self._threads.discard(link.thread)
-        with link.sending:
-            link.pipe.close()
         for found in waiting.values():
             found.set_exception(reason)
-
-
-def _send(link: _Link, message: Any) -> None:
-    with link.sending:
-        link.pipe.send(message)
-
-
-def _end(pipe: Connection) -> None:
-    """Has both sides of a pipe see its end, whoever waits there."""
-    with (
-        contextlib.suppress(OSError),  # it is closed
-        socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as same,
-    ):
-        same.shutdown(socket.SHUT_RDWR)
 
 
 def _reach(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The process of Ray's client: it is connected to a cluster, and does what it is asked by a pipe.
+"""The process of Ray's client: it is connected to a cluster, and does what it is asked.
 
 See `modelflow.remote.ray.client`. What an actor is called with is pickled by who asks and read by
 the actor; this process passes it on.
@@ -12,11 +12,11 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from modelflow.ipc import process as processes
+from modelflow.ipc.channel import Channel
+from modelflow.ipc.process import channels_of
 from modelflow.remote.ray.client import AUTO, NAMESPACE, ActorGoneError
 
 _CHUNK = 4 << 20  # bytes of an archive that are sent at once
@@ -24,19 +24,17 @@ _CHUNK = 4 << 20  # bytes of an archive that are sent at once
 
 def main(arguments: list[str]) -> None:
     """Connects to a cluster, and does what it is asked until nobody can ask any more."""
-    fd, parent = map(int, arguments)
-    processes.end_with(parent)
+    (channel,) = channels_of(arguments)
     os.dup2(2, 1)  # results of ours may go to the standard output; Ray has nothing to say there
-    pipe = Connection(fd)
     with contextlib.suppress(EOFError, OSError):
-        said, address = _connect(pipe.recv())
+        said, address = _connect(channel.receive())
         # The flow's own process decides what a signal means, which may come to the whole group.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        pipe.send((said, address))
+        channel.send((said, address))
         # What Ray says from now on of actors' ends is told by those who have lost them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         if not said:
-            ClientServer(pipe).answer_all()
+            ClientServer(channel).answer_all()
     os._exit(0)  # Ray's own end may wait for a head that is gone; what it has of ours ends with it
 
 
@@ -55,9 +53,9 @@ def _connect(address: str) -> tuple[str, str]:
 class ClientServer:
     """Does what it is asked; each method is one thing that may be asked for."""
 
-    def __init__(self, pipe: Connection) -> None:
-        """Answers by a pipe."""
-        self._pipe = pipe
+    def __init__(self, channel: Channel) -> None:
+        """Answers by a channel."""
+        self._channel = channel
         self._lock = threading.Lock()
         self._placed: dict[str, Any] = {}
         self._actors: dict[str, Any] = {}  # an actor ends that nobody has a handle of
@@ -69,7 +67,7 @@ class ClientServer:
             EOFError, OSError: there is nobody any more.
         """
         while True:
-            number, what, given = self._pipe.recv()
+            number, what, given = self._channel.receive()
             work = partial(getattr(self, what), *given)
             threading.Thread(target=self._answer, args=(number, work)).start()
 
@@ -83,7 +81,7 @@ class ClientServer:
 
     def _tell(self, number: int, kind: str | None, value: Any) -> None:
         with self._lock, contextlib.suppress(OSError):
-            self._pipe.send((number, kind, value))
+            self._channel.send((number, kind, value))
 
     def call(self, name: str, method: str, given: bytes) -> Any:
         """Calls what an actor keeps; returns its answer when it comes."""

@@ -26,7 +26,7 @@ CLUSTER = "cluster"
 """In the place of what ``--on`` says: the address of the cluster that a server runs on."""
 
 _COMMAND = (
-    "import sys; from modelflow.ipc.process import end_with; end_with(int(sys.argv.pop(1))); "
+    "import sys; from modelflow.signals import end_with; end_with(int(sys.argv.pop(1))); "
     "from modelflow.cli.main import main; main(sys.argv[1:])"
 )
 _STDERR = 2

@@ -13,8 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import Device
 from modelflow.errors import describe_error
 from modelflow.ipc.channel import Channel, MessageError, sendable
-from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel
-from modelflow.ipc.process import end_with, prepare
+from modelflow.ipc.process import channels_of, read_job
 from modelflow.runtime.stages.call import coroutine_error, make_return_error
 from modelflow.unit.spec import factory_of
 from modelflow.unit.unit import Context, FlowUnit
@@ -57,9 +56,7 @@ class Job(NamedTuple):
 
 def main(arguments: list[str]) -> None:
     """Prepares the process and works until the channel ends."""
-    *ends, parent = map(int, arguments)
-    end_with(parent)
-    channel = MemoryChannel(ChannelDescriptors(*ends))
+    (channel,) = channels_of(arguments)
     with contextlib.suppress(EOFError, BrokenPipeError):
         run(channel)
 
@@ -67,10 +64,7 @@ def main(arguments: list[str]) -> None:
 def run(channel: Channel) -> None:
     """Makes the unit, answers calls, closes the unit."""
     try:
-        # First where modules are found, and the main module; then what is made of them.
-        preparation, pickled = channel.receive()
-        prepare(preparation)
-        job: Job = pickle.loads(pickled)
+        job: Job = read_job(channel)
         unit: FlowUnit = factory_of(job.factory)()
         unit.device, unit.batch_size = job.device, job.batch_size
         unit.open(job.config)

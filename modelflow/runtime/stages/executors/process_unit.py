@@ -1,25 +1,17 @@
 """The flow's side of a unit that runs in a process of its own."""
 
-import os
 import pickle
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
 from modelflow.ipc.channel import MessageError, sendable
-from modelflow.ipc.memory_channel import open_channel
 from modelflow.runtime.stages.executors.child import Item, Job
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from modelflow.ipc.channel import Channel
-
 
 _ENTRY = "modelflow.runtime.stages.executors.child:main"
 
@@ -44,9 +36,8 @@ class ProcessUnit(FlowUnit):
         self._search_path = search_path
         self._node = node
         self._config: Any = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: Channel | None = None
-        # Guards the two against `interrupt`, which comes from another thread.
+        self._process: processes.ChildProcess | None = None
+        # Guards it against `interrupt`, which comes from another thread.
         self._lock = threading.Lock()
         self._is_busy = self._is_interrupted = False
 
@@ -70,7 +61,7 @@ class ProcessUnit(FlowUnit):
         if self._is_interrupted:
             message = f"node {self._node!r}: the flow ends; nothing is sent to its process any more"
             raise WorkerProcessError(message)
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and not self._process.is_alive:
             self._end()  # killed while it had nothing to do
         if self._process is None:
             self._start()
@@ -114,22 +105,17 @@ class ProcessUnit(FlowUnit):
     # -- the process ----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if processes.Preparation.is_so:
-            raise PlanError(_MAIN.format(self._node))
-        job = self._job()
-        preparation = processes.preparation_of(f"modelflow/{self._node}", self._search_path, job)
+        job, who = self._job(), f"node {self._node!r}: workers='process'"
+        name = f"modelflow/{self._node}"
+        preparation = processes.preparation_of(name, self._search_path, job, who)
         if b"__main__" in job and not processes.is_main_importable(preparation):
-            raise PlanError(_NO_FILE.format(self._node, self._spec.name))
-        channel, theirs = open_channel()
-        try:
-            self._process = processes.start_process(_ENTRY, theirs, self._search_path)
-        except BaseException:
-            channel.close()
-            raise
-        finally:
-            for fd in theirs:
-                os.close(fd)
-        self._channel = channel
+            message = (
+                f"{who}: unit {self._spec.name!r} is defined in a notebook, a console or a text, "
+                "which the unit's process cannot import; put it into a file, units.py, and: "
+                "import units"
+            )
+            raise PlanError(message)
+        self._process = processes.ChildProcess(_ENTRY, self._search_path)
         try:
             self._request((preparation, job))
         except BaseException:
@@ -164,15 +150,15 @@ class ProcessUnit(FlowUnit):
             WorkerProcessError: the process has ended; it is cleared away.
             Exception: what was raised there.
         """
-        channel = self._channel
-        assert channel is not None  # made with the process
+        process = self._process
+        assert process is not None  # it was started
         with self._lock:
             self._is_busy = message is not None  # a unit that is being closed is let
-            if self._is_interrupted and self._is_busy and self._process is not None:
-                self._process.kill()
+            if self._is_interrupted and self._is_busy:
+                process.kill()
         try:
-            channel.send(message)
-            is_good, answer = channel.receive(timeout)
+            process.channels[0].send(message)
+            is_good, answer = process.channels[0].receive(timeout)
         except TimeoutError:
             raise
         except MessageError as error:  # a batch that cannot be sent, or an answer not read
@@ -190,32 +176,21 @@ class ProcessUnit(FlowUnit):
     def _on_death(self) -> WorkerProcessError:
         process = self._process
         assert process is not None
-        self._end()
+        how = self._end()
         message = (
-            f"the process {process.pid} of node {self._node!r} has ended "
-            f"({processes.end_of(process)}) while it worked on this batch; the next one gets a new "
-            "process"
+            f"the process {process.pid} of node {self._node!r} has ended ({how}) while it worked "
+            "on this batch; the next one gets a new process"
         )
         return WorkerProcessError(message)
 
-    def _end(self) -> None:
-        process, channel = self._process, self._channel
+    def _end(self) -> str:
+        """Ends the process; returns how it has ended."""
+        process = self._process
         assert process is not None
-        assert channel is not None
-        channel.close()
-        processes.see_end_of(process)
+        how = process.end()
         with self._lock:
-            self._process = self._channel = None
-
-
-_MAIN = (
-    "node {!r}: workers='process': the main module starts the flow where it is imported, and the "
-    "unit's process must import it; put what starts the flow under: if __name__ == '__main__':"
-)
-_NO_FILE = (
-    "node {!r}: workers='process': unit {!r} is defined in a notebook, a console or a text, which "
-    "the unit's process cannot import; put it into a file, units.py, and: import units"
-)
+            self._process = None
+        return how
 
 
 def _value(value: Any) -> Any:

@@ -238,8 +238,8 @@ def test_the_process_has_its_ends_and_ends_with_the_channel(error, monkeypatch):
         done.append(channel)
         raise error
 
-    monkeypatch.setattr(child, "end_with", done.append)
-    monkeypatch.setattr(child, "MemoryChannel", lambda ends: ends)
+    monkeypatch.setattr(processes, "end_with", done.append)
+    monkeypatch.setattr(processes, "MemoryChannel", lambda ends: ends)
     monkeypatch.setattr(child, "run", run)
     child.main(["3", "4", "5", "77"])
     assert done == [77, ChannelDescriptors(3, 4, 5)]

@@ -19,7 +19,6 @@ from modelflow.device import CPU
 from modelflow.errors import FlowFailed, PlanError, WorkerProcessError
 from modelflow.ipc import process as processes
 from modelflow.ipc.memory_channel import open_channel
-from modelflow.runtime.stages.executors import process_unit
 from modelflow.runtime.stages.executors.child import Item, Job
 from modelflow.runtime.stages.executors.process_unit import ProcessUnit
 from modelflow.starters.template import write_template
@@ -442,6 +441,7 @@ class Elsewhere:
         self.done.append(("wait", timeout))
         if timeout is not None and "hangs" in self.answers:
             raise subprocess.TimeoutExpired("unit", timeout)
+        self.returncode = self.returncode or 0
 
     def send(self, message):
         self.asked.append(message)
@@ -465,7 +465,7 @@ def unit_in(monkeypatch):
         system = SimpleNamespace(**{**vars(subprocess), "Popen": elsewhere})
         monkeypatch.setattr(processes, "subprocess", system)
         if isinstance(elsewhere, Elsewhere):
-            monkeypatch.setattr(process_unit, "open_channel", lambda: _ends_with(elsewhere))
+            monkeypatch.setattr(processes, "open_channel", lambda: _ends_with(elsewhere))
         unit = ProcessUnit(spec, "work", search_path)
         unit.device, unit.batch_size = CPU, 3
         return unit
@@ -522,7 +522,7 @@ def test_a_process_whose_unit_does_not_open_is_ended(unit_in):
     with pytest.raises(OSError, match="no model"):
         unit.open(None)
     assert there.done == ["close", ("wait", 5.0)]
-    assert unit._process is unit._channel is None
+    assert unit._process is None
     unit.close()  # there is nothing to close
     assert len(there.asked) == 1
 
@@ -570,7 +570,7 @@ def test_a_process_that_has_ended_says_how_and_is_cleared_away(
     ) as caught:
         unit.process(Context({"in": []}, {"out": []}))
     assert caught.value.__cause__ is error
-    assert (unit._process, unit._channel, unit._is_busy) == (None, None, False)
+    assert (unit._process, unit._is_busy) == (None, False)
 
 
 def test_a_process_that_ended_while_idle_is_replaced_and_one_that_runs_is_not(unit_in):
