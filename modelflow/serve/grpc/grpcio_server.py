@@ -16,7 +16,6 @@ from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.limits import AHEAD, GrpcLimits
 from modelflow.serve.grpc.service import Method, Rpc, Service
 from modelflow.serve.grpc.standard_services import Health, Reflection
-from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 
 try:
@@ -135,12 +134,7 @@ class Calls:
             rpc.refuse(Problem(text, Code.RESOURCE_EXHAUSTED))
             return
         rpc.on_end = partial(self._budget.give_back, size)
-        try:
-            method.answer(rpc, method.parse(data))
-        except Problem as problem:
-            rpc.refuse(problem)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
-            rpc.refuse(inside(error))
+        method.begin(rpc, data)
 
 
 async def _abort(context: Any, passage: GrpcInterceptor, problem: Problem) -> None:

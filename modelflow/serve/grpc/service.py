@@ -149,6 +149,15 @@ class Method:
     parse: Callable[[bytes], Any]
     answer: Answerer
 
+    def begin(self, rpc: Rpc, data: bytes) -> None:
+        """Has a message answered, now or later."""
+        try:
+            self.answer(rpc, self.parse(data))
+        except Problem as problem:
+            rpc.refuse(problem)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
+            rpc.refuse(inside(error))
+
 
 @dataclass(frozen=True, slots=True)
 class Service:

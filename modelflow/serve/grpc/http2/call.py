@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from modelflow.http.reply import BodyBudget
 from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK, Pairs, pairs_of, trailers_of
@@ -18,27 +17,7 @@ from modelflow.wire.problem import Code, Problem
 if TYPE_CHECKING:
     from zttp import Stream
 
-
-class CallStream(Protocol):
-    """What a call needs of its connection."""
-
-    is_writable: bool
-    """The client takes what it is sent."""
-
-    flush: Callable[[], None]
-    """Sends soon what was written to the streams."""
-
-    def park(self, call: "GrpcCall") -> None:
-        """Notes that a call waits for its client to take what it was sent."""
-
-    def on_answer(self, call: "GrpcCall") -> None:
-        """Notes that a call has its status."""
-
-    def resume(self, call: "GrpcCall") -> None:
-        """Notes that a call takes messages again."""
-
-    def drop(self, call: "GrpcCall") -> None:
-        """Ends a call whose client does not take what it is sent."""
+    from modelflow.serve.grpc.http2.live_calls import LiveCalls
 
 
 class GrpcCall:
@@ -75,7 +54,7 @@ class GrpcCall:
 
     def __init__(
         self,
-        line: CallStream,
+        line: "LiveCalls",
         stream: "Stream",
         method: Method,
         passage: GrpcInterceptor,
@@ -182,12 +161,7 @@ class GrpcCall:
         rpc.on_end = partial(self._budget.give_back, len(data))
         rpc.on_answer = self.pump
         self._coming.append(rpc)
-        try:
-            self._method.answer(rpc, self._method.parse(data))
-        except Problem as problem:
-            rpc.refuse(problem)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
-            rpc.refuse(inside(error))
+        self._method.begin(rpc, data)
 
     def _refuse(self, problem: Problem) -> None:
         """Fails behind the answers to the messages that came before."""

@@ -10,7 +10,6 @@ from zttp import H2ErrorCode
 from modelflow.http.connections import IdleTimer, Member
 from modelflow.http.options import join_address
 from modelflow.serve.grpc.http2.connection_use import ConnectionAge, ConnectionWorn, opening
-from modelflow.serve.grpc.http2.incoming import IncomingFrames
 from modelflow.serve.grpc.http2.live_calls import LiveCalls
 from modelflow.serve.grpc.http2.method_table import MethodTable
 
@@ -45,8 +44,7 @@ class GrpcConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._http2 = zttp.Connection(zttp.SERVER, zttp.HTTP2)
         self._wear = ConnectionAge()
-        self._calls = LiveCalls(board, self._send_soon, self._rest)
-        self._incoming = IncomingFrames(board, self._calls, self._http2, self)
+        self._calls = LiveCalls(board, self._http2, self)
         self._expiry = IdleTimer(self._loop, self._expire)
         self._last = 0  # stream
         self._is_met = False  # the client has said that it speaks HTTP/2
@@ -56,9 +54,9 @@ class GrpcConnection(asyncio.Protocol):
         self._is_dirty = False  # `_flush` is coming
         self._has_room = False  # the client has made some in this turn
         self._takes: dict[type, Callable[[Any], None]] = {
-            zttp.Request: self._incoming.request,
-            zttp.Data: self._incoming.data,
-            zttp.EndOfMessage: self._incoming.end,
+            zttp.Request: self._calls.request,
+            zttp.Data: self._calls.data,
+            zttp.EndOfMessage: self._calls.end,
             zttp.RstStream: self._reset,
             zttp.WindowUpdate: self._window,
             zttp.Settings: self._settings,
@@ -173,7 +171,8 @@ class GrpcConnection(asyncio.Protocol):
 
     # -- what goes --------------------------------------------------------------------------------
 
-    def _send_soon(self) -> None:
+    def send_soon(self) -> None:
+        """Sends what was written to the streams, once for all of this turn of the loop."""
         if not self._is_dirty:
             self._is_dirty = True
             self._loop.call_soon(self._flush)
@@ -184,7 +183,7 @@ class GrpcConnection(asyncio.Protocol):
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """Goes on behind the last call."""
         self._all.rest(self)
         self._set_due()
@@ -223,7 +222,7 @@ class GrpcConnection(asyncio.Protocol):
         if not self._is_leaving and not self._is_deaf:
             self._is_leaving = True
             self._http2.close(H2ErrorCode.NO_ERROR, _ANY_STREAM)
-            self._send_soon()
+            self.send_soon()
             self._loop.call_later(_GRACE_SECONDS, self._shut)
 
     def _shut(self) -> None:
@@ -232,7 +231,7 @@ class GrpcConnection(asyncio.Protocol):
             return
         self._is_shut = True
         self._http2.close(H2ErrorCode.NO_ERROR, self._last)
-        self._send_soon()
+        self.send_soon()
         if not self._calls:
             self.close()
 

@@ -1,33 +1,38 @@
 """The calls of one connection that have an answer to come, or to be taken."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from zttp import H2ErrorCode
 
 from modelflow.serve.grpc.http2.call import GrpcCall
-from modelflow.serve.grpc.http2.call_headers import end_stream
+from modelflow.serve.grpc.http2.call_headers import end_stream, refuse_call, refuse_request
 from modelflow.serve.grpc.http2.connection_use import Credit
 from modelflow.serve.grpc.http2.method_table import MethodTable
+from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from zttp import Data, EndOfMessage, Request
+    from zttp import H2Connection as Http2
+
+    from modelflow.serve.grpc.http2.connection import GrpcConnection
 
 
 class LiveCalls:
-    """The calls of a connection; each one's `Line`. For the loop's thread.
+    """The calls of a connection: begins them, and gives them what comes. For the loop's thread.
 
     Attributes:
-        flush: Sends soon what was written to the streams.
         is_writable: The client takes what it is sent.
         credit: What clients may not send yet.
     """
 
-    def __init__(
-        self, board: MethodTable, flush: Callable[[], None], emptied: Callable[[], None]
-    ) -> None:
-        """Takes what all connections share, what sends, and what is called behind the last call."""
-        self.flush = flush
+    def __init__(self, board: MethodTable, http2: "Http2", connection: "GrpcConnection") -> None:
+        """Takes what all connections share, what reads the frames, and the connection."""
+        self.flush = connection.send_soon
         self.is_writable = True
         self.credit = Credit()
         self._board = board
-        self._emptied = emptied
+        self._http2 = http2
+        self._connection = connection
         self._calls: dict[int, GrpcCall] = {}  # by stream
         self._parked: dict[GrpcCall, None] = {}  # whose client has yet to take what it was sent
         self._heard: list[GrpcCall] = []  # in this turn
@@ -35,19 +40,44 @@ class LiveCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def add(self, call: GrpcCall) -> None:
-        """Takes up a call."""
-        self._calls[call.stream.stream_id] = call
+    def request(self, request: "Request") -> None:
+        """Takes the head of a call."""
+        board, number = self._board, request.stream_id
+        stream = self._http2.stream(number)
+        if not self._connection.takes(number):
+            stream.reset(H2ErrorCode.REFUSED_STREAM)
+            return
+        head = board.head(request)
+        if refuse_request(request, head, stream):
+            return
+        try:
+            call = board.begin(self, stream, request, head, self._connection.peer)
+        except Problem as problem:
+            refuse_call(problem, stream, is_heard=request.end_stream)
+            return
+        if not self._calls:
+            self._connection.wake()
+        self._calls[number] = call
         self._heard.append(call)
+        call.is_heard = request.end_stream
+        board.admit(call, head)
+        if request.end_stream:
+            call.end()
 
-    def find(self, stream: int) -> GrpcCall | None:
-        """Returns the call of a stream; None: it has none any more."""
-        return self._calls.get(stream)
+    def data(self, event: "Data") -> None:
+        """Takes a part of a call; of one that is over nobody wants it."""
+        call = self._calls.get(event.stream_id)
+        if call is not None:
+            call.receive(event.data)
+            self._heard.append(call)
+            if call.is_full:
+                self.credit.hold(call, self._http2.data_to_send())
 
-    def hear(self, call: GrpcCall, data: bytes) -> None:
-        """Gives a call what has come for it."""
-        call.receive(data)
-        self._heard.append(call)
+    def end(self, event: "EndOfMessage") -> None:
+        """Takes the end of what comes for a call."""
+        call = self._calls.get(event.stream_id)
+        if call is not None:
+            call.end()
 
     def look(self) -> None:
         """Looks, behind a turn, for whose messages there is still to wait."""
@@ -116,4 +146,4 @@ class LiveCalls:
         self._parked.pop(call, None)
         self._board.forget(call)
         if not self._calls:
-            self._emptied()
+            self._connection.rest()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from modelflow.http.connections import Connections
 from modelflow.http.listener import ReplyTimeouts
 from modelflow.serve.access.middleware import Middleware
-from modelflow.serve.grpc.http2.call import CallStream, GrpcCall
+from modelflow.serve.grpc.http2.call import GrpcCall
 from modelflow.serve.grpc.http2.call_headers import (
     CallHead,
     head_of,
@@ -21,6 +21,8 @@ from modelflow.wire.problem import Code, Problem, shorten
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
+
+    from modelflow.serve.grpc.http2.live_calls import LiveCalls
 
 
 class MethodTable:
@@ -77,7 +79,7 @@ class MethodTable:
         return head_of(request.headers, self.reception.marks)
 
     def begin(
-        self, line: CallStream, stream: "Stream", request: "Request", head: CallHead, peer: str
+        self, line: "LiveCalls", stream: "Stream", request: "Request", head: CallHead, peer: str
     ) -> GrpcCall:
         """Begins a call; `admit` is next.
 
