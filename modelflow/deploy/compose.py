@@ -4,7 +4,7 @@ from typing import Any
 
 from modelflow.deploy.application import Application
 from modelflow.deploy.image import health_check
-from modelflow.deploy.yaml_text import ABSENT, yaml_text
+from modelflow.deploy.values import ABSENT, yaml_text
 
 _NOTE = """Other machines do not reach it: its ports are published at 127.0.0.1. Change that where
 they are to, and see that keys and TLS are on (--api-key-file, --tls-cert; deploy --mount)."""

@@ -5,8 +5,7 @@ from typing import Any
 
 from modelflow.deploy.application import Application
 from modelflow.deploy.kubernetes import defaults, objects
-from modelflow.deploy.values import HelmValues
-from modelflow.deploy.yaml_text import yaml_text
+from modelflow.deploy.values import HelmValues, yaml_text
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG: dict[str, Any] = {"type": "boolean"}

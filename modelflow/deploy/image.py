@@ -1,10 +1,28 @@
-"""What an image of an application is built from."""
+"""What an image of an application is built from, and texts with placeholders."""
 
 import json
 import shlex
+import string
+from importlib.resources import files
 
 from modelflow.deploy.application import USER, Application
-from modelflow.deploy.text import fill
+
+
+class _Text(string.Template):
+    """A text with ``@name`` where something is put in; ``@@`` is an ``@``."""
+
+    delimiter = "@"
+
+
+def fill(name: str, /, **values: object) -> str:
+    """Returns a text of ``texts/``, with a value for each of its names.
+
+    Raises:
+        KeyError: it has a name without a value.
+    """
+    text = (files("modelflow.deploy") / "texts" / name).read_text(encoding="utf-8")
+    return _Text(text).substitute(values)
+
 
 OWN_LOCK = "modelflow.lock"
 """The file that says what of modelflow is installed."""

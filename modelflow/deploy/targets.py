@@ -10,8 +10,7 @@ from modelflow.deploy.compose import compose_file
 from modelflow.deploy.helm import chart
 from modelflow.deploy.image import image_files
 from modelflow.deploy.kubernetes import adapter_rules, defaults, objects
-from modelflow.deploy.values import PlainValues
-from modelflow.deploy.yaml_text import yaml_text
+from modelflow.deploy.values import PlainValues, yaml_text
 
 Files = Mapping[str, str]
 """Texts, by their paths in the folder."""

@@ -5,12 +5,13 @@ from modelflow.device.lookup import (
     array_dtype,
     available_devices,
     device_memories,
+    kind_problem,
     memory_kinds,
     memory_of,
+    parse_devices,
     require_devices,
 )
 from modelflow.device.memory import Memory
-from modelflow.device.parse import kind_problem, parse_devices
 from modelflow.device.pool import ArrayPool, empty, host_pool
 
 __all__ = [

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from html import escape
 from types import MappingProxyType
 
-from modelflow.draw.layout import LINE, Box, Layout, layout_of
+from modelflow.draw.layout import LINE, Box, Layout, Wire, layout_of
 from modelflow.draw.outline import Outline
-from modelflow.draw.wire import Wire
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Role

@@ -15,8 +15,7 @@ from modelflow.plan.execution_plan import (
     Target,
     UnitPlan,
 )
-from modelflow.plan.fuse import fuse
-from modelflow.plan.fuse_unasked import fuse_unasked
+from modelflow.plan.fuse import fuse, fuse_unasked
 from modelflow.plan.origins import find_origins, nodes_between
 
 DEFAULT_QUEUE_SIZE = 32

@@ -1,10 +1,6 @@
-"""A recording of a flow: what its workers did goes into a trace while it runs.
+"""A recording of a flow: what its workers did goes into a trace while it runs."""
 
-Workers write to rings of their own; a thread of the recording empties them some times a second and
-writes what it has found, with the state of the queues, so that memory stays as it is however long
-it takes, and a process that is killed leaves what has been written.
-"""
-
+import heapq
 import itertools
 import logging
 import math
@@ -14,16 +10,45 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from modelflow.errors import RecordingError
-from modelflow.profile.slow_requests import SlowRequests
-from modelflow.profile.trace_events import TraceEvents
-from modelflow.profile.trace_file import TraceFile
+from modelflow.profile.trace_events import TraceEvents, TraceFile
 from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.watcher import Part, Watcher
 from modelflow.runtime.workers.trace_buffer import TraceBuffer
+
+R = TypeVar("R")
+
+
+class SlowRequests(Generic[R]):
+    """Keeps the slowest of each second; from any thread."""
+
+    def __init__(self, most: int) -> None:
+        """Begins with none; keeps at most so many a second."""
+        self._most = most
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()  # of two that took as long the first counts as faster
+        self._seconds: dict[int, list[tuple[float, int, R, float]]] = {}
+
+    def add(self, request: R, ended: float, seconds: float) -> None:
+        """Takes a request that ended at ``ended``, by the clock, and took so many seconds."""
+        entry = (seconds, next(self._numbers), request, ended)
+        with self._lock:
+            found = self._seconds.setdefault(int(ended), [])
+            if len(found) < self._most:
+                heapq.heappush(found, entry)
+            else:
+                heapq.heappushpop(found, entry)
+
+    def take(self, now: float) -> list[tuple[R, float]]:
+        """Takes out those of the seconds that are over, each with when it ended, in that order."""
+        with self._lock:
+            over = [second for second in self._seconds if second + 1 <= now]
+            found = [entry for second in over for entry in self._seconds.pop(second)]
+        return sorted(((request, ended) for _, _, request, ended in found), key=lambda one: one[1])
+
 
 logger = logging.getLogger("modelflow")
 

@@ -1,28 +1,70 @@
-"""One JSON document of a flow's figures, its plan and its machine, which whoever looks reads.
-
-Versioned: what is written today can be read tomorrow, or is refused with its version.
-"""
+"""One JSON document of a flow's statistics, its plan and its machine."""
 
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import modelflow
 from modelflow.draw.outline import Outline
 from modelflow.errors import ConfigError
-from modelflow.profile.node_document import (
-    histogram_document,
-    node_document,
-    read_histogram,
-    read_node,
-)
 from modelflow.profile.process import process_figures
-from modelflow.runtime.stats import FlowStats
+from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 if TYPE_CHECKING:
     from modelflow.plan import ExecutionPlan
+
+
+_SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers, which JSON has as texts
+
+
+def node_document(node: NodeStats) -> dict[str, Any]:
+    """Returns figures as what JSON can hold; `read_node` is the inverse."""
+    found = dict(vars(node))
+    for name in _SIZED:
+        found[name] = {str(size): value for size, value in found[name].items()}
+    found["figures"] = {
+        name: {str(key): value for key, value in own.items()} for name, own in node.figures.items()
+    }
+    found["replicas"] = {
+        replica: {name: node_document(one) for name, one in nodes.items()}
+        for replica, nodes in node.replicas.items()
+    }
+    service, wait = histogram_document(node.service), histogram_document(node.wait)
+    return {**found, "service": service, "wait": wait}
+
+
+def read_node(document: Mapping[str, Any]) -> NodeStats:
+    """Takes what `node_document` has given; what a later version has added is passed over.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is damaged.
+    """
+    known = {field.name for field in fields(NodeStats)}
+    found = {name: value for name, value in document.items() if name in known}
+    for name in _SIZED:
+        found[name] = {int(size): value for size, value in found[name].items()}
+    for name in ("service", "wait"):
+        found[name] = read_histogram(found[name])
+    found["replicas"] = {
+        replica: {name: read_node(one) for name, one in nodes.items()}
+        for replica, nodes in found.get("replicas", {}).items()
+    }
+    return NodeStats(**found)
+
+
+def histogram_document(histogram: Histogram) -> dict[str, Any]:
+    """Returns a histogram as what JSON can hold."""
+    counts = {str(bucket): count for bucket, count in histogram.counts.items()}
+    return {"total": histogram.total, "counts": counts}
+
+
+def read_histogram(document: Mapping[str, Any]) -> Histogram:
+    """Takes what `histogram_document` has given."""
+    counts = {int(bucket): int(count) for bucket, count in document["counts"].items()}
+    return Histogram(counts, float(document["total"]))
+
 
 VERSION = 1
 """The form of the document."""

@@ -1,15 +1,77 @@
-"""From what a recording has found to the lines of a trace.
+"""Trace events of a recording, and the file that Perfetto and chrome://tracing open."""
 
-The flow is process 1, with a track a worker: one track a node would lose every batch that lies
-beside another one. Requests are process 2, each a bar of its own with its nodes and waits inside.
-"""
-
+import gzip
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from modelflow.runtime.session.watcher import Part
 from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice
+
+_LEVEL = 6  # of compression: zlib's own choice
+
+
+class TraceFile:
+    """Events on their way into a file; for one thread."""
+
+    def __init__(self, path: Path, *, is_packed: bool) -> None:
+        """Opens the file anew.
+
+        Args:
+            path: Where it is.
+            is_packed: It is compressed.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._file = path.open("wb")
+        self._is_packed = is_packed
+        self._lines: list[str] = []
+        self._before = "[\n"
+
+    def write(self, event: str) -> None:
+        """Adds an event: a JSON object, in one line."""
+        self._lines.append(event)
+
+    def flush(self) -> None:
+        """Gives what has been added to the system: it stays if the process is killed."""
+        if not self._lines:
+            return
+        data = (self._before + ",\n".join(self._lines)).encode()
+        self._lines.clear()
+        self._before = ",\n"
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        self._file.write(gzip.compress(data, _LEVEL, mtime=0) if self._is_packed else data)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Ends the array and the file."""
+        if self._file.closed:
+            return
+        try:
+            self.flush()
+            end = b"\n]\n" if self._before == ",\n" else b"[]\n"
+            self._put(end)
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
 
 _FLOW, _REQUESTS = 1, 2
 

@@ -15,8 +15,8 @@ from modelflow.runtime.flow_state import FlowState
 from modelflow.runtime.runners import Runner
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.wiring import Wiring
-from modelflow.runtime.workers.owner import WorkerOwner
 from modelflow.runtime.workers.worker import Worker
+from modelflow.runtime.workers.worker_report import WorkerOwner
 
 if TYPE_CHECKING:
     from modelflow.runtime.session.session import Session

@@ -7,9 +7,8 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.runtime.entry.edge_probe import add_probe
-from modelflow.runtime.entry.entry_port import EntryPort
-from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal
+from modelflow.runtime.entry.request_group import EntryPort
+from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal, add_probe
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.session.in_flight import InFlight
@@ -38,7 +37,7 @@ class SchedulerOptions:
     on_error: Callable[[Buffer], None] | None = None
     """Called with each buffer in error that arrives where no reader is, with no lock held."""
     tap: Callable[[str, str, Sequence[Buffer]], None] | None = None
-    """Is shown what every output gives; see `modelflow.runtime.entry.edge_probe`."""
+    """Is shown what every output gives; see `modelflow.runtime.entry.sinks`."""
     clock: Clock = SYSTEM_CLOCK
     """What every wait goes by."""
 

@@ -25,11 +25,10 @@ from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.http.frontend import HttpFrontend
+from modelflow.serve.interfaces import ConnectionSource, Stock
 from modelflow.serve.options import ReadLimits, ServeOptions
-from modelflow.serve.place import ConnectionSource
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.requests.model import Model
-from modelflow.serve.stock import Stock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

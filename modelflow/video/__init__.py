@@ -3,11 +3,14 @@
 Importing this package does not load PyAV; `load_av` does.
 """
 
-from modelflow.video.address import is_network_address, open_input, source_label
-from modelflow.video.library import load_av
-from modelflow.video.packet import build_packet, read_packet
-from modelflow.video.retry import RetryOptions
-from modelflow.video.track import Track
+from modelflow.video.address import (
+    RetryOptions,
+    is_network_address,
+    load_av,
+    open_input,
+    source_label,
+)
+from modelflow.video.packet import Track, build_packet, read_packet
 
 __all__ = [
     "RetryOptions",

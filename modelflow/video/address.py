@@ -1,12 +1,50 @@
-"""Addresses of videos: files and network streams, and what FFmpeg may open for each."""
+"""Addresses of videos: files and network streams, and what FFmpeg may open for each. Loads "
+"PyAV on use."""
 
 import re
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from modelflow.errors import did_you_mean
-from modelflow.video.library import load_av
+from modelflow.errors import MissingDependencyError, did_you_mean
+from modelflow.unit.option import option
+
+
+@cache
+def load_av() -> Any:
+    """Returns the module ``av``, silent on stderr: what goes wrong is raised.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    try:
+        import av
+        import av.logging
+    except ModuleNotFoundError as error:
+        package = "av"
+        raise MissingDependencyError(package, "video", "a video unit") from error
+    av.logging.set_level(None)
+    return av
+
+
+@dataclass(frozen=True)
+class RetryOptions:
+    """When a video is opened again."""
+
+    retry_enable: bool = option(
+        False,
+        help="Open it again where it does not open, or breaks off; a stream also at its end. A "
+        "file goes on behind what was given.",
+    )
+    retry_interval_ms: int = option(
+        1000, help="Milliseconds to wait before.", minimum=0, maximum=3_600_000
+    )
+    retry_count_limit: int = option(
+        -1, help="Most attempts without a packet in between; -1: without end.", minimum=-1
+    )
+
 
 _SCHEMES = ("http", "https", "rtsp", "rtsps", "rtmp", "rtmps", "rtp", "udp", "tcp", "srt")
 # A playlist from the network must not make FFmpeg read files, nor one in a file the network.

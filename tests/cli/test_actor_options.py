@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from modelflow.cli.ray.actor_options import ACTOR_OPTIONS, actor_options, placement_of
+from modelflow.cli.ray.options import ACTOR_OPTIONS, actor_options, placement_of
 from modelflow.config.placement import PlacementConfig
 
 

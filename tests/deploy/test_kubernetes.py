@@ -14,8 +14,7 @@ from modelflow.deploy.kubernetes import (
     objects,
 )
 from modelflow.deploy.targets import TARGETS
-from modelflow.deploy.values import PlainValues
-from modelflow.deploy.yaml_text import yaml_text
+from modelflow.deploy.values import PlainValues, yaml_text
 from modelflow.flow import Flow
 from modelflow.serve.server import ServeOptions, Server
 from tests.deploy.applications import application

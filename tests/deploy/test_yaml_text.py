@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from modelflow.deploy.yaml_text import ABSENT, Place, yaml_text
+from modelflow.deploy.values import ABSENT, Place, yaml_text
 
 
 def test_keys_keep_their_order_and_what_is_absent_is_not_there():

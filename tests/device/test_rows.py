@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelflow.device import CPU, empty, memory_of
-from modelflow.device.rows import join_rows
+from modelflow.device.host import join_rows
 
 BLOCK = np.arange(24, dtype=np.float32).reshape(6, 2, 2)
 

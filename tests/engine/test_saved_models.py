@@ -8,7 +8,7 @@ import pytest
 from modelflow import Model
 from modelflow.engine.engine import LoadRequest
 from modelflow.engine.tensorflow.engine import TensorFlowEngine
-from modelflow.engine.tensorflow.options import TensorFlowOptions
+from modelflow.engine.tensorflow.settings import TensorFlowOptions
 from modelflow.errors import FlowUnitError
 from tests.programs import run
 

@@ -9,7 +9,7 @@ from modelflow.engine.engine import LoadGroup, LoadRequest
 from modelflow.engine.tensorflow.engine import TensorFlowEngine
 from modelflow.engine.tensorflow.forms.reached import is_assigned
 from modelflow.engine.tensorflow.forms.signature import read_signature
-from modelflow.engine.tensorflow.options import TensorFlowOptions
+from modelflow.engine.tensorflow.settings import TensorFlowOptions
 from modelflow.errors import EngineError
 
 

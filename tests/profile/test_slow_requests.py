@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.profile.slow_requests import SlowRequests
+from modelflow.profile.recording import SlowRequests
 
 ENDED = st.lists(st.tuples(st.integers(0, 79), st.integers(1, 400)), max_size=60)
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from modelflow.profile.trace_file import TraceFile
+from modelflow.profile.trace_events import TraceFile
 
 
 def read(path):

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from modelflow.studio.frame import frame_of
-from modelflow.studio.picture import picture_of
+from modelflow.studio.moments import picture_of
 from tests.studio.moments import OUTLINE, far_moment, moment
 
 

@@ -15,9 +15,8 @@ from modelflow.cli.options.common import (
 )
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.options.groups import GroupedCommand
 from modelflow.cli.options.output_files import write_output
-from modelflow.cli.options.parameters import Choice
+from modelflow.cli.options.parameters import Choice, GroupedCommand
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, Undisturbed, termination

@@ -1,12 +1,39 @@
-"""Parameter types of the command line: one of some words, numbers in a range, sizes."""
+"""Parameter types of the command line, and commands whose options have headings."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from modelflow.errors import did_you_mean
 from modelflow.quantities import bytes_of
+
+
+class GroupedCommand(click.Command):
+    """A command that shows its options in groups.
+
+    Attributes:
+        groups: By heading the names of the options, as the function has them; what is in none
+            stands under ``Options``.
+    """
+
+    groups: Mapping[str, Sequence[str]] = {}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options under their headings."""
+        heading = {name: title for title, names in self.groups.items() for name in names}
+        for title in ("Options", *self.groups):
+            rows = [
+                row
+                for one in self.get_params(ctx)
+                if heading.get(one.name or "", "Options") == title
+                and (row := one.get_help_record(ctx)) is not None
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
 
 if TYPE_CHECKING:
     _Base = click.Choice[str]

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.cli.options.settings_file import read_setting
-from modelflow.cli.ray.address import address_option
+from modelflow.cli.ray.options import address_option
 from modelflow.cli.serve.command import serve
 from modelflow.cli.serve.models import build_config
 from modelflow.cli.serve.placement import PROCESSES, check_far

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from modelflow.cli.options.groups import GroupedCommand
-from modelflow.cli.options.parameters import Choice
+from modelflow.cli.options.parameters import Choice, GroupedCommand
 from modelflow.cli.serve.other_servers import counterparts_of
 from modelflow.http.server import TlsOptions
 from modelflow.serve.options import (

@@ -10,8 +10,7 @@ from modelflow.engine.tensorflow.forms.keras_model import load_keras_model
 from modelflow.engine.tensorflow.forms.saved_model import load_saved_model
 from modelflow.engine.tensorflow.forms.signature import read_methods, read_signature
 from modelflow.engine.tensorflow.library import loading
-from modelflow.engine.tensorflow.options import TensorFlowOptions
-from modelflow.engine.tensorflow.settings import apply_settings, device_name
+from modelflow.engine.tensorflow.settings import TensorFlowOptions, apply_settings, device_name
 from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 

@@ -1,13 +1,31 @@
-"""TensorFlow's settings of the whole process: threads, GPU memory; and the names of devices."""
+"""TensorFlow's options, and its settings of the whole process: threads, GPU memory, devices."""
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from modelflow.device import Device
 from modelflow.device.driver import total_memory
+from modelflow.engine.options import GpuMemoryOptions
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.engine.tensorflow.options import TensorFlowOptions
 from modelflow.errors import DeviceUnavailableError, EngineError
+from modelflow.unit.option import option
+
+
+@dataclass(frozen=True)
+class TensorFlowOptions(GpuMemoryOptions):
+    """The options of a node whose model TensorFlow runs."""
+
+    signature: str = option(
+        "",
+        help="The signature of a SavedModel; where none is given, serving_default, else the only "
+        "one.",
+    )
+    xla: bool = option(
+        False,
+        help="Compile the model with XLA, once for each size of batch: give allowed_batch_sizes.",
+    )
+
 
 _MIB = 1 << 20
 

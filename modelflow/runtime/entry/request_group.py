@@ -1,22 +1,49 @@
-"""A gang: whole requests that enter the graph together, each a session of its own.
-
-Thirty-two requests of one item, for a graph whose input feeds "decode": thirty-two segments, each
-with its end, are appended to that queue under one lock, and one worker is woken.
-"""
+"""The inputs of a graph as the submitter sees them, and whole requests that enter together."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.entry.entry_port import EntryPort
 from modelflow.runtime.queues.backpressure import Backpressure, check_in_flight, check_inbox
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.outbox import Receiver
+from modelflow.runtime.worker_slot import Handoff
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPort:
+    """One graph input: what it feeds, and whether it refuses instead of waiting."""
+
+    name: str
+    """The input's name."""
+    route: tuple[tuple[Receiver, int], ...]
+    """The receivers, with their port numbers."""
+    is_rejecting: bool
+    """A node that it feeds says ``queue_policy=reject``."""
+    expected_wait: Callable[[], float | None]
+    """Gives the expected wait in seconds until there is room, or None."""
+
+    def append(self, segments: Sequence[Segment], relay: Handoff | None = None) -> list[Receiver]:
+        """Appends to every receiver; returns those that `call_due` must be called of.
+
+        Args:
+            segments: What has come.
+            relay: What the calling thread may go on with itself; None: others must be woken.
+        """
+        if len(self.route) == 1:  # every row of most graphs passes here
+            receiver, target = self.route[0]
+            return [receiver] if receiver.append(target, segments, relay) else []
+        # Each has its own, made before the first is appended: who reads it may change it at once.
+        others = [[segment.twin() for segment in segments] for _ in self.route[1:]]
+        routed = zip(self.route, (segments, *others), strict=True)
+        return [
+            receiver for (receiver, target), own in routed if receiver.append(target, own, relay)
+        ]
 
 
 @dataclass(slots=True)

@@ -1,23 +1,58 @@
-"""Where data leaves the graph: a graph output, or a node that nothing follows.
-
-The last segment of session 7 arrives at output ``"scores"``, the only one: `append` puts its
-buffers into the session's results, and the session is over; both may be under the lock of the
-outbox before it. `call_due`, which follows with no lock held, calls whoever waited for the
-results, and tells the scheduler.
-"""
+"""Where data leaves the graph: graph outputs, nodes that nothing follows, and probes of edges."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
+from modelflow.buffer import Buffer
 from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.results import Results
 from modelflow.runtime.session.segment import Segment
 from modelflow.runtime.session.session import Session
+from modelflow.runtime.stages.outbox import Receiver, Route
 from modelflow.runtime.worker_slot import Handoff
 
-if TYPE_CHECKING:
-    from modelflow.buffer import Buffer
+Tap = Callable[[str, str, Sequence[Buffer]], None]
+"""Called with a node, its output (of a graph input its name, twice) and the buffers that come from
+there, some of them perhaps in error; on the thread that brings them, perhaps under a lock of the
+runtime: it must not wait, use the flow, raise, or change a buffer. A `Buffer.twin` may be kept."""
+
+
+def add_probe(tap: Tap | None, node: str, output: str, route: Route) -> Route:
+    """Returns the route of an output, past the tap if there is one."""
+    if tap is None or not route:
+        return route
+    (receiver, port), *others = route  # all of them are given the same
+    return ((_Probe(receiver, tap, node, output), port), *others)
+
+
+class _Probe:
+    """A receiver that shows what it is given, and passes it on."""
+
+    append_whole = None
+
+    def __init__(self, receiver: Receiver, tap: Tap, node: str, output: str) -> None:
+        self._receiver = receiver
+        self._tap = tap
+        self._names = node, output
+
+    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
+        """See `Receiver.append`."""
+        for segment in segments:
+            if segment.positions:
+                self._tap(*self._names, segment.columns[0])
+        return self._receiver.append(port, segments, relay)
+
+    def call_due(self) -> None:
+        """See `Receiver.call_due`."""
+        self._receiver.call_due()
+
+    def wait_for_room(self, port: int) -> object:
+        """See `Receiver.wait_for_room`."""
+        return self._receiver.wait_for_room(port)
+
+    def find_blocker(self, port: int) -> str | None:
+        """See `Receiver.find_blocker`."""
+        return self._receiver.find_blocker(port)
 
 
 class Terminal:

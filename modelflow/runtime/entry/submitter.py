@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed, did_you_mean
 from modelflow.runtime.clock import Clock
-from modelflow.runtime.entry.entry_port import EntryPort
 from modelflow.runtime.entry.request_group import (
+    EntryPort,
     SessionEntry,
     append_gang,
     bundle_segment,

@@ -21,8 +21,8 @@ from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.call import UnitCall
 from modelflow.runtime.stages.kind import RunningKind
 from modelflow.runtime.stages.stage import Stage
-from modelflow.runtime.workers.owner import WorkerOwner
 from modelflow.runtime.workers.worker import Worker
+from modelflow.runtime.workers.worker_report import WorkerOwner
 from modelflow.unit.stream_context import Opening, StreamContext
 
 logger = logging.getLogger("modelflow")

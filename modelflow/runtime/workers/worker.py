@@ -18,8 +18,7 @@ from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.stats import ThreadTime
 from modelflow.runtime.worker_slot import Handoff, WorkerSlot, is_any_thread
 from modelflow.runtime.workers.deadlines import carry, deadlines_of, expire, give_up_gone
-from modelflow.runtime.workers.owner import WorkerOwner
-from modelflow.runtime.workers.worker_report import WorkerReport
+from modelflow.runtime.workers.worker_report import WorkerOwner, WorkerReport
 
 if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit

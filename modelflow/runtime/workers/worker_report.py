@@ -1,12 +1,11 @@
-"""What a worker tells of its work: when it did what, what failed, where it stands.
+"""What a worker reports of its work: times, errors, where it stands; and to whom."""
 
-The worker of node "resize" has called its unit for five rows, two of which failed: its counters
-have one call more and two errors, whoever watches the rows' sessions is told, and if the flow is
-recorded a slice is in its ring.
-"""
-
+import gc
+import operator
+import sys
+import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
@@ -14,10 +13,64 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.stages.call import Call
 from modelflow.runtime.stages.stage import Stage
-from modelflow.runtime.workers.owner import WorkerOwner
 from modelflow.runtime.workers.session_watch import CallTime, failures_of, tell
-from modelflow.runtime.workers.stacks import find_position
 from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice, TraceBuffer, slice_of
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from modelflow.runtime.session.session import Session
+
+
+class WorkerOwner(Protocol):
+    """What a worker tells its owner; each call may come from any worker's thread."""
+
+    is_draining: bool
+    """No new work is taken: sources end."""
+    is_watched: bool
+    """A session may have a `Watcher`."""
+
+    def on_open(self) -> None:
+        """A unit is open."""
+
+    def wait_until_all_open(self) -> bool:
+        """Waits until every worker's unit is open; False if the flow ends instead."""
+
+    def on_begin(self) -> None:
+        """A unit has begun."""
+
+    def cancel(self, session: "Session") -> None:
+        """Ends a session whose rows are lost."""
+
+    def on_failure(self, error: FlowUnitError) -> None:
+        """A unit did not open or close, or our own code failed: the flow must end."""
+
+
+def find_position(thread_id: int) -> str:
+    """Returns ``file:line in function`` of the code that a thread is in; ``""``: it has ended.
+
+    Args:
+        thread_id: Its `threading.Thread.ident`.
+    """
+    frame = _frames().get(thread_id)
+    if frame is None:
+        return ""
+    where = traceback.extract_stack(frame)[-1]
+    return f"{where.filename}:{where.lineno} in {where.name}"
+
+
+def _frames() -> "dict[int, FrameType]":
+    """Asks while nothing can be collected.
+
+    Before Python 3.11.9 the interpreter may collect garbage while it makes the answer and holds the
+    lock of all its threads. Where a finalizer then lets another thread run, and that one starts a
+    third, each waits for the other for ever (https://github.com/python/cpython/issues/106883).
+    `map` calls the three one after another without a moment at which another thread might run and
+    switch the collector on again.
+    """
+    calls = (gc.disable, sys._current_frames, gc.enable if gc.isenabled() else gc.disable)
+    _, frames, _ = map(operator.call, calls)
+    return cast("dict[int, FrameType]", frames)
 
 
 class WorkerReport:

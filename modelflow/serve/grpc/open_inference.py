@@ -7,8 +7,8 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.serve.access.keys import Group
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup
 from modelflow.serve.grpc.service import Rpc, Service
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Stock
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
@@ -25,7 +25,6 @@ from modelflow.serve.protocols.open_inference import (
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import values_of
-from modelflow.serve.stock import Stock
 from modelflow.wire.open_inference.documents import server_message
 from modelflow.wire.open_inference.infer import InferAnswer, InferRequest
 from modelflow.wire.open_inference.infer_message import infer_message, infer_request

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from modelflow.serve.access.keys import Group
-from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.grpc.service import Answerer, Rpc, Service
+from modelflow.serve.interfaces import ReplicaGroup
 from modelflow.serve.protocols.tf_serving import (
     classes_of,
     outputs_of,

@@ -12,7 +12,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest, StreamingReply, StreamingResponse
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.repository.models import Models
 from modelflow.studio.moments import Moments, event

@@ -8,17 +8,16 @@ from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.serve.access.error_reply import JSON, refusal
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.access.router import Route, Router
-from modelflow.serve.fleet import ReplicaGroup
 from modelflow.serve.http.dashboard import Dashboard
 from modelflow.serve.http.metrics import MetricsPage
 from modelflow.serve.http.pages import Pages
 from modelflow.serve.http.stats import StatsPages
+from modelflow.serve.interfaces import ReplicaGroup, Stock
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.rest.generate import Generate
 from modelflow.serve.rest.open_inference import OpenInferenceRest
 from modelflow.serve.rest.repository import RepositoryRest
 from modelflow.serve.rest.tf_serving import TensorflowRest
-from modelflow.serve.stock import Stock
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem, sendable
 

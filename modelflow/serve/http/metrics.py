@@ -14,7 +14,7 @@ from modelflow.http.request import HttpRequest
 from modelflow.profile.metrics import node_families
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.model_counts import BOUNDS
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.metrics.statistics import Statistics

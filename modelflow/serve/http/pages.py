@@ -11,7 +11,7 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.http.openapi import openapi_document
-from modelflow.serve.stock import Stock
+from modelflow.serve.interfaces import Stock
 from modelflow.wire.json_text import json_of
 
 

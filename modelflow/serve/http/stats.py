@@ -9,7 +9,7 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, settle
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem, shorten

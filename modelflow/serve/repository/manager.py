@@ -9,7 +9,7 @@ from modelflow.errors import ConfigError, EngineError, FlowFailed, StreamClosed
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.log import LEVELS
 from modelflow.serve.activity import ActivityTable, VersionActivity
-from modelflow.serve.fleet import Told
+from modelflow.serve.interfaces import Told
 from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.load_version import load_version, unload_version
 from modelflow.serve.repository.loader import Loader

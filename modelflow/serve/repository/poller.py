@@ -8,7 +8,7 @@ from functools import partial
 
 from modelflow.errors import ModelflowError
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.fleet import Told
+from modelflow.serve.interfaces import Told
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelConfig, ModelVersion

@@ -9,7 +9,7 @@ from modelflow.errors import ConfigError, FlowFailed, did_you_mean
 from modelflow.flow import Flow
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.activity import ActivityTable
-from modelflow.serve.fleet import GroupCounts, Told
+from modelflow.serve.interfaces import GroupCounts, Told
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.repository.config import ServeConfig, as_serve_config, read_reload_request

@@ -8,7 +8,7 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, compress_reply, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import (
     SERVER,

@@ -9,10 +9,9 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, refusal, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.fleet import ReplicaGroup
+from modelflow.serve.interfaces import ReplicaGroup, Stock
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import index_of, no_parameters
-from modelflow.serve.stock import Stock
 from modelflow.wire.json_document import read_json
 from modelflow.wire.json_text import json_of
 from modelflow.wire.problem import Code, Problem

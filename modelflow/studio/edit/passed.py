@@ -66,7 +66,7 @@ class EdgeSamples:
         self._numbers = itertools.count(1)
 
     def add(self, node: str, output: str, buffers: Sequence[Buffer]) -> None:
-        """Keeps what an output has given; see `modelflow.runtime.entry.edge_probe.Tap`."""
+        """Keeps what an output has given; see `modelflow.runtime.entry.sinks.Tap`."""
         last = [_Kept(buffer.twin(), next(self._numbers)) for buffer in buffers[-KEPT:]]
         with self._lock:
             self._counts[node, output] += len(buffers)

@@ -10,7 +10,7 @@ from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.sketch import CardPort, NodeCard, Sketch
-from modelflow.studio.picture import card_size
+from modelflow.studio.moments import card_size
 
 # What the command line has a word for, and a page has a field.
 _GIVE = re.compile(r"give one with --arg (\w+)=VALUE")

@@ -1,4 +1,4 @@
-// What the server sends: see modelflow/studio/picture.py and modelflow/studio/frame.py.
+// What the server sends: see modelflow/studio/moments.py and modelflow/studio/frame.py.
 
 export interface Box {
   name: string;

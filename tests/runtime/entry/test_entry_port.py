@@ -1,7 +1,7 @@
 """One input of a graph."""
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.entry.entry_port import EntryPort
+from modelflow.runtime.entry.request_group import EntryPort
 from modelflow.runtime.session.segment import Segment, Stream
 from tests.runtime.fake_session import FakeSession
 

@@ -9,7 +9,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, QueueFullError, StreamClosed
 from modelflow.plan import Origin
-from modelflow.runtime.entry.entry_port import EntryPort
+from modelflow.runtime.entry.request_group import EntryPort
 from modelflow.runtime.entry.submitter import WARN_AFTER, Submitter
 from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.order import InboxPolicy

@@ -3,7 +3,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.plan import Origin
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.entry.entry_port import EntryPort
+from modelflow.runtime.entry.request_group import EntryPort
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.session.segment import Batch, Span, Stream
 from modelflow.runtime.session.session import Session

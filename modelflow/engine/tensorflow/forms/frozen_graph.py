@@ -5,7 +5,7 @@ from typing import Any
 
 from modelflow.engine.engine import LoadedModel, LoadRequest
 from modelflow.engine.model_file import looks_like
-from modelflow.engine.tensorflow.forms.message import read_message
+from modelflow.engine.tensorflow.forms.signature import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.errors import EngineError

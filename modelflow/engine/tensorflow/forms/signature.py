@@ -6,11 +6,35 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.engine.model_file import looks_like
-from modelflow.engine.tensorflow.forms.message import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 from modelflow.errors import EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
+
+_LARGEST = (1 << 31) - 1
+
+
+def read_message(path: Path, message: Any, expected: str) -> None:
+    """Reads a file into the empty protobuf ``message``.
+
+    Raises:
+        EngineError: the file is not of that form, or larger than a message may be (2 GiB).
+    """
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    size = path.stat().st_size
+    if size > _LARGEST:
+        text = f"model {path}: {size} bytes; expected {expected} of at most 2 GiB"
+        raise EngineError(text)
+    try:
+        message.ParseFromString(path.read_bytes())
+    except DecodeError as error:
+        text = f"model {path}: {looks_like(path)}; expected {expected}"
+        raise EngineError(text) from error
+    if not message.ByteSize():
+        text = f"model {path}: {looks_like(path)}; expected {expected}"
+        raise EngineError(text)
+
 
 _DEFAULT = "serving_default"
 

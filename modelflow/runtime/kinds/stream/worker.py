@@ -16,8 +16,8 @@ from modelflow.runtime.session.watcher import Part
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.deadlines import deadlines_of
-from modelflow.runtime.workers.owner import WorkerOwner
 from modelflow.runtime.workers.worker import Worker
+from modelflow.runtime.workers.worker_report import WorkerOwner
 
 
 class StreamWorker(Worker):

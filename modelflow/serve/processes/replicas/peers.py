@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup, Told
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Told
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.processes.replicas.control_channel import (
     ControlChannel,

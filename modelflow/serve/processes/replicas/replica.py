@@ -15,13 +15,12 @@ from modelflow.http.accept import InheritedConnections
 from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.activity import MOST, ActivityTable
-from modelflow.serve.fleet import ReplicaGroup
+from modelflow.serve.interfaces import ReplicaGroup, Stock
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
 from modelflow.serve.processes.replicas.peers import Peers
 from modelflow.serve.processes.replicas.role import Role
 from modelflow.serve.server import Server
-from modelflow.serve.stock import Stock
 from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _LAST_SECONDS = 5.0
 
 
 class Replica:
-    """The place of this process among those that serve together; see `modelflow.serve.place`.
+    """The place of this process among those that serve together; see `modelflow.serve.interfaces`.
 
     It ends with its supervisor, however that ends: in order where that asks for it, else the system
     kills it (`modelflow.cli.serve.replica`).

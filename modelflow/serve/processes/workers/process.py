@@ -5,7 +5,7 @@ from functools import partial
 
 from modelflow.ipc.fd_channel import LinkDescriptors
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup, Told
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Stock, Told
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
 from modelflow.serve.processes.replicas.replica import Replica
@@ -13,7 +13,6 @@ from modelflow.serve.processes.replicas.role import Role
 from modelflow.serve.processes.workers.model_directory import ModelDirectory
 from modelflow.serve.processes.workers.remote_models import RemoteModelSource
 from modelflow.serve.processes.workers.request_server import RequestServer
-from modelflow.serve.stock import Stock
 
 
 class Worker(Replica):

@@ -7,12 +7,11 @@ from modelflow.ipc.fd_channel import FdChannel, LinkDescriptors
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.fleet import GroupCounts, ReplicaGroup, Told
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Stock, Told
 from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.processes.workers.remote_model import RemoteModel
 from modelflow.serve.processes.workers.rpc_client import RpcClient
 from modelflow.serve.repository.models import Models
-from modelflow.serve.stock import Stock
 
 
 class RemoteModels:
@@ -124,7 +123,7 @@ class NoPeers:
 
 
 class RemoteModelSource:
-    """A `modelflow.serve.stock.Stock` of models that run elsewhere. For the server's thread.
+    """A `modelflow.serve.interfaces.Stock` of models that run elsewhere. For the server's thread.
 
     Attributes:
         models: What requests see.

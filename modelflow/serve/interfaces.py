@@ -1,0 +1,148 @@
+"""What the parts of a server know of each other: who counts, who has models, who brings "
+"connections."""
+
+import socket
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from modelflow.http.accept import InheritedConnections
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.activity import ActivityTable
+from modelflow.serve.metrics.snapshot import ModelSnapshot
+from modelflow.serve.options import ServeOptions
+
+if TYPE_CHECKING:
+    from modelflow.serve.repository.models import Models
+
+
+Told = Callable[[Exception | None], None]
+"""Is told when everything that is wanted was tried; what went wrong, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """What all processes have counted.
+
+    Attributes:
+        pictures: One for every version of a model, over all.
+        up: How many processes have told; None: there is only this one.
+        count: How many there are meant to be.
+        deaths: How many processes have ended and were replaced, by what they are called.
+    """
+
+    pictures: Sequence[ModelSnapshot]
+    up: int | None = None
+    count: int = 1
+    deaths: Mapping[str, int] = field(default_factory=dict)
+
+
+class ReplicaGroup(Protocol):
+    """All of them. For the server's thread, on which everybody is told, now or later."""
+
+    def census(self, told: Callable[[GroupCounts], object]) -> None:
+        """Has somebody told what all have counted."""
+
+    def load(self, name: str, told: Told) -> None:
+        """Loads a model everywhere; see `Repository.load`.
+
+        Raises:
+            Problem: clients may not.
+        """
+
+    def unload(self, name: str, told: Told) -> None:
+        """Unloads a model everywhere; see `Repository.unload`.
+
+        Raises:
+            Problem: clients may not, or there is no such model.
+        """
+
+    def configure(self, config: bytes, told: Told) -> None:
+        """Serves everywhere what a ``ReloadConfigRequest`` says; see `Repository.configure`.
+
+        Raises:
+            Problem: clients may not, or it is not right.
+        """
+
+
+class Stock(Protocol):
+    """What there is to serve. For the server's thread, but where it says otherwise."""
+
+    @property
+    def models(self) -> "Models":
+        """What requests see."""
+
+    @property
+    def fleet(self) -> "ReplicaGroup":
+        """What changes it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Clients may load and unload models."""
+
+    def unready(self) -> str:
+        """Returns why the server is not ready; ``""``: it is. From any thread."""
+
+    def look(self) -> Sequence[str]:
+        """Returns the names of what there is; before it begins.
+
+        Raises:
+            ConfigError: a path holds nothing to serve.
+        """
+
+    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
+        """Begins; on the thread that made it.
+
+        Args:
+            mailbox: What reaches the server's thread.
+            told: Called there when everything was tried.
+        """
+
+    def check(self) -> None:
+        """Looks whether there is anything to serve, or may be; when all was tried.
+
+        Raises:
+            FlowFailed, GraphError, EngineError: nothing can be loaded.
+        """
+
+    def refresh(self) -> None:
+        """Looks for what is new."""
+
+    def condemn(self, name: str, version: int, reason: str) -> None:
+        """Takes a version out of service that has ended other processes."""
+
+    def end(self) -> None:
+        """Loads nothing more, and tells whoever waits for that."""
+
+
+class ConnectionSource(Protocol):
+    """Who is given connections, and is not alone.
+
+    Attributes:
+        door: Where connections over HTTP are handed over.
+        grpc: A socket with the address for gRPC, at which all of them listen; None: no gRPC.
+        unloaded: The models that clients have unloaded before it came.
+        activity: Where it is noted what is done for each version.
+        is_part: Some models are isolated: it has one of them alone, or none of them.
+    """
+
+    door: InheritedConnections
+    grpc: socket.socket | None
+    unloaded: Collection[str]
+    activity: ActivityTable
+    is_part: bool
+
+    def stock(self, options: ServeOptions) -> Stock | None:
+        """Returns what it serves whose models another process has; None: it has its own."""
+
+    def extend(self, own: Stock, options: ServeOptions) -> Stock:
+        """Returns what it serves beside its own models."""
+
+    def join(self, own: Stock) -> ReplicaGroup:
+        """Returns what changes what all serve, of which ``own`` is what this one does."""
+
+    async def end(self) -> None:
+        """Ends what it has on that thread, when all requests have come to their end."""
+
+    def begin(self, mailbox: LoopQueue) -> None:
+        """Begins to be asked, and told, on the thread of this mailbox."""
