@@ -21,7 +21,7 @@ from measure import print_table, session_rate
 from resnet import write_resnet
 
 import modelflow
-from modelflow.runtime import worker_slot as seat
+from modelflow.runtime import worker_slot as slot
 from modelflow.testing import read_unit
 
 CLIENTS = 32
@@ -52,8 +52,8 @@ name = "scores"
 # Whether neighbours are one stage, and below what a call is short enough to be handed over.
 SETTINGS = {
     "stages apart, no hand-overs": ("off", 0.0),
-    "stages apart": ("off", seat.CHEAP),
-    "as it is": ("auto", seat.CHEAP),
+    "stages apart": ("off", slot.CHEAP),
+    "as it is": ("auto", slot.CHEAP),
 }
 BASE = "stages apart, no hand-overs"
 
@@ -103,16 +103,16 @@ def _measured(
     """Runs all in turn; returns rates, and rows a call of the model."""
     rates: dict[str, list[float]] = {name: [] for name in SETTINGS}
     sizes: dict[str, list[float]] = {name: [] for name in SETTINGS}
-    usual = seat.CHEAP
+    usual = slot.CHEAP
     try:
         for _ in range(rounds):
-            for name, (fuse, seat.CHEAP) in SETTINGS.items():
+            for name, (fuse, slot.CHEAP) in SETTINGS.items():
                 graph = GRAPH.format(fuse=fuse, side=SIDE, batch=BATCH)
                 with modelflow.Flow(graph, units=[unit]) as flow:
                     rates[name].append(rate_of(flow))
                     sizes[name].append(flow.stats()["infer"].mean_batch_size)
     finally:
-        seat.CHEAP = usual
+        slot.CHEAP = usual
     return (
         {name: statistics.median(found) for name, found in rates.items()},
         {name: statistics.median(found) for name, found in sizes.items()},

@@ -111,10 +111,10 @@ def hanging():
     ],
 )
 def test_an_answer_is_waited_for_as_long_as_was_said_whatever_the_unit_does(
-    hanging, entrance, limit, kind
+    hanging, submitter, limit, kind
 ):
     with pytest.raises(TimeoutError) as raised:
-        ASKS[entrance](hanging, -1, **limit)
+        ASKS[submitter](hanging, -1, **limit)
     assert type(raised.value) is kind
 
 

@@ -503,9 +503,9 @@ def test_rows_that_are_submitted_together_are_told_of_each_by_its_position():
     with modelflow.Flow(ECHO, units=[half]) as flow:
         assert flow.is_row_by_row
         rows = [modelflow.Buffer(number) for number in (0, 2, 3, 8)]
-        submitted = flow.submit_rows(rows, party := Party())
+        submitted = flow.submit_rows(rows, batch_members := Party())
         assert submitted.count == 4
-        found = [row["output"] for row in party.told(4)]
+        found = [row["output"] for row in batch_members.told(4)]
     assert [buffer.data for buffer in found] == [0, 1, None, 4]
     assert "3 is odd" in str(found[2].error)
 
@@ -551,14 +551,14 @@ def test_a_row_that_is_cancelled_fails_at_once_and_the_others_go_on():
     waits, entered, gate, seen = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
     with modelflow.Flow(graph, units=[waits]) as flow:
-        submitted = flow.submit_rows([*map(modelflow.Buffer, range(3))], party := Party())
+        submitted = flow.submit_rows([*map(modelflow.Buffer, range(3))], batch_members := Party())
         assert entered.wait(60)
         submitted.cancel(1)
         submitted.cancel(1)
-        position, failure = party.came.get(timeout=60)
+        position, failure = batch_members.came.get(timeout=60)
         assert (position, type(failure)) == (1, Cancelled)
         gate.set()
-        assert [row["output"].data for row in party.told(2)] == [0, 2]
+        assert [row["output"].data for row in batch_members.told(2)] == [0, 2]
     assert seen == [0, 2]
 
 
@@ -566,16 +566,16 @@ def test_rows_in_a_flow_that_stops_fail():
     waits, entered, gate, _ = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
     flow = modelflow.Flow(graph, units=[waits]).start()
-    flow.submit_rows([*map(modelflow.Buffer, range(3))], party := Party())
+    flow.submit_rows([*map(modelflow.Buffer, range(3))], batch_members := Party())
     assert entered.wait(60)
     stopping = threading.Thread(target=flow.stop, kwargs={"drain": False})
     stopping.start()
-    found = [party.came.get(timeout=60) for _ in range(2)]  # those that wait
+    found = [batch_members.came.get(timeout=60) for _ in range(2)]  # those that wait
     gate.set()
     stopping.join()
     assert {type(failure) for _, failure in found} <= {StreamClosed, Cancelled}
     with pytest.raises(StreamClosed):
-        flow.submit_rows([modelflow.Buffer(0)], party)
+        flow.submit_rows([modelflow.Buffer(0)], batch_members)
 
 
 def test_requests_that_are_over_are_freed_without_a_search_for_cycles():

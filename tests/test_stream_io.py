@@ -248,7 +248,7 @@ def test_on_the_calling_thread_waiting_runs_what_is_ready():
             lambda stream: None,
         ):
             stream = flow.session()
-            flow.scheduler.entrance.send(stream._session, "input", [Buffer(1)])
+            flow.scheduler.submitter.send(stream._session, "input", [Buffer(1)])
             wait(stream)
             assert asyncio.run(stream.arecv()).data == 2
 

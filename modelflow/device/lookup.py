@@ -1,5 +1,6 @@
 """The kinds of device, the devices of this machine, and the attributes ``device`` and "
-"``deviceid``."""
+"``deviceid``.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -43,10 +43,10 @@ def json_value(value: Any, depth: int = 0) -> Any:
     Raises:
         ValueError: it holds something else, bytes that are no UTF-8, or is nested too deeply.
     """
-    return _converted(value, _strict, depth)
+    return _convert(value, _strict, depth)
 
 
-def shown(value: Any, *, is_whole: bool = False) -> Any:
+def show_value(value: Any, *, is_whole: bool = False) -> Any:
     """Returns a value as a line of results holds it, for `json_line`.
 
     Args:
@@ -56,7 +56,7 @@ def shown(value: Any, *, is_whole: bool = False) -> Any:
     Raises:
         ValueError: it is nested too deeply.
     """
-    return _converted(value, partial(_in_short, is_whole), 0)
+    return _convert(value, partial(_in_short, is_whole), 0)
 
 
 def is_in_short(value: Any) -> bool:
@@ -73,7 +73,7 @@ def is_in_short(value: Any) -> bool:
     return False
 
 
-def _converted(value: Any, leaf: Callable[[Any, int], Any], depth: int) -> Any:
+def _convert(value: Any, leaf: Callable[[Any, int], Any], depth: int) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if not isinstance(value, Mapping | list | tuple):
@@ -84,8 +84,8 @@ def _converted(value: Any, leaf: Callable[[Any, int], Any], depth: int) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        return {str(key): _converted(held, leaf, depth + 1) for key, held in value.items()}
-    return [_converted(held, leaf, depth + 1) for held in value]
+        return {str(key): _convert(held, leaf, depth + 1) for key, held in value.items()}
+    return [_convert(held, leaf, depth + 1) for held in value]
 
 
 def _strict(value: Any, depth: int) -> Any:
@@ -107,11 +107,11 @@ def _in_short(is_whole: bool, value: Any, depth: int) -> Any:
     if is_whole or value.size <= _MOST_VALUES:
         if is_numeric and type(value) is np.ndarray:
             return value  # which `json_line` writes
-        return _converted(number_lists(value), partial(_in_short, is_whole), depth)
+        return _convert(number_lists(value), partial(_in_short, is_whole), depth)
     summary: dict[str, Any] = {"dtype": str(value.dtype), "shape": list(value.shape)}
     if is_numeric:
-        summary |= {"min": shown(value.min()), "max": shown(value.max())}
-        summary |= {"first": shown(value.reshape(-1)[:4])}
+        summary |= {"min": show_value(value.min()), "max": show_value(value.max())}
+        summary |= {"first": show_value(value.reshape(-1)[:4])}
     return summary
 
 

@@ -256,8 +256,8 @@ class Flow(FlowLife):
             StreamClosed: the flow does not run, or its graph has no input.
         """
         scheduler = self._running_scheduler()
-        count, blocker = submit(scheduler, requests)
-        _go_on(scheduler, blocker, on_room)
+        count, backpressure = submit(scheduler, requests)
+        _go_on(scheduler, backpressure, on_room)
         return requests[count:]
 
     @property
@@ -269,7 +269,7 @@ class Flow(FlowLife):
         Raises:
             StreamClosed: the flow does not run.
         """
-        return self._running_scheduler().entrance.free_rows
+        return self._running_scheduler().submitter.free_rows
 
     @property
     def is_row_by_row(self) -> bool:
@@ -279,10 +279,13 @@ class Flow(FlowLife):
             StreamClosed: the flow does not run.
         """
         scheduler = self._running_scheduler()
-        return scheduler.is_row_by_row and len(scheduler.entrance.names) == 1
+        return scheduler.is_row_by_row and len(scheduler.submitter.names) == 1
 
     def submit_rows(
-        self, rows: Sequence[Buffer], party: BatchMembers, on_room: Callable[[], None] | None = None
+        self,
+        rows: Sequence[Buffer],
+        batch_members: BatchMembers,
+        on_room: Callable[[], None] | None = None,
     ) -> SubmittedRows:
         """Sends requests of one row each together, as `submit` does, at less cost for each.
 
@@ -290,7 +293,8 @@ class Flow(FlowLife):
 
         Args:
             rows: What each brings, for the graph's only input. Nobody else changes an array.
-            party: Who is told what becomes of them, by position, perhaps before this returns, on
+            batch_members: Who is told what becomes of them, by position, perhaps before this
+            returns, on
                 the thread that brought it about, which it must not hold up.
             on_room: Called once if there is no room for all, when there may be.
 
@@ -301,8 +305,8 @@ class Flow(FlowLife):
             StreamClosed: the flow does not run.
         """
         scheduler = self._running_scheduler()
-        submitted, blocker = submit_rows(scheduler, party, rows)
-        _go_on(scheduler, blocker, on_room)
+        submitted, backpressure = submit_rows(scheduler, batch_members, rows)
+        _go_on(scheduler, backpressure, on_room)
         return submitted
 
     def __repr__(self) -> str:
@@ -475,9 +479,9 @@ class Flow(FlowLife):
 
 
 def _go_on(
-    scheduler: Scheduler, blocker: Backpressure | None, on_room: Callable[[], None] | None
+    scheduler: Scheduler, backpressure: Backpressure | None, on_room: Callable[[], None] | None
 ) -> None:
     """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
     scheduler.pump(is_awaited=False)
-    if blocker is not None and on_room is not None:
-        blocker.on_gone(on_room)
+    if backpressure is not None and on_room is not None:
+        backpressure.on_gone(on_room)

@@ -46,7 +46,7 @@ class FlowLife:
             args: Values for the graph's ``[args]``.
             units: Flow units that only this flow knows: decorated functions, classes, specs.
             threads: 0: everything runs on the calling thread, for debugging; None: as planned.
-            results_bound: Buffers of a session between its entrance and its reader at which `send`
+            results_bound: Buffers of a session between its submitter and its reader at which `send`
                 waits.
             stop_timeout: Seconds that `stop` lets streams go on by their own events and rows go
                 round in loops, and seconds without any progress after which it no longer waits.

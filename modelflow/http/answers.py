@@ -88,83 +88,87 @@ class Answers:
         self.owed: deque[HttpRequest] = deque()
         # The answers whose turn has not come.
         self._replies: dict[HttpRequest, Reply | StreamingReply] = {}
-        self._outflow: StreamingResponse | None = None  # the answer that is being sent part by part
+        self._body_stream: StreamingResponse | None = (
+            None  # the answer that is being sent part by part
+        )
 
     def end(self) -> None:
         """Takes no request behind those that are owed an answer."""
         self.last = self.last or self.owed[-1]
 
-    def give(self, exchange: HttpRequest, reply: Reply | StreamingReply) -> None:
+    def give(self, http_request: HttpRequest, reply: Reply | StreamingReply) -> None:
         """Sends an answer when its turn has come, with those behind it that wait for that."""
         if self.is_old and isinstance(reply, StreamingReply):
-            self.last = exchange  # that version has no other way to say where the body ends
+            self.last = http_request  # that version has no other way to say where the body ends
         owed = self.owed
-        if len(owed) == 1 and owed[0] is exchange and type(reply) is Reply:  # nobody is before it
+        if (
+            len(owed) == 1 and owed[0] is http_request and type(reply) is Reply
+        ):  # nobody is before it
             owed.popleft()
             body = reply.body
-            if exchange is self.last or self.is_old or not body:
-                data = head_of(reply, is_last=exchange is self.last, is_kept=self.is_old)
+            if http_request is self.last or self.is_old or not body:
+                data = head_of(reply, is_last=http_request is self.last, is_kept=self.is_old)
             else:  # one with a body may have one
                 data = plain_head(reply.status, len(body), int(time()), *reply.headers.items())
-            if exchange.head.method != "HEAD":
+            if http_request.head.method != "HEAD":
                 data += body
-            self._deliver(exchange, data)
+            self._deliver(http_request, data)
             return
-        self._replies[exchange] = reply
-        if self._outflow is None:
+        self._replies[http_request] = reply
+        if self._body_stream is None:
             self._flush()
 
     def _flush(self) -> None:
         """Sends the answers whose turn has come."""
         parts: list[bytes] = []
-        exchange = None
+        http_request = None
         while self.owed and (reply := self._replies.pop(self.owed[0], None)):
             is_last = self.owed[0] is self.last
             parts.append(head_of(reply, is_last=is_last, is_kept=self.is_old))
             if isinstance(reply, StreamingReply):
                 self._write(b"".join(parts))
-                self._outflow = self._new_outflow()
-                reply.begin(self._outflow)
+                self._body_stream = self._open_stream()
+                reply.begin(self._body_stream)
                 return
-            exchange = self.owed.popleft()
-            if exchange.head.method != "HEAD":
+            http_request = self.owed.popleft()
+            if http_request.head.method != "HEAD":
                 parts.append(reply.body)
             if is_last:
                 break
-        if exchange is not None:
-            self._deliver(exchange, b"".join(parts))
+        if http_request is not None:
+            self._deliver(http_request, b"".join(parts))
 
-    def _new_outflow(self) -> StreamingResponse:
+    def _open_stream(self) -> StreamingResponse:
         room = lambda: self.is_writable  # noqa: E731 - a method would be one line of three
         return StreamingResponse(self._write, room, self._on_stream_end, is_chunked=not self.is_old)
 
     def _on_stream_end(self) -> None:
-        assert self._outflow is not None  # it is its end
-        exchange = self.owed.popleft()
-        exchange.over(self._outflow.sent)
-        self._outflow = None
-        self._deliver(exchange, b"")
-        if exchange is not self.last:
+        assert self._body_stream is not None  # it is its end
+        http_request = self.owed.popleft()
+        http_request.over(self._body_stream.sent)
+        self._body_stream = None
+        self._deliver(http_request, b"")
+        if http_request is not self.last:
             self._flush()
 
     def go_on(self) -> None:
         """Notes that the client takes again what it is sent."""
-        if self._outflow is not None:
-            self._outflow.on_room()
+        if self._body_stream is not None:
+            self._body_stream.on_room()
 
     def drop(self) -> None:
         """Tells those who work on what is owed that nobody waits any more."""
         pending, self.owed = self.owed, deque()
         replies, self._replies = self._replies, {}
-        outflow, self._outflow = self._outflow, None
-        if outflow is not None:
-            pending.popleft().on_cancel(outflow.sent)
-        for exchange in pending:
-            exchange.on_cancel()
+        body_stream, self._body_stream = self._body_stream, None
+        if body_stream is not None:
+            pending.popleft().on_cancel(body_stream.sent)
+        for http_request in pending:
+            http_request.on_cancel()
         for reply in replies.values():
             if isinstance(reply, StreamingReply):  # its turn has not come; it is told all the same
-                never = self._new_outflow()
+                never = self._open_stream()
                 reply.begin(never)
                 never.on_cancel()
-        if outflow is not None:
-            outflow.on_cancel()
+        if body_stream is not None:
+            body_stream.on_cancel()

@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._count = 0  # of requests
         self._is_ending = False  # the next request is the last one
         self._is_free = False  # nothing is read or owed, and the next request is not the last one
-        self._rests_since = self._loop.time()  # or has just connected
+        self._idle_workers_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
         self._unsent = 0  # bytes, when it was last seen how many the client has not taken
@@ -101,18 +101,18 @@ class Connection(asyncio.Protocol):
             if known is not None and len(data) == end + known[1]:
                 gathering = known[0].gathering
                 if gathering is not None:
-                    exchange = HttpRequest(
-                        known[0], self._client, self._answers.give, self._all.mailbox
+                    http_request = HttpRequest(
+                        known[0], self._client, self._answers.give, self._all.loop_queue
                     )
-                    exchange.body = data[end:]
-                    self._answers.owed.append(exchange)
+                    http_request.body = data[end:]
+                    self._answers.owed.append(http_request)
                     self._answers.is_old = False
                     self._all.resting.pop(self, None)
                     self._count += 1
                     self._expiry.due = None
                     if not gathering.requests:
                         gathering.begin()
-                    gathering.requests.append(exchange)
+                    gathering.requests.append(http_request)
                     return
         self._read(data)
 
@@ -155,48 +155,48 @@ class Connection(asyncio.Protocol):
         answers = self._answers
         if answers.last is not None:
             return None
-        exchange = HttpRequest(head, self._client, answers.give, self._all.mailbox)
-        answers.owed.append(exchange)
+        http_request = HttpRequest(head, self._client, answers.give, self._all.loop_queue)
+        answers.owed.append(http_request)
         answers.is_old = self._reader.is_old
         self._is_free = False
         self._all.resting.pop(self, None)
         self._count += 1
         if not is_kept or self._is_ending or self._count == self._limits.requests:
-            answers.last = exchange
-        return exchange
+            answers.last = http_request
+        return http_request
 
-    def refuse_body(self, exchange: HttpRequest, reply: Reply) -> None:
+    def refuse_body(self, http_request: HttpRequest, reply: Reply) -> None:
         """Answers before the body is there, and drops it; a long one ends the connection."""
         self._reader.drop_body()
-        announced = length_of(exchange)
+        announced = length_of(http_request)
         if announced is None or announced > _LINGER_BYTES:
-            self._answers.last = exchange
-        exchange.answer(reply)
+            self._answers.last = http_request
+        http_request.answer(reply)
 
-    def invite_body(self, exchange: HttpRequest) -> None:
+    def invite_body(self, http_request: HttpRequest) -> None:
         """Tells the client to send it, behind the answers that are owed before."""
-        if self._answers.owed[0] is exchange:
+        if self._answers.owed[0] is http_request:
             self._uninvited = None
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
         else:
-            self._uninvited = exchange
+            self._uninvited = http_request
 
     # -- answering --------------------------------------------------------------------------------
 
-    def _deliver(self, exchange: HttpRequest, data: bytes) -> None:
+    def _deliver(self, http_request: HttpRequest, data: bytes) -> None:
         """Sends what makes an answer whole, and goes on behind it, or ends."""
         transport, answers = self._transport, self._answers
         if data and transport is not None and not transport.is_closing():
             transport.write(data)
         if self._is_paused:
             self._balance()
-        if exchange is answers.last:
+        if http_request is answers.last:
             self._end()
         elif not answers.owed:  # and now it rests
             reader, expiry, limits = self._reader, self._expiry, self._limits
             if transport is not None:
                 self._all.resting[self] = None
-            self._rests_since = now = self._loop.time()
+            self._idle_workers_since = now = self._loop.time()
             if reader.body is not None or reader.unheard:
                 self._set_due()
                 return
@@ -243,16 +243,16 @@ class Connection(asyncio.Protocol):
         """Answers what is no request, or never will be one; nothing is read behind it."""
         if self._lingering is not None or self._transport is None:
             return
-        if self._answers.last not in (None, self._reader.exchange):
+        if self._answers.last not in (None, self._reader.http_request):
             return  # its answer ends the connection
         self._reader.drop_body()
-        exchange = self._reader.exchange
-        if exchange is None:
+        http_request = self._reader.http_request
+        if http_request is None:
             head = RequestHead("", "")
-            exchange = HttpRequest(head, self._client, self._answers.give, self._all.mailbox)
-            self._answers.owed.append(exchange)
-        self._answers.last = exchange
-        exchange.answer(reply)
+            http_request = HttpRequest(head, self._client, self._answers.give, self._all.loop_queue)
+            self._answers.owed.append(http_request)
+        self._answers.last = http_request
+        http_request.answer(reply)
 
     # -- time -------------------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
             self._answers.end()
         else:
             self._is_ending, self._is_free = True, False
-            rested = self._loop.time() - self._rests_since
+            rested = self._loop.time() - self._idle_workers_since
             self._loop.call_later(max(0.0, _GRACE_SECONDS - rested), self._close_if_idle)
 
     def _close_if_idle(self) -> None:

@@ -151,10 +151,10 @@ class Connections:
     those who connect and say nothing shut nobody out.
     """
 
-    def __init__(self, limits: ConnectionLimits, mailbox: LoopQueue) -> None:
-        """Takes what they may cost, and the mailbox of the server's thread."""
+    def __init__(self, limits: ConnectionLimits, loop_queue: LoopQueue) -> None:
+        """Takes what they may cost, and the loop queue of the server's thread."""
         self.limits = limits
-        self.mailbox = mailbox
+        self.loop_queue = loop_queue
         self.heads = HeaderCache()
         self._most, self._most_of_one = limits.most, limits.most_of_one
         self._open: dict[Member, None] = {}

@@ -94,7 +94,7 @@ class PendingRequest:
     headers: Mapping[str, str]
     body: bytes
     client: str
-    _exchange: HttpRequest = field(repr=False)
+    _http_request: HttpRequest = field(repr=False)
     _bodies: BodyBudget = field(repr=False)
     arrived: float = field(default_factory=time.monotonic)
     _has_answer: bool = field(default=False, init=False, repr=False)
@@ -102,7 +102,7 @@ class PendingRequest:
     def answer(self, reply: Reply) -> None:
         """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
         self._has_answer = True
-        self._exchange.answer_soon(reply)
+        self._http_request.answer_soon(reply)
 
     def end(self, reply: Reply = _NO_ANSWER) -> None:
         """Notes that nobody works on it any more; to be called once, from any thread.
@@ -170,9 +170,9 @@ class Port:
         return found
 
     @property
-    def mailbox(self) -> LoopQueue | None:
+    def loop_queue(self) -> LoopQueue | None:
         """For what is to be done on the server's thread; None: nothing has come to it yet."""
-        return None if self._server is None else self._server.mailbox
+        return None if self._server is None else self._server.loop_queue
 
     def listen(self) -> None:
         """Begins to take connections. May be called again.
@@ -197,25 +197,25 @@ class Port:
             self._server.close()
         self._socket.close()
 
-    def begin(self, exchange: HttpRequest) -> BodyLimits:
+    def begin(self, http_request: HttpRequest) -> BodyLimits:
         """Finds out who answers a request; on the server's thread.
 
         Raises:
             RefusedError: nobody does, or the server itself.
         """
-        return self._route(exchange).begin(exchange)
+        return self._route(http_request).begin(http_request)
 
-    def handle(self, exchange: HttpRequest) -> None:
+    def handle(self, http_request: HttpRequest) -> None:
         """Gives a whole request to who answers it; on the server's thread."""
         try:
-            route = self._route(exchange)
+            route = self._route(http_request)
         except RefusedError as error:  # it was taken away while the body came
-            exchange.answer(error.reply)
+            http_request.answer(error.reply)
         else:
-            route.handle(exchange)
+            route.handle(http_request)
 
-    def _route(self, exchange: HttpRequest) -> Route:
-        path, routes = unquote(exchange.path), self._routes
+    def _route(self, http_request: HttpRequest) -> Route:
+        path, routes = unquote(http_request.path), self._routes
         if path in HEALTH:
             raise RefusedError(_health(path, routes))
         fitting = [endpoint for endpoint in routes if endpoint.serves(path)]
@@ -342,8 +342,8 @@ class Listener:
     def close(self) -> None:
         """Ends it: requests under way are answered first, others get 503."""
         self._is_closing, self.is_ready = True, False
-        mailbox, is_idle = self._port.mailbox, threading.Event()
-        if mailbox is not None and mailbox.post(partial(self._tell_when_idle, is_idle)):
+        loop_queue, is_idle = self._port.loop_queue, threading.Event()
+        if loop_queue is not None and loop_queue.post(partial(self._tell_when_idle, is_idle)):
             is_idle.wait()
         leave(self._port, self)
 
@@ -354,40 +354,40 @@ class Listener:
         if not self._under_way:
             is_idle.set()
 
-    def begin(self, exchange: HttpRequest) -> BodyLimits:
+    def begin(self, http_request: HttpRequest) -> BodyLimits:
         """Takes up a request whose body is still to come.
 
         Raises:
             RefusedError: there is no room for it, or it is not the time.
         """
-        if self.limits.methods and exchange.head.method not in self.limits.methods:
-            raise RefusedError(self._wrong_method(exchange.head.method))
+        if self.limits.methods and http_request.head.method not in self.limits.methods:
+            raise RefusedError(self._wrong_method(http_request.head.method))
         if not self.is_ready or self._under_way >= self.limits.requests:
             raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, self._refusal()))
         self._under_way += 1
-        exchange.on_end = partial(self._on_end, exchange)
+        http_request.on_end = partial(self._on_end, http_request)
         return self._body
 
-    def handle(self, exchange: HttpRequest) -> None:
+    def handle(self, http_request: HttpRequest) -> None:
         """Gives a whole request to who works on it."""
-        if not self._take(self._request(exchange)):
-            self._body.budget.give_back(len(exchange.body))
+        if not self._take(self._request(http_request)):
+            self._body.budget.give_back(len(http_request.body))
             message = "too many requests, or the server is being stopped"
-            exchange.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message))
+            http_request.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message))
         elif self.is_waiting:
-            self._patience.add(exchange)
+            self._patience.add(http_request)
         else:
-            exchange.answer(Reply(HTTPStatus.ACCEPTED, b""))
+            http_request.answer(Reply(HTTPStatus.ACCEPTED, b""))
 
-    def _on_end(self, exchange: HttpRequest) -> None:
-        self._patience.forget(exchange)
+    def _on_end(self, http_request: HttpRequest) -> None:
+        self._patience.forget(http_request)
         self._under_way -= 1
         if not self._under_way and self._is_idle is not None:
             self._is_idle.set()
 
-    def _give_up(self, exchange: HttpRequest) -> None:
+    def _give_up(self, http_request: HttpRequest) -> None:
         message = f"no answer within {self.limits.time_out:g} s"
-        exchange.answer(reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message))
+        http_request.answer(reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message))
 
     def _wrong_method(self, method: str) -> Reply:
         allowed = ", ".join(self.limits.methods)
@@ -400,17 +400,18 @@ class Listener:
             return "the server is being stopped"
         return "too many requests" if self.is_ready else "the server is not ready yet"
 
-    def _request(self, exchange: HttpRequest) -> PendingRequest:
+    def _request(self, http_request: HttpRequest) -> PendingRequest:
         headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.head.headers
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in http_request.head.headers
         }
-        path, mark, query = exchange.head.target.partition("?")
+        path, mark, query = http_request.head.target.partition("?")
         return PendingRequest(
-            exchange.head.method,
+            http_request.head.method,
             unquote(path) + mark + query,
             headers,
-            exchange.body,
-            exchange.client,
-            exchange,
+            http_request.body,
+            http_request.client,
+            http_request,
             self._body.budget,
         )

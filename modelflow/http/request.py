@@ -247,7 +247,7 @@ class RequestGatherer(Protocol):
 
     requests: list["HttpRequest"]
 
-    def add(self, exchange: "HttpRequest") -> None:
+    def add(self, http_request: "HttpRequest") -> None:
         """Takes a request."""
 
     def begin(self) -> None:
@@ -257,14 +257,14 @@ class RequestGatherer(Protocol):
 class Handler(Protocol):
     """Who answers requests. Called on the server's thread, which it must not hold up."""
 
-    def begin(self, exchange: "HttpRequest") -> "BodyLimits":
+    def begin(self, http_request: "HttpRequest") -> "BodyLimits":
         """Looks at the head of a request; says what its body may be.
 
         Raises:
             RefusedError: it is answered so, without its body.
         """
 
-    def handle(self, exchange: "HttpRequest") -> None:
+    def handle(self, http_request: "HttpRequest") -> None:
         """Takes a whole request; calls `HttpRequest.answer`, now or later."""
 
 
@@ -296,13 +296,13 @@ class HttpRequest:
         client: The address of who asks; ``""``: unknown.
         on_end: Called once when it is answered, or who asks has gone away.
         on_gone: Called before that if who asks has gone away: what works on it may stop.
-        visit: What is noted of it; None: nothing.
+        request_context: What is noted of it; None: nothing.
         is_over: It is answered, or who asks has gone away.
     """
 
     __slots__ = (
         "_is_answered",
-        "_mailbox",
+        "_loop_queue",
         "_send",
         "body",
         "client",
@@ -310,7 +310,7 @@ class HttpRequest:
         "is_over",
         "on_end",
         "on_gone",
-        "visit",
+        "request_context",
     )
 
     def __init__(
@@ -318,17 +318,17 @@ class HttpRequest:
         head: RequestHead,
         client: str,
         send: Callable[["HttpRequest", "Reply | StreamingReply"], None],
-        mailbox: LoopQueue,
+        loop_queue: LoopQueue,
     ) -> None:
-        """Made by the connection: ``send`` takes the answer, ``mailbox`` is its loop's."""
+        """Made by the connection: ``send`` takes the answer, ``loop_queue`` is its loop's."""
         self.head = head
         self.body = b""
         self.client = client
         self.on_end: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None
-        self.visit: RequestObserver | None = None
+        self.request_context: RequestObserver | None = None
         self._send = send
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
         self._is_answered = False
         self.is_over = False
 
@@ -343,9 +343,13 @@ class HttpRequest:
             return
         self._is_answered = True
         self.on_gone = None
-        if self.visit is not None:
-            reply = self.visit.on_answer(reply)
-        if self.visit is None and self.on_end is None and type(reply) is not StreamingReply:
+        if self.request_context is not None:
+            reply = self.request_context.on_answer(reply)
+        if (
+            self.request_context is None
+            and self.on_end is None
+            and type(reply) is not StreamingReply
+        ):
             self.is_over = True  # nobody wants to know
         elif not isinstance(reply, StreamingReply):  # that is over when it has been sent
             self.over(len(reply.body))
@@ -353,12 +357,12 @@ class HttpRequest:
 
     def answer_soon(self, reply: "Reply") -> None:
         """Does what `answer` does, from any thread; where the server has ended, nobody is told."""
-        self._mailbox.post(partial(self.answer, reply))
+        self._loop_queue.post(partial(self.answer, reply))
 
     def over(self, bytes_out: int) -> None:
         """Notes that the answer is whole (called by the connection where it goes part by part)."""
-        if self.visit is not None:
-            self.visit.over(len(self.body), bytes_out)
+        if self.request_context is not None:
+            self.request_context.over(len(self.body), bytes_out)
         self.is_over = True
         self.on_gone = None
         if self.on_end is not None:
@@ -374,8 +378,8 @@ class HttpRequest:
             return
         if self.on_gone is not None:
             self.on_gone()
-        if self.visit is not None:
-            self.visit.on_cancel(len(self.body), bytes_out)
+        if self.request_context is not None:
+            self.request_context.on_cancel(len(self.body), bytes_out)
         self._is_answered = self.is_over = True
         self.on_gone = None
         if self.on_end is not None:

@@ -30,10 +30,10 @@ class Receiver(Protocol):
         ``is_kept``: others may follow it.
         """
 
-    def refuse_body(self, exchange: HttpRequest, reply: Reply) -> None:
+    def refuse_body(self, http_request: HttpRequest, reply: Reply) -> None:
         """Answers one whose body is not wanted; what comes of it is dropped."""
 
-    def invite_body(self, exchange: HttpRequest) -> None:
+    def invite_body(self, http_request: HttpRequest) -> None:
         """Tells the client, who waits for it, to send the body."""
 
 
@@ -41,7 +41,7 @@ class RequestReader:
     """Reads the requests of one connection. For the server's thread.
 
     Attributes:
-        exchange: What is being read, or handled, at this moment.
+        http_request: What is being read, or handled, at this moment.
         body: Its body, as far as it is there; None: there is none, or it is dropped.
         unheard: Bytes since the last head, or the last part of a body.
         is_reading: The request is not whole yet.
@@ -61,7 +61,7 @@ class RequestReader:
             limits: What their heads may be.
             heads: Those that need not be read any more.
         """
-        self.exchange: HttpRequest | None = None
+        self.http_request: HttpRequest | None = None
         self.body: Body | None = None
         self.unheard = 0
         self.is_reading = self.is_old = False
@@ -113,33 +113,33 @@ class RequestReader:
     def _read_known(self, head: RequestHead, body: bytes) -> None:
         """Takes a whole request, whose head is known."""
         self.is_old = False
-        exchange = self._receiver.receive(head, is_kept=True)
-        if exchange is None:
+        http_request = self._receiver.receive(head, is_kept=True)
+        if http_request is None:
             return
-        self.exchange = exchange
+        self.http_request = http_request
         try:
-            limits = self._handler.begin(exchange)
+            limits = self._handler.begin(http_request)
             length = len(body)
             if length > limits.most or not limits.budget.take(length):
                 Body(limits, length).add(body)  # says why not, or finds that there is room now
-            exchange.body = body
-            self._handler.handle(exchange)
+            http_request.body = body
+            self._handler.handle(http_request)
         except RefusedError as error:
-            self._receiver.refuse_body(exchange, error.reply)
+            self._receiver.refuse_body(http_request, error.reply)
         except Exception as error:  # as the parser says it of what it calls
             raise httptools.HttpParserCallbackError from error
-        self.exchange = None
+        self.http_request = None
 
-    def _learn(self, message: bytes, exchange: HttpRequest) -> None:
+    def _learn(self, message: bytes, http_request: HttpRequest) -> None:
         """Keeps the head of a message that was one whole request, if it is the second with it.
 
         Heads that differ each time, as with an id of the request, are not kept.
         """
-        length = len(exchange.body)
+        length = len(http_request.body)
         head, self._head = self._head, message[: len(message) - length]
-        is_plain = not (self.is_old or exchange.head.named.keys() & _NOT_PLAIN)
-        if head == self._head and is_plain and (length_of(exchange) or 0) == length:
-            self._heads.learn(message, exchange.head, length)
+        is_plain = not (self.is_old or http_request.head.named.keys() & _NOT_PLAIN)
+        if head == self._head and is_plain and (length_of(http_request) or 0) == length:
+            self._heads.learn(message, http_request.head, length)
 
     def drop_body(self) -> None:
         """Gives back what the body took; the rest of it is not kept."""
@@ -173,20 +173,20 @@ class RequestReader:
             raise LongHeadError(self._limits.headers, "headers")
         self.is_old = self._parser.get_http_version() == "1.0"
         self.is_kept = self._parser.should_keep_alive()
-        exchange = self._receiver.receive(self._make_head(), is_kept=self.is_kept)
-        if exchange is None:
+        http_request = self._receiver.receive(self._make_head(), is_kept=self.is_kept)
+        if http_request is None:
             return
-        self.exchange, self.is_reading = exchange, True
+        self.http_request, self.is_reading = http_request, True
         try:
-            _check_host(exchange.head)
-            limits = self._handler.begin(exchange)
-            self.body = Body(limits, length_of(exchange))
+            _check_host(http_request.head)
+            limits = self._handler.begin(http_request)
+            self.body = Body(limits, length_of(http_request))
         except RefusedError as error:
-            self._receiver.refuse_body(exchange, error.reply)
+            self._receiver.refuse_body(http_request, error.reply)
         else:
-            is_waiting = exchange.head.named.get(b"expect", b"").lower() == b"100-continue"
+            is_waiting = http_request.head.named.get(b"expect", b"").lower() == b"100-continue"
             if is_waiting and not self.is_old:  # that version knows no answer before the answer
-                self._receiver.invite_body(exchange)
+                self._receiver.invite_body(http_request)
 
     def _make_head(self) -> RequestHead:
         target, host = split_target(self._target.decode("latin-1"))
@@ -204,20 +204,20 @@ class RequestReader:
         try:
             self.body.add(part)
         except RefusedError as error:
-            assert self.exchange is not None  # its body is being read
-            self._receiver.refuse_body(self.exchange, error.reply)
+            assert self.http_request is not None  # its body is being read
+            self._receiver.refuse_body(self.http_request, error.reply)
 
     def on_message_complete(self) -> None:
         """Ends the request; it may have been answered before."""
         self.unheard = 0
         self.is_reading = self.is_within = False
-        exchange, body = self.exchange, self.body
+        http_request, body = self.http_request, self.body
         self.body = None
-        if exchange is not None and body is not None:
-            exchange.body = body.whole()
-            self._whole.append(exchange)
-            self._handler.handle(exchange)
-        self.exchange = None
+        if http_request is not None and body is not None:
+            http_request.body = body.whole()
+            self._whole.append(http_request)
+            self._handler.handle(http_request)
+        self.http_request = None
 
 
 def _check_host(head: RequestHead) -> None:
@@ -231,7 +231,7 @@ def _check_host(head: RequestHead) -> None:
         raise RefusedError(reply_of_status(HTTPStatus.BAD_REQUEST, text))
 
 
-def length_of(exchange: HttpRequest) -> int | None:
+def length_of(http_request: HttpRequest) -> int | None:
     """Returns how long a body is, as the head says; None: it does not."""
-    value = exchange.head.named.get(b"content-length")
+    value = http_request.head.named.get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None

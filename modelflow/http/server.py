@@ -187,7 +187,7 @@ class Server:
     """Hands every request that comes to a socket to a handler.
 
     Attributes:
-        mailbox: For what is to be done on the server's thread.
+        loop_queue: For what is to be done on the server's thread.
     """
 
     def __init__(
@@ -220,8 +220,8 @@ class Server:
         self._handler = handler
         self._tls = tls
         self._loop = new_loop()
-        self.mailbox = LoopQueue(self._loop)
-        self._connections = Connections(limits, self.mailbox)
+        self.loop_queue = LoopQueue(self._loop)
+        self._connections = Connections(limits, self.loop_queue)
         self._guests: list[GuestServer] = []
         self.last: Callable[[], Awaitable[None]] | None = None
         """Called on the loop when all requests, and all guests, have come to their end."""
@@ -258,7 +258,7 @@ class Server:
 
     def end_within(self, seconds: float) -> None:
         """Does what `close` does, without waiting for it."""
-        self.mailbox.post(partial(self._end_within, seconds))
+        self.loop_queue.post(partial(self._end_within, seconds))
 
     def _end_within(self, seconds: float) -> None:
         self._last_seconds = min(self._last_seconds, seconds)

@@ -98,14 +98,14 @@ class FdChannel:
             self._taken(LinkDescriptors(*descriptors), said[0])
 
 
-def give(hatch: socket.socket, ends: LinkDescriptors, peer: int) -> None:
+def give(fd_channel: socket.socket, ends: LinkDescriptors, peer: int) -> None:
     """Gives a process its side of a link, which is closed here. One that has ended takes none.
 
     Args:
-        hatch: What reaches the process.
+        fd_channel: What reaches the process.
         ends: The side.
         peer: The number of the process at the other side, at most 255.
     """
     with contextlib.suppress(OSError):
-        socket.send_fds(hatch, [bytes([peer])], ends)
+        socket.send_fds(fd_channel, [bytes([peer])], ends)
     ends.close()

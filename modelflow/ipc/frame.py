@@ -42,9 +42,9 @@ _PLAIN = (str, bool, int, float)
 class FrameWriter:
     """Fills one parcel after the other. For one thread."""
 
-    def __init__(self, arena: SharedMemoryWriter) -> None:
+    def __init__(self, memory_writer: SharedMemoryWriter) -> None:
         """Takes where large arrays go."""
-        self.arena = arena
+        self.memory_writer = memory_writer
         """Where large arrays go."""
         self._messages: list[Any] = []
         self._parts: list[bytes] = []
@@ -82,7 +82,7 @@ class FrameWriter:
             return self._objects(array)
         name = name_of(array.dtype)
         if array.nbytes >= _SHARED:
-            where = self.arena.put(array)
+            where = self.memory_writer.put(array)
             if where is not None:
                 return [name, array.shape, where, True]
         return [name, array.shape, self._append(array.tobytes()), False]
@@ -98,7 +98,7 @@ class FrameWriter:
     def _bytes(self, parts: list[bytes]) -> tuple[int, bool]:
         size = sum(map(len, parts))
         if size >= _SHARED:
-            where = self.arena.put_bytes(parts, size)
+            where = self.memory_writer.put_bytes(parts, size)
             if where is not None:
                 return where, True
         return self._append(b"".join(parts)), False
@@ -144,7 +144,7 @@ class FrameWriter:
 class FrameReader:
     """Reads a parcel. What it gives may be kept: views keep what they look at."""
 
-    def __init__(self, parcel: bytes, start: int, gallery: SharedMemoryReader) -> None:
+    def __init__(self, parcel: bytes, start: int, memory_reader: SharedMemoryReader) -> None:
         """Takes the bytes, where the parcel begins in them, and the shared memory."""
         length, _ = HEAD.unpack_from(parcel, start)
         text = start + HEAD.size
@@ -152,7 +152,7 @@ class FrameReader:
         """The messages."""
         self._parcel = parcel
         self._bytes = text + length  # where they begin
-        self._gallery = gallery
+        self._memory_reader = memory_reader
 
     def value(self, value: Value) -> Any:
         """Returns the value that stands in a message."""
@@ -162,20 +162,22 @@ class FrameReader:
             return self._revive(json.loads(self._read(where, length)))
         if kind == "b":
             _, where, is_shared, length = value
-            return self._gallery.read(where, length) if is_shared else self._read(where, length)
+            return (
+                self._memory_reader.read(where, length) if is_shared else self._read(where, length)
+            )
         if kind == "B":
             return self._texts(*value[1:])
         name, shape, where, is_shared = value
         dtype = dtype_of(name)
         if is_shared:
-            return self._gallery.show(where, dtype, tuple(shape))
+            return self._memory_reader.show(where, dtype, tuple(shape))
         return np.ndarray(shape, dtype, self._parcel, self._bytes + where)
 
     def _texts(
         self, shape: list[int], where: int, is_shared: bool, lengths: list[int]
     ) -> npt.NDArray[Any]:
         size, at = sum(lengths), 0
-        joined = self._gallery.read(where, size) if is_shared else self._read(where, size)
+        joined = self._memory_reader.read(where, size) if is_shared else self._read(where, size)
         found = np.empty(len(lengths), object)
         for place, length in enumerate(lengths):
             found[place] = joined[at : at + length]

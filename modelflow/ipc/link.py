@@ -31,22 +31,22 @@ class Listener(Protocol):
 class Link(asyncio.Protocol):
     """One side. For the loop's thread."""
 
-    def __init__(self, ends: LinkDescriptors, mailbox: LoopQueue, listener: Listener) -> None:
+    def __init__(self, ends: LinkDescriptors, loop_queue: LoopQueue, listener: Listener) -> None:
         """Takes up a side.
 
         Args:
             ends: Its descriptors, which become its own.
-            mailbox: What reaches the loop's thread from others.
+            loop_queue: What reaches the loop's thread from others.
             listener: Who hears.
         """
         self._socket = socket.socket(fileno=ends.socket)
         self._socket.setblocking(False)
         self._packer = FrameWriter(SharedMemoryWriter(ends.outgoing))
-        self._arena = self._packer.arena
-        self._gallery = SharedMemoryReader(ends.incoming, self._set_free)
+        self._memory_writer = self._packer.memory_writer
+        self._memory_reader = SharedMemoryReader(ends.incoming, self._set_free)
         os.close(ends.incoming)
         os.close(ends.outgoing)
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
         self._listener = listener
         self._transport: asyncio.WriteTransport | None = None
         self._is_due = self._is_over = self._is_told = False
@@ -109,7 +109,7 @@ class Link(asyncio.Protocol):
         self._unused.append(where)
         if not self._is_told:
             self._is_told = True
-            self._mailbox.post(self._send)
+            self._loop_queue.post(self._send)
 
     # -- what asyncio says ------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Link(asyncio.Protocol):
             self._wanted = HEAD.size + text + size
             if end - start < self._wanted:
                 break
-            self._read(FrameReader(data, start, self._gallery))
+            self._read(FrameReader(data, start, self._memory_reader))
             start += self._wanted
         if start < end:
             self._rest += data[start:]
@@ -143,7 +143,7 @@ class Link(asyncio.Protocol):
         for message in unpacker.messages:
             if message[0] == _FREE:
                 for where in message[1]:
-                    self._arena.free(where)
+                    self._memory_writer.free(where)
             else:
                 self._tell(message, unpacker)
 
@@ -157,7 +157,7 @@ class Link(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """Tells who listens."""
         self._transport, self._is_over = None, True
-        self._arena.close()
-        self._gallery.close()
+        self._memory_writer.close()
+        self._memory_reader.close()
         self._over.set()
         self._listener.on_lost()

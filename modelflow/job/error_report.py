@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Self
 from modelflow.buffer import Buffer
 from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError, describe_error
-from modelflow.files.json_value import shown
+from modelflow.files.json_value import show_value
 from modelflow.job.finished import FailedCounts
 from modelflow.wire.json_text import json_line
 
@@ -76,7 +76,7 @@ class ErrorReport:
             whole = {
                 **(line or place_of(buffer)),
                 "error": error_fields(buffer),
-                "meta": shown(meta),
+                "meta": show_value(meta),
             }
             self._write(json_line(whole).encode() + b"\n")
 
@@ -144,7 +144,7 @@ def place_of(buffer: Buffer) -> dict[str, Any]:
 def _describe(value: Any) -> Any:
     """Returns what is known of an item that failed; why, where that cannot be shown."""
     try:
-        found = shown(value)
+        found = show_value(value)
         json_line(found)
     except KeyboardInterrupt:
         raise

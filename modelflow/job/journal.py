@@ -20,7 +20,7 @@ Key = tuple[str, ...]
 """An input: the file for each input of the graph."""
 
 
-# More than a flow lets a session have between its entrance and its reader.
+# More than a flow lets a session have between its submitter and its reader.
 _SLOTS = 1 << 14
 _MAGIC = b"MFJOB001"
 _HEAD = struct.Struct("<8s3Q")  # the form; the run; entered; left

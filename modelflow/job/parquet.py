@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modelflow.errors import ConfigError, MissingDependencyError
-from modelflow.files.json_value import shown
+from modelflow.files.json_value import show_value
 from modelflow.files.whole_file import remove_drafts, whole_file
 from modelflow.wire.json_text import json_line
 from modelflow.wire.problem import sendable
@@ -37,7 +37,7 @@ class Column:
             TypeError, ValueError: it is none.
         """
         if self.encoding == b"json":
-            return json_line(shown(data, is_whole=True))
+            return json_line(show_value(data, is_whole=True))
         if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
             expected = _type_of(pa, data)
             if expected != self.type:
@@ -258,7 +258,7 @@ class TableWriter:
             TypeError: the result does not fit the others.
             Exception: it, or what else is known of it, cannot be written.
         """
-        said = json_line(shown(meta)) if meta else None
+        said = json_line(show_value(meta)) if meta else None
         if data is not None:
             data = self._fit(data, encoding)
         self._bytes += getattr(data, "nbytes", 0) or len(data if isinstance(data, bytes) else b"")

@@ -9,7 +9,7 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
-from modelflow.files.json_value import shown
+from modelflow.files.json_value import show_value
 from modelflow.job.error_report import place_of
 from modelflow.wire.json_text import json_line
 
@@ -35,7 +35,7 @@ def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
         raw = bytes(data)
         ending = next((end for start, end in _SIGNATURES if raw.startswith(start)), ".bin")
         return f"{stem}{ending}", raw
-    text = json_line(shown(data, is_whole=True))
+    text = json_line(show_value(data, is_whole=True))
     return f"{stem}.json", text.encode() + b"\n"
 
 

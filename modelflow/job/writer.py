@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Self
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, did_you_mean
-from modelflow.files.json_value import is_in_short, shown
+from modelflow.files.json_value import is_in_short, show_value
 from modelflow.files.whole_file import check_standard_output, remove_drafts, write_whole
 from modelflow.job.error_report import ErrorReport, error_fields, place_of
 from modelflow.job.parquet import TableWriter
@@ -234,7 +234,7 @@ class ResultWriter:
         is_picture = is_image(buffer)
         left_out = {"path"} if is_picture else {"path", *_OF_IMAGES}
         meta = {key: value for key, value in buffer.all_meta().items() if key not in left_out}
-        return {**line, "data": self._data(buffer, is_picture), "meta": shown(meta)}
+        return {**line, "data": self._data(buffer, is_picture), "meta": show_value(meta)}
 
     def _is_known(self, index: int) -> bool:
         """Notes an input that has failed; True if another output has told of it."""
@@ -273,7 +273,7 @@ class ResultWriter:
         if not is_picture:
             if not (self._is_whole or self._is_short_told) and is_in_short(buffer.data):
                 self._tell_short()
-            return shown(buffer.data, is_whole=self._is_whole)
+            return show_value(buffer.data, is_whole=self._is_whole)
         if self._is_whole:
             return {"png": base64.b64encode(as_png(buffer)).decode()}
         data = buffer.data

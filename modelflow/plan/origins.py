@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from modelflow.graph.check.loops import digraph, reached
+from modelflow.graph.check.loops import digraph, reach
 from modelflow.graph.check.scopes import Level
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node, Role
@@ -27,12 +27,12 @@ def find_origins(graph: Graph) -> dict[str, Origin]:
 def nodes_between(graph: Graph, first: str, last: str) -> set[str]:
     """Returns the nodes on the ways from ``first`` to ``last``, without these two."""
     ways = digraph(graph.nodes, graph.edges)
-    return (reached(ways, [first]) & reached(ways.reverse(), [last])) - {first, last}
+    return (reach(ways, [first]) & reach(ways.reverse(), [last])) - {first, last}
 
 
 def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     ways = digraph(graph.nodes, graph.edges)
-    there = reached(ways, starts)
+    there = reach(ways, starts)
     outputs = tuple(name for name in graph.outputs if name in there)
     last = tuple(
         node.name
@@ -78,7 +78,7 @@ def _find_counted(
     wait for it, also where another way leads there: it is none of them.
     """
     breaking = [name for name in whole if _traits(graph.nodes[name]).may_change_count]
-    behind = reached(ways, (n for name in breaking for n in ways[name]))
+    behind = reach(ways, (n for name in breaking for n in ways[name]))
     return tuple(
         name
         for name in graph.nodes

@@ -14,7 +14,7 @@ from modelflow.config.node_settings import NodeSettings
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Finding
 from modelflow.graph.check.edges import prove
-from modelflow.graph.check.loops import back_edges, connected_parts, digraph, find_cycle, reached
+from modelflow.graph.check.loops import back_edges, digraph, find_connected_parts, find_cycle, reach
 from modelflow.graph.check.report import error_of
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
@@ -246,7 +246,7 @@ class _Finder:
             for edge in self._graph.edges
             if self._placed.get(edge.source.node, "") == self._placed.get(edge.target.node, None)
         ]
-        for found in connected_parts(digraph(self._placed, together)):
+        for found in find_connected_parts(digraph(self._placed, together)):
             yield tuple(node for node in self._graph.nodes if node in found)
 
     def partition(self, members: tuple[str, ...]) -> Partition | None:
@@ -290,7 +290,7 @@ class _Finder:
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
         ways = digraph(self._graph.nodes, self._edges)
-        between = (reached(ways, members) & reached(ways.reverse(), members)) - set(members)
+        between = (reach(ways, members) & reach(ways.reverse(), members)) - set(members)
         if between:
             names = ", ".join(name for name in self._graph.nodes if name in between)
             message = (

@@ -115,7 +115,7 @@ class _Batch:
     def __init__(self, left: int) -> None:
         self.on_end = left
         self.come = SYSTEM_CLOCK.now()
-        self.done: list[Done] = []
+        self.on_done: list[Done] = []
 
 
 class _RowWatcher:
@@ -130,7 +130,7 @@ class _RowWatcher:
         start, end = part.start - come, part.end - come
         call = part._replace(start=start, end=end, error=None, track=track)
         fault = None if part.error is None else fault_of(part.error)
-        self._batch.done.append(Done(self._row, call, fault))
+        self._batch.on_done.append(Done(self._row, call, fault))
 
     def over(self) -> None:
         """It is answered with its batch."""
@@ -199,7 +199,7 @@ class PartFlow:
         finally:
             del self._batches[batch]
         passed = SYSTEM_CLOCK.now() - batch.come
-        return Answers(columns, passed, len(self._batches), done=tuple(batch.done))
+        return Answers(columns, passed, len(self._batches), done=tuple(batch.on_done))
 
     def _ahead(self, batch: "_Batch") -> int:
         """Returns how many rows are not done of a batch, and of those that came before it."""
@@ -216,12 +216,12 @@ class PartFlow:
         events: SimpleQueue[bool] = SimpleQueue()
         inputs = {port: buffers_of(column) for port, column in rows.columns.items()}
 
-        def done(_: Request) -> None:
+        def on_done(_: Request) -> None:
             events.put(True)
 
         requests = [
             Request(
-                {port: (buffers[place],) for port, buffers in inputs.items()}, done, deadline=left
+                {port: (buffers[place],) for port, buffers in inputs.items()}, on_done, deadline=left
             )
             for place, left in enumerate(rows.remaining)
         ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError, PlanError
-from modelflow.graph.check.loops import digraph, reached
+from modelflow.graph.check.loops import digraph, reach
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.graph.read import Source, read_graph
@@ -41,7 +41,7 @@ def is_by_item(graph: Graph) -> bool:
     """Tells whether the items of a graph are requests of their own, each with all its inputs."""
     ways = digraph(graph.nodes, graph.edges)
     return not nodes_in_order(graph) and all(
-        reached(ways, [name]).issuperset(graph.outputs) for name in graph.inputs
+        reach(ways, [name]).issuperset(graph.outputs) for name in graph.inputs
     )
 
 

@@ -136,7 +136,7 @@ class FlowShutdown:
         self._sessions.close_inputs()
         self._runner.pump()
         timeout, now = self._timeout, life.clock.now()
-        cut_at, looked_at, done = now + timeout, now, self._wiring.done()
+        cut_at, looked_at, done = now + timeout, now, self._wiring.count_calls()
         is_cut = False
         while known and not life.errors:
             with life.lock:
@@ -149,7 +149,7 @@ class FlowShutdown:
                 self._wiring.end_cycles()
                 self._runner.pump()
             if now >= looked_at + timeout:
-                looked_at, before, done = now, done, self._wiring.done()
+                looked_at, before, done = now, done, self._wiring.count_calls()
                 if before == done and known:
                     text = "flow %r: nothing has moved for %g s; what is left is dropped"
                     logger.warning(text, life.name, timeout)

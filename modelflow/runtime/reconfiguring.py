@@ -101,7 +101,7 @@ class Reconfiguration:
         for number in range(stage.plan.threads, threads):
             joining = _JoinedThreads()
             worker = (stage.kind.worker or Worker)(stage, number, joining, stage.clock)
-            worker.seat.is_leaving = True  # until it is let go
+            worker.slot.is_leaving = True  # until it is let go
             made.append((worker, joining))
         errors: list[Exception] = []
         is_given_up = True
@@ -159,10 +159,10 @@ class Reconfiguration:
                 for worker, _ in more:
                     worker.join(self._owner)
                     self._workers.append(worker)
-                stage.inbox.dismiss([worker.seat for worker in leaving])
+                stage.inbox.dismiss([worker.slot for worker in leaving])
         finally:
             for worker, joining in more:
-                worker.seat.is_leaving = not is_open
+                worker.slot.is_leaving = not is_open
                 joining.let_go(goes_on=is_open)
             if not is_open:
                 stage.figures.drop_workers(before)
@@ -181,7 +181,7 @@ class Reconfiguration:
     def _lend(self, stage: Stage) -> None:
         for worker in self._workers:
             if worker.stage is stage:
-                worker.look_at_seat()
+                worker.look_at_slot()
 
 
 class _JoinedThreads:

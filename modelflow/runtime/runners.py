@@ -303,7 +303,7 @@ def _work_of(worker: Worker) -> object:
 
 
 def _busy_here(workers: Sequence[Worker]) -> Worker | None:
-    """Returns the worker whose unit, or seat, the calling thread is in."""
+    """Returns the worker whose unit, or slot, the calling thread is in."""
     here = threading.get_ident()
-    busy = (worker for worker in workers if worker.phase != "idle" or worker.seat.tenant)
+    busy = (worker for worker in workers if worker.phase != "idle" or worker.slot.borrower)
     return next((worker for worker in busy if worker.thread_id == here), None)

@@ -56,7 +56,7 @@ class Scheduler:
         self.is_draining = self.is_foreign = self.is_watched = False
         clock = options.clock
         self._wiring = Wiring(plan, options)
-        self.entrance = self._wiring.entrance
+        self.submitter = self._wiring.submitter
         self._workers = workers = [
             (stage.kind.worker or Worker)(stage, number, self, clock)
             for stage in self._wiring.stages.values()
@@ -131,11 +131,11 @@ class Scheduler:
 
     @property
     def is_row_by_row(self) -> bool:
-        """Tells whether every row passes the graph by itself, so that bundles may."""
+        """Tells whether every row passes the graph by itself, so that request batches may."""
         origin = self.plan.origins.get("")
         return origin is not None and origin.is_row_by_row
 
-    def create_bundle(self) -> Session:
+    def create_request_batch(self) -> Session:
         """Makes a session for requests of one row each; see `create_session`."""
         session = self.create_session()
         session.carry(RequestBatch(len(self.plan.origins[""].terminals)))
@@ -165,8 +165,8 @@ class Scheduler:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # there is none
-            session.relay = Handoff(None, self._sessions.known)
-        return session.relay
+            session.handoff = Handoff(None, self._sessions.known)
+        return session.handoff
 
     def cancel(self, session: Session) -> None:
         """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
@@ -264,8 +264,8 @@ class Scheduler:
             outcomes, latency = requests.outcomes(), requests.latencies.histogram()
             in_flight = len(self._sessions.known) - len(self.sources)
             unread = self._sessions.unread()
-        if self.entrance.refusals:
-            outcomes["rejected"] = self.entrance.refusals
+        if self.submitter.refusals:
+            outcomes["rejected"] = self.submitter.refusals
         return FlowStats(
             name=self.plan.name,
             time=now,

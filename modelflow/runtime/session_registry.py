@@ -70,7 +70,8 @@ class SessionRegistry:
         if self._dropped:
             self.end_dropped()
         made = [
-            self._wiring.session(str(next(self._numbers)), "", self._finished) for _ in range(count)
+            self._wiring.session(str(next(self._numbers)), "", self._on_finished)
+            for _ in range(count)
         ]
         now = life.clock.now()
         for session in made:
@@ -90,8 +91,8 @@ class SessionRegistry:
 
     def _feed(self, worker: SourceWorker) -> None:
         node = worker.stage.plan.name
-        worker.session = session = self._wiring.session(node, node, self._finished)
-        worker.entrance = self._wiring.entrance
+        worker.session = session = self._wiring.session(node, node, self._on_finished)
+        worker.submitter = self._wiring.submitter
         worker.open_session = partial(self.open_for, session)
         self.known[session] = None
         self.of_sources[node] = session
@@ -119,15 +120,19 @@ class SessionRegistry:
         source.progress.adopt_errors(session.progress)
         with self._life.lock:
             self.opened_by_sources -= 1
-        self._finished(session)
+        self._on_finished(session)
 
-    def _finished(self, session: Session) -> None:
+    def _on_finished(self, session: Session) -> None:
         life = self._life
         with life.lock:
             is_new = self.known.pop(session, self) is None
             if is_new and session.began is not None and session.progress.sent:
                 seconds = life.clock.now() - session.began
-                if session.spoilt is None and session.bundle is None and not session.is_cancelled:
+                if (
+                    session.spoilt is None
+                    and session.request_batch is None
+                    and not session.is_cancelled
+                ):
                     self.stats.ok += 1
                     self.stats.latencies.add(seconds)
                 else:
@@ -137,18 +142,18 @@ class SessionRegistry:
 
     def _count(self, session: Session, seconds: float) -> None:
         """Counts what has ended with a session, not as most do."""
-        bundle, spoilt = session.bundle, session.spoilt or {}
-        if bundle is None:
+        request_batch, spoilt = session.request_batch, session.spoilt or {}
+        if request_batch is None:
             ended = "expired" if spoilt.get(0) else "failed"
             self.stats.count("cancelled" if session.is_cancelled else ended, 1, seconds)
             return
-        gone = bundle.size if session.is_cancelled else len(bundle.gone)
-        late = sum(spoilt[position] for position in spoilt.keys() - bundle.gone)
-        failed = len(spoilt.keys() - bundle.gone) - late
+        gone = request_batch.size if session.is_cancelled else len(request_batch.gone)
+        late = sum(spoilt[position] for position in spoilt.keys() - request_batch.gone)
+        failed = len(spoilt.keys() - request_batch.gone) - late
         counts = {"cancelled": gone, "expired": late, "failed": failed}
         if session.is_cancelled:
             counts = {"cancelled": gone}
-        counts["ok"] = bundle.size - sum(counts.values())
+        counts["ok"] = request_batch.size - sum(counts.values())
         for outcome, count in counts.items():
             if count:
                 self.stats.count(outcome, count, seconds)
@@ -182,7 +187,7 @@ class SessionRegistry:
                 logger.warning(text, session.name)
             for results in session.results.values():
                 results.abandon()
-            self._wiring.entrance.close(session)
+            self._wiring.submitter.close(session)
             session.progress.wake()
 
     def close_inputs(self) -> None:
@@ -190,7 +195,7 @@ class SessionRegistry:
         for session in list(self.known):
             if not session.origin:
                 session.is_stopped = not session.progress.is_closed
-                self._wiring.entrance.close(session)
+                self._wiring.submitter.close(session)
 
     def are_over(self) -> bool:
         """Tells whether the flow has ended, or all that its sources have brought has passed."""

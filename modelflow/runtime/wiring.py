@@ -28,7 +28,7 @@ class SchedulerOptions:
     is_inline: bool = False
     """Everything runs on the calling thread."""
     results_bound: int = 1024
-    """Rows of a session between its entrance and its reader at which `send` waits."""
+    """Rows of a session between its submitter and its reader at which `send` waits."""
     stop_timeout: float = 10.0
     """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
     progress after which it no longer waits."""
@@ -51,7 +51,7 @@ class Wiring:
     """By the name of their first node, in topological order."""
     instances: dict[str, UnitInstances]
     """By node."""
-    entrance: Submitter
+    submitter: Submitter
     """Where sessions put their data in."""
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
@@ -84,7 +84,7 @@ class Wiring:
         for stage in self.stages.values():
             self._connect(stage)
         ports = {name: self._entry_port(name, targets) for name, targets in plan.entries.items()}
-        self.entrance = Submitter(ports, self._in_flight, results_bound, clock, self.cancel)
+        self.submitter = Submitter(ports, self._in_flight, results_bound, clock, self.cancel)
 
     def session(
         self,
@@ -162,9 +162,9 @@ class Wiring:
         for merge in self._merges.values():
             merge.close()
 
-    def done(self) -> int:
+    def count_calls(self) -> int:
         """Returns how many calls of units have been made: a figure that grows while things move."""
-        return sum(stage.figures.done() for stage in self.stages.values())
+        return sum(stage.figures.count_calls() for stage in self.stages.values())
 
     def statistics(self) -> dict[str, NodeStats]:
         """Returns the figures of every node at this moment."""

@@ -1,8 +1,8 @@
 """Who runs the next batch of a stage: its worker's own thread, or a thread that has brought it.
 
 A thread of node "decode" emits an image while the only worker of "resize" rests. Waking that one
-costs two switches of threads; a resize known to be cheap costs less. So the thread is lent the seat
-of the resting worker, runs the batch itself, and gives the seat back. Queue, order, bounds, figures
+costs two switches of threads; a resize known to be cheap costs less. So the thread is lent the slot
+of the resting worker, runs the batch itself, and gives the slot back. Queue, order, bounds, figures
 and errors are those of "resize" all the same; its own thread sleeps on.
 """
 
@@ -25,13 +25,13 @@ CHEAP = 300e-6
 
 
 class SlotOwner(Protocol):
-    """What a seat belongs to: a worker."""
+    """What a slot belongs to: a worker."""
 
-    def stand_in(self, relay: "Handoff") -> None:
-        """Does one batch of what waits, on the calling thread, and gives the seat back."""
+    def stand_in(self, handoff: "Handoff") -> None:
+        """Does one batch of what waits, on the calling thread, and gives the slot back."""
 
-    def rise(self, relay: "Handoff", *, is_owing: bool) -> None:
-        """Gives back the seat that ``relay`` was lent; harmless where that was done before."""
+    def rise(self, handoff: "Handoff", *, is_owing: bool) -> None:
+        """Gives back the slot that ``handoff`` was lent; harmless where that was done before."""
 
 
 class WorkerSlot:
@@ -39,12 +39,12 @@ class WorkerSlot:
 
     __slots__ = (
         "_condition",
+        "borrower",
         "is_called",
         "is_leaving",
         "is_lendable",
         "is_owing",
         "stats",
-        "tenant",
         "worker",
     )
 
@@ -52,7 +52,7 @@ class WorkerSlot:
     """Whose it is; None: of somebody who only takes."""
     is_lendable: bool
     """Other threads may run the unit."""
-    tenant: "Handoff | None"
+    borrower: "Handoff | None"
     """Who else is in it, or will be: the worker's own thread must not take anything."""
     is_called: bool
     """The worker's own thread was woken, and has not looked yet."""
@@ -68,7 +68,7 @@ class WorkerSlot:
     ) -> None:
         """Takes the inbox's lock, whose it is, and what its calls cost."""
         self.worker = worker
-        self.tenant = None
+        self.borrower = None
         self.stats = stats or WorkerStats()
         self.is_lendable = self.is_called = self.is_owing = self.is_leaving = False
         self._condition = threading.Condition(lock)
@@ -107,11 +107,11 @@ class WorkerSlot:
 
 
 class Handoff:
-    """The seats that a thread was lent, and goes on with when it has emitted. For that thread."""
+    """The slots that a thread was lent, and goes on with when it has emitted. For that thread."""
 
-    __slots__ = ("_home", "_is_in", "_is_laden", "_known", "seats")
+    __slots__ = ("_home", "_is_in", "_is_laden", "_known", "slots")
 
-    seats: deque[WorkerSlot]
+    slots: deque[WorkerSlot]
     """Those that it has not given back; it is in the first, or will be."""
 
     def __init__(self, home: object, known: Sized = ()) -> None:
@@ -122,14 +122,14 @@ class Handoff:
                 a caller's, who works for the answer that it waits for.
             known: The sessions of the flow: the caller's alone, or others wait as well.
         """
-        self.seats = deque()
+        self.slots = deque()
         self._home = home
         self._known = known
         self._is_in = False  # the first of its seats
         self._is_laden = False  # it is to make a call that is not known to be cheap
 
-    def takes(self, seat: WorkerSlot) -> bool:
-        """Takes the seat of a worker that rests, or leaves it: then that one is to be woken.
+    def takes(self, slot: WorkerSlot) -> bool:
+        """Takes the slot of a worker that rests, or leaves it: then that one is to be woken.
 
         A worker's does with calls known to be cheap, while nothing waits for it at home: what comes
         there meanwhile waits no longer than for one such call. A caller, who has nothing else to
@@ -138,39 +138,39 @@ class Handoff:
         the inbox held.
         """
         home = self._home
-        if home or self._is_laden or not seat.is_lendable:
+        if home or self._is_laden or not slot.is_lendable:
             return False
-        if seat.stats.cost >= CHEAP:
-            if home is not None or len(self._known) > 1 or len(self.seats) > self._is_in:
+        if slot.stats.cost >= CHEAP:
+            if home is not None or len(self._known) > 1 or len(self.slots) > self._is_in:
                 return False
             self._is_laden = True
-        self.seats.append(seat)  # first: a seat with a tenant who does not know it is lost
-        seat.tenant = self
+        self.slots.append(slot)  # first: a seat with a tenant who does not know it is lost
+        slot.borrower = self
         return True
 
     def go_on(self) -> None:
-        """Does a batch on each seat that it was lent, and on those that it is lent by them.
+        """Does a batch on each slot that it was lent, and on those that it is lent by them.
 
         After a Ctrl-C, or a fault of the runtime, `give_back` must follow.
         """
-        seats = self.seats
+        slots = self.slots
         try:
-            while seats:
+            while slots:
                 self._is_in, self._is_laden = True, False
-                worker = seats[0].worker
+                worker = slots[0].worker
                 assert worker is not None  # no other is lent
                 worker.stand_in(self)
-                seats.popleft()
+                slots.popleft()
         finally:
             self._is_in = False
 
     def give_back(self) -> None:
-        """Gives back every seat, as far as it has gone; harmless where that was done before."""
-        while self.seats:
-            worker = self.seats[0].worker
+        """Gives back every slot, as far as it has gone; harmless where that was done before."""
+        while self.slots:
+            worker = self.slots[0].worker
             assert worker is not None  # as above
             worker.rise(self, is_owing=True)
-            self.seats.popleft()
+            self.slots.popleft()
 
 
 def is_any_thread(unit: "FlowUnit") -> bool:

@@ -1,5 +1,6 @@
 """What the parts of a server know of each other: who counts, who has models, who brings "
-"connections."""
+"connections.
+"""
 
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +41,7 @@ class GroupCounts:
 class ReplicaGroup(Protocol):
     """All of them. For the server's thread, on which everybody is told, now or later."""
 
-    def census(self, told: Callable[[GroupCounts], object]) -> None:
+    def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Has somebody told what all have counted."""
 
     def load(self, name: str, told: Told) -> None:
@@ -65,7 +66,7 @@ class ReplicaGroup(Protocol):
         """
 
 
-class Stock(Protocol):
+class ModelSource(Protocol):
     """What there is to serve. For the server's thread, but where it says otherwise."""
 
     @property
@@ -73,7 +74,7 @@ class Stock(Protocol):
         """What requests see."""
 
     @property
-    def fleet(self) -> "ReplicaGroup":
+    def replica_group(self) -> "ReplicaGroup":
         """What changes it."""
 
     @property
@@ -90,11 +91,11 @@ class Stock(Protocol):
             ConfigError: a path holds nothing to serve.
         """
 
-    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
+    def begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
         """Begins; on the thread that made it.
 
         Args:
-            mailbox: What reaches the server's thread.
+            loop_queue: What reaches the server's thread.
             told: Called there when everything was tried.
         """
 
@@ -132,17 +133,17 @@ class ConnectionSource(Protocol):
     activity: ActivityTable
     is_part: bool
 
-    def stock(self, options: ServeOptions) -> Stock | None:
+    def stock(self, options: ServeOptions) -> ModelSource | None:
         """Returns what it serves whose models another process has; None: it has its own."""
 
-    def extend(self, own: Stock, options: ServeOptions) -> Stock:
+    def extend(self, own: ModelSource, options: ServeOptions) -> ModelSource:
         """Returns what it serves beside its own models."""
 
-    def join(self, own: Stock) -> ReplicaGroup:
+    def join(self, own: ModelSource) -> ReplicaGroup:
         """Returns what changes what all serve, of which ``own`` is what this one does."""
 
     async def end(self) -> None:
         """Ends what it has on that thread, when all requests have come to their end."""
 
-    def begin(self, mailbox: LoopQueue) -> None:
-        """Begins to be asked, and told, on the thread of this mailbox."""
+    def begin(self, loop_queue: LoopQueue) -> None:
+        """Begins to be asked, and told, on the thread of this loop queue."""

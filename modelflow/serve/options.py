@@ -75,7 +75,7 @@ def _option(default: Any, *how: Any, **more: Any) -> Any:
     return field(default=default, metadata={"option": Option(*how, **more)})
 
 
-def _nested(kind: type, options: Mapping[str, Option], make: Any = None) -> Any:
+def _nest(kind: type, options: Mapping[str, Option], make: Any = None) -> Any:
     return field(default_factory=make or kind, metadata={"type": kind, "options": options})
 
 
@@ -165,15 +165,15 @@ class ServeOptions:
     max_body: int = _option(64 << 20, "--max-body", REQUESTS)
     max_bodies: int = _option(1 << 30, "--max-bodies", REQUESTS)
     max_decompressed: int | None = _option(None, "--max-decompressed", REQUESTS)
-    json: JsonLimits = _nested(JsonLimits, _JSON)
+    json: JsonLimits = _nest(JsonLimits, _JSON)
     max_tensor_elements: int = _option(1 << 29, "--max-tensor-elements", REQUESTS)
     max_rows: int = _option(1 << 17, "--max-rows", REQUESTS)
     body_time_out: float = _option(30.0, "--body-timeout", REQUESTS, "timeout")
     request_timeout: float = _option(600.0, "--request-timeout", REQUESTS, "timeout")
-    connections: ConnectionLimits = _nested(ConnectionLimits, _CONNECTIONS)
+    connections: ConnectionLimits = _nest(ConnectionLimits, _CONNECTIONS)
     max_calls: int = _option(10_000, "--max-calls", CONNECTIONS, least=1)
     max_streams: int = _option(1000, "--max-streams", CONNECTIONS, least=1)
-    tls: TlsOptions | None = _nested(TlsOptions, _TLS, make=lambda: None)
+    tls: TlsOptions | None = _nest(TlsOptions, _TLS, make=lambda: None)
     key_file: Path | None = _option(None, "--api-key-file", GUARDS, "path")
     cors_origins: tuple[str, ...] = _option((), "--cors-origin", GUARDS, "texts", metavar="ORIGIN")
     access_log: str | None = _option(None, "--access-log", GUARDS, "log", metavar="FILE|-")

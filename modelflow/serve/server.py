@@ -25,7 +25,7 @@ from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
 from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.http.frontend import HttpFrontend
-from modelflow.serve.interfaces import ConnectionSource, Stock
+from modelflow.serve.interfaces import ConnectionSource, ModelSource
 from modelflow.serve.options import ReadLimits, ServeOptions
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.requests.model import Model
@@ -77,7 +77,7 @@ class Server:
         self._loader = Loader(self.options.load_timeout)
         self._place = place
         self._stock = self._stock_of(sources)
-        self._fleet = self._stock.fleet if place is None else place.join(self._stock)
+        self._group = self._stock.replica_group if place is None else place.join(self._stock)
         self._guest: GrpcGuest | None = None
         self._http: HttpServer | None = None
         self._front: HttpFrontend | None = None
@@ -95,7 +95,7 @@ class Server:
         self.grpc_address = ""
         """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
 
-    def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | ServeConfig") -> Stock:
+    def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | ServeConfig") -> ModelSource:
         place = self._place
         if place is not None and (stock := place.stock(self.options)) is not None:
             return stock
@@ -181,20 +181,20 @@ class Server:
         limits = BodyLimits(options.max_body, budget, options.body_time_out)
         self._front = front = HttpFrontend(
             self._stock,
-            self._fleet,
+            self._group,
             limits,
             ReadLimits(options.expanded, options.json),
-            gate.reception,
+            gate.middleware,
         )
         self._http = HttpServer(bound, front, options.connections, gate.tls)
         self._guest = guest
         if self._place is None:
             self._open_grpc(self._http)
-        mailbox = self._http.mailbox
-        self._stock.begin(mailbox, partial(self._settled.put, None))
+        loop_queue = self._http.loop_queue
+        self._stock.begin(loop_queue, partial(self._settled.put, None))
         if self._place is not None:
             self._http.last = self._place.end
-            self._place.begin(mailbox)
+            self._place.begin(loop_queue)
 
     def _bind(self, addresses: contextlib.ExitStack) -> socket.socket | InheritedConnections:
         if self._place is not None:
@@ -247,14 +247,14 @@ class Server:
         if bound is None:
             bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
-            *TensorflowGrpc(self._stock.models, self._fleet).services,
-            *OpenInferenceGrpc(self._stock, self._fleet).services,
+            *TensorflowGrpc(self._stock.models, self._group).services,
+            *OpenInferenceGrpc(self._stock, self._group).services,
         )
         limits = GrpcLimits.of(options, budget)
         health = Health([service.name for service in services], lambda: not self.unready())
         self._stock.models.on_change = health.look
         self._health = health
-        return make(bound, services, limits, health, gate.reception, options.tls)
+        return make(bound, services, limits, health, gate.middleware, options.tls)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -280,13 +280,13 @@ class Server:
         """
         http, gate = self._http, self._gate
         if http is not None and gate is not None:
-            http.mailbox.post(self._stock.refresh)
-            http.mailbox.post(partial(gate.refresh, self._loader))
+            http.loop_queue.post(self._stock.refresh)
+            http.loop_queue.post(partial(gate.refresh, self._loader))
 
     def post(self, call: "Callable[[], None]") -> None:
         """Has ``call`` called on the server's thread, by its event loop; behind `listen`."""
         assert self._http is not None  # it listens
-        self._http.mailbox.post(call)
+        self._http.loop_queue.post(call)
 
     def condemn(self, name: str, version: int, reason: str) -> None:
         """Takes a version out of service that has ended other processes."""
@@ -299,7 +299,7 @@ class Server:
         """
         self._loader.interrupt()
         if self._http is not None:
-            self._http.mailbox.post(self._on_leave)
+            self._http.loop_queue.post(self._on_leave)
 
     def _on_leave(self) -> None:
         self._stock.end()
@@ -339,7 +339,7 @@ class Server:
                 with contextlib.suppress(queue.Empty):
                     self._hurry.get(timeout=self.options.drain_delay)
             if self._front is not None:
-                self._http.mailbox.post(self._front.end)
+                self._http.loop_queue.post(self._front.end)
             until = time.monotonic() + self.options.drain_timeout
             self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
         if self._gate is not None:

@@ -31,7 +31,7 @@ class Request:
     __slots__ = (
         "_context",
         "_due",
-        "_entrant",
+        "_entry",
         "_failure",
         "_found",
         "_is_cancelled",
@@ -85,14 +85,14 @@ class Request:
             self._due = SYSTEM_CLOCK.now() + check_seconds("deadline", deadline)
         self._context = context
         self._is_cancelled = False
-        self._entrant: SessionEntry | None = None  # made, and then there was no room for it
-        # Of one in a bundle: its place, and what has become of it.
+        self._entry: SessionEntry | None = None  # made, and then there was no room for it
+        # Of one in a request batch: its place, and what has become of it.
         self._place: tuple[SubmittedRows, int] | None = None
         self._found: dict[str, list[Buffer]] | None = None
         self._failure: Exception | None = None
         self._row: Buffer | None = None
         self.is_single = False
-        """It can travel in a bundle: one value for one input, and no stream."""
+        """It can travel in a request batch: one value for one input, and no stream."""
         if on_result is None and len(inputs) == 1:
             (values,) = inputs.values()
             self.is_single = len(values) == 1
@@ -103,7 +103,7 @@ class Request:
     def watch(self, watcher: Watcher) -> None:
         """Has somebody told of every batch that its rows are in; before it is submitted.
 
-        It travels in no bundle then.
+        It travels in no request batch then.
         """
         self._watcher = watcher
         self.is_single = False
@@ -131,7 +131,7 @@ class Request:
             scheduler.cancel(session)
 
     def row(self) -> Buffer:
-        """Returns what it brings into a bundle (called by `submit`, perhaps again)."""
+        """Returns what it brings into a request batch (called by `submit`, perhaps again)."""
         if self._row is None:
             (values,) = self.inputs.values()
             self._row = wrap_input(values[0])
@@ -139,7 +139,7 @@ class Request:
         return self._row
 
     def on_result(self, found: dict[str, list[Buffer]]) -> None:
-        """Takes what has become of its row, which was in a bundle."""
+        """Takes what has become of its row, which was in a request batch."""
         self._found = found
         self._finish()
 
@@ -148,11 +148,11 @@ class Request:
         self._failure = failure
         self._finish()
 
-    def entrant(self) -> SessionEntry:
+    def entry(self) -> SessionEntry:
         """Returns what goes into the graph (called by `submit`)."""
         assert self._session is not None  # `begin` was called
-        if self._entrant is not None:
-            kept, self._entrant = self._entrant, None
+        if self._entry is not None:
+            kept, self._entry = self._entry, None
             return kept
         columns = {name: [*map(wrap_input, values)] for name, values in self.inputs.items()}
         return SessionEntry(self._session, columns, self._due)
@@ -256,19 +256,19 @@ def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Back
         KeyError: a request has an input that the graph has not; none has gone in.
         StreamClosed: the flow does not run, or its graph has no input.
     """
-    entrance, done = scheduler.entrance, 0
+    submitter, done = scheduler.submitter, 0
     for request in requests:
-        if not entrance.names >= request.inputs.keys():
+        if not submitter.names >= request.inputs.keys():
             for name in request.inputs:
-                entrance.port(name)
+                submitter.port(name)
     if not scheduler.is_row_by_row:
         return _submit_sessions(scheduler, requests)
     for is_single, run in groupby(requests, _IS_SINGLE):
-        enter = _submit_bundle if is_single else _submit_sessions
-        count, blocker = enter(scheduler, list(run))
+        enter = _submit_request_batch if is_single else _submit_sessions
+        count, backpressure = enter(scheduler, list(run))
         done += count
-        if blocker is not None:
-            return done, blocker
+        if backpressure is not None:
+            return done, backpressure
     return done, None
 
 
@@ -276,7 +276,7 @@ _IS_SINGLE = attrgetter("is_single")
 
 
 class _BatchedRequests:
-    """The requests of a bundle, each of which is told of its own row alone."""
+    """The requests of a request batch, each of which is told of its own row alone."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests = requests
@@ -309,32 +309,32 @@ class SubmittedRows:
 
     def cancel(self, position: int) -> None:
         """Ends one at once, whose party is told that it has failed, unless it is over."""
-        bundle = self._session.bundle
-        assert bundle is not None  # it was made for them
+        request_batch = self._session.request_batch
+        assert request_batch is not None  # it was made for them
         self._session.has_deadlines = True  # so that workers look at what is given up
-        bundle.leave(position, Cancelled("the request was cancelled"))
+        request_batch.leave(position, Cancelled("the request was cancelled"))
 
 
 def submit_rows(
-    scheduler: Scheduler, party: BatchMembers, rows: Sequence[Buffer]
+    scheduler: Scheduler, batch_members: BatchMembers, rows: Sequence[Buffer]
 ) -> tuple[SubmittedRows, Backpressure | None]:
     """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
-    session = scheduler.create_bundle()
-    count, blocker = scheduler.entrance.enter_bundle(session, party, rows)
-    return SubmittedRows(session, count), blocker
+    session = scheduler.create_request_batch()
+    count, backpressure = scheduler.submitter.enter_request_batch(session, batch_members, rows)
+    return SubmittedRows(session, count), backpressure
 
 
-def _submit_bundle(
+def _submit_request_batch(
     scheduler: Scheduler, requests: Sequence[Request]
 ) -> tuple[int, Backpressure | None]:
     rows = [request.row() for request in requests]
-    submitted, blocker = submit_rows(scheduler, _BatchedRequests(requests), rows)
+    submitted, backpressure = submit_rows(scheduler, _BatchedRequests(requests), rows)
     for position in range(submitted.count):
         request = requests[position]
         request._place, request._row = (submitted, position), None
         if request._is_cancelled:
             submitted.cancel(position)
-    return submitted.count, blocker
+    return submitted.count, backpressure
 
 
 def _submit_sessions(
@@ -344,14 +344,14 @@ def _submit_sessions(
 
     512 requests are offered and there is room for two: two sessions are made, with their buffers.
     """
-    entrance = scheduler.entrance
-    fitting, blocker = entrance.count_fitting(request.inputs for request in requests)
+    submitter = scheduler.submitter
+    fitting, backpressure = submitter.count_fitting(request.inputs for request in requests)
     going = requests[:fitting]
     fresh = [request for request in going if not request.is_submitted]
     for request, session in zip(fresh, scheduler.create_sessions(len(fresh)), strict=True):
         request.begin(scheduler, session)
-    entrants = [request.entrant() for request in going]
-    count, later = entrance.enter_many(entrants)
-    for request, entrant in zip(going[count:], entrants[count:], strict=True):
-        request._entrant = entrant  # another thread has taken the room meanwhile
-    return count, blocker if later is None else later
+    entries = [request.entry() for request in going]
+    count, later = submitter.enter_many(entries)
+    for request, entry in zip(going[count:], entries[count:], strict=True):
+        request._entry = entry  # another thread has taken the room meanwhile
+    return count, backpressure if later is None else later

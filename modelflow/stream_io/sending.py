@@ -57,7 +57,7 @@ class Sending:
         if scheduler.is_foreign:
             scheduler.check_process()
         buffers = (wrap_input(data, copy),)
-        scheduler.entrance.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
+        scheduler.submitter.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
         if scheduler.options.is_inline:
             scheduler.pump()
 
@@ -80,10 +80,12 @@ class Sending:
     def _try_send(
         self, port: str, buffers: Sequence[Buffer], deadline: float | None, *, is_last: bool = False
     ) -> None:
-        entrance, session = self._scheduler.entrance, self._session
-        blocker = entrance.try_send(session, port, buffers, is_last=is_last, deadline=deadline)
-        if blocker is not None:
-            raise entrance.make_refusal(entrance.port(port), blocker)
+        submitter, session = self._scheduler.submitter, self._session
+        backpressure = submitter.try_send(
+            session, port, buffers, is_last=is_last, deadline=deadline
+        )
+        if backpressure is not None:
+            raise submitter.make_refusal(submitter.port(port), backpressure)
 
     async def asend(
         self,
@@ -110,28 +112,28 @@ class Sending:
         *,
         is_last: bool = False,
     ) -> None:
-        entrance, session = self._scheduler.entrance, self._session
-        blocker: Backpressure | None = None
+        submitter, session = self._scheduler.submitter, self._session
+        backpressure: Backpressure | None = None
 
         async def put() -> None:
-            nonlocal blocker
+            nonlocal backpressure
             while (
-                blocker := entrance.try_send(
+                backpressure := submitter.try_send(
                     session, port, buffers, is_last=is_last, deadline=deadline
                 )
             ) is not None:
-                await wait_for_callback(blocker.on_gone, blocker.forget)
+                await wait_for_callback(backpressure.on_gone, backpressure.forget)
 
         try:
             await within(timeout, put())
         except TimeoutError as error:
-            if blocker is None:
+            if backpressure is None:
                 raise
-            message = f"nothing was sent to {port!r} within {timeout:g} s: {blocker.reason}"
+            message = f"nothing was sent to {port!r} within {timeout:g} s: {backpressure.reason}"
             raise TimeoutError(message) from error
 
     def close_input(self) -> None:
         """Ends the session's input; what was sent still comes out. May be called again."""
         self._scheduler.check_process()
-        self._scheduler.entrance.close(self._session)
+        self._scheduler.submitter.close(self._session)
         self._scheduler.pump()

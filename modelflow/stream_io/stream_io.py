@@ -107,9 +107,9 @@ class StreamIO(Sending, Receiving):
         """
         self._scheduler.check_process()
         scheduler, session = self._scheduler, self._session
-        clock, entrance = scheduler.options.clock, scheduler.entrance
+        clock, submitter = scheduler.options.clock, scheduler.submitter
         is_limited = timeout is not None or deadline is not None
-        end = relay = None
+        end = handoff = None
         answers: dict[str, list[Buffer]] = {}
         try:
             if is_limited:
@@ -117,29 +117,29 @@ class StreamIO(Sending, Receiving):
                 end = None if timeout is None else clock.now() + timeout
             session.progress.is_collected = True
             if wait and not is_limited:
-                relay = scheduler.caller_of(session)
+                handoff = scheduler.caller_of(session)
             else:  # a unit that does not come back would keep this thread, whatever its time
                 scheduler.check_outside()
             for port, values in inputs.items():
                 buffers = [wrap_input(value) for value in values]
                 if wait:
                     left = None if end is None else max(0.0, end - clock.now())
-                    entrance.send(
+                    submitter.send(
                         session, port, buffers, is_last=True, timeout=left, deadline=deadline
                     )
-                    if relay is not None:
-                        relay.go_on()
+                    if handoff is not None:
+                        handoff.go_on()
                 else:
                     self._try_send(port, buffers, deadline, is_last=True)
             if not session.progress.is_closed:  # not every input was given values
-                entrance.close(session)
+                submitter.close(session)
             scheduler.pump()
             for output, results in session.results.items():
                 left = None if end is None else max(0.0, end - clock.now())
                 answers[output] = list(map(unwrap_output, results.get_all(clock, left)))
         except BaseException:  # also Ctrl-C: nobody waits for the rest
-            if relay is not None:
-                relay.give_back()
+            if handoff is not None:
+                handoff.give_back()
             scheduler.abandon(session)
             raise
         return answers
@@ -152,7 +152,7 @@ class StreamIO(Sending, Receiving):
         *,
         wait: bool = True,
     ) -> dict[str, list[Buffer]]:
-        """Does what `exchange` does without blocking the event loop."""
+        """Does what `http_request` does without blocking the event loop."""
         self._scheduler.check_process()
         try:
             if timeout is not None or deadline is not None:
@@ -175,7 +175,7 @@ class StreamIO(Sending, Receiving):
             else:
                 self._try_send(port, buffers, deadline, is_last=True)
         if not session.progress.is_closed:
-            self._scheduler.entrance.close(session)
+            self._scheduler.submitter.close(session)
         self._scheduler.pump()
         found: dict[str, list[Buffer]] = {}
         for output in self.outputs:

@@ -80,4 +80,4 @@ class Dashboard:
             self._recorder.close()
 
     def _viewer(self) -> Viewer:
-        return Viewer(self._board, self._site.mailbox)
+        return Viewer(self._board, self._site.loop_queue)

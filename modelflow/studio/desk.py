@@ -41,39 +41,39 @@ class PageHandler:
         """Ends the thread that records are made on, once it has done what it is at."""
         self._clerk.shutdown(cancel_futures=True)
 
-    def begin(self, exchange: HttpRequest) -> BodyLimits:
+    def begin(self, http_request: HttpRequest) -> BodyLimits:
         """Looks at the head of a request.
 
         Raises:
             RefusedError: it may not be.
         """
-        path = exchange.path
+        path = http_request.path
         methods = [method for method, one in self._tasks if one == path] or ["GET"]
         is_secret = path in ("/", EVENTS) or any(one == path for _, one in self._tasks)
-        refusal = self._gate.refusal(exchange.head, is_secret=is_secret, method=methods[0])
+        refusal = self._gate.refusal(http_request.head, is_secret=is_secret, method=methods[0])
         if refusal is not None:
             raise RefusedError(refusal)
         return _NO_BODY
 
-    def handle(self, exchange: HttpRequest) -> None:
+    def handle(self, http_request: HttpRequest) -> None:
         """Answers a request."""
-        task = self._tasks.get((exchange.head.method, exchange.path))
-        if exchange.path == EVENTS:
-            exchange.answer(StreamingReply(200, self._viewer().begin, STREAM))
+        task = self._tasks.get((http_request.head.method, http_request.path))
+        if http_request.path == EVENTS:
+            http_request.answer(StreamingReply(200, self._viewer().begin, STREAM))
         elif task is not None and self._recorder is not None:
             try:
-                self._clerk.submit(_work, task, self._recorder, exchange)
+                self._clerk.submit(_work, task, self._recorder, http_request)
             except RuntimeError:  # it takes nothing any more
                 text = "the dashboard is being closed"
-                exchange.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
-        elif (path := exchange.path.removeprefix("/")) in PAGES:
-            exchange.answer(page(*PAGES[path]))
+                http_request.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        elif (path := http_request.path.removeprefix("/")) in PAGES:
+            http_request.answer(page(*PAGES[path]))
         else:
-            message = f"there is nothing at {exchange.path!r}"
-            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+            message = f"there is nothing at {http_request.path!r}"
+            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
 
 
-def _work(task: Callable[[Recorder], Reply], recorder: Recorder, exchange: HttpRequest) -> None:
+def _work(task: Callable[[Recorder], Reply], recorder: Recorder, http_request: HttpRequest) -> None:
     try:
         reply = task(recorder)
     except ModelflowError as error:
@@ -82,7 +82,7 @@ def _work(task: Callable[[Recorder], Reply], recorder: Recorder, exchange: HttpR
         _log.exception("a request of the dashboard failed")
         text = f"the dashboard failed: {describe_error(error)}; its log tells more"
         reply = reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text)
-    exchange.answer_soon(reply)
+    http_request.answer_soon(reply)
 
 
 def _record(recorder: Recorder) -> Reply:

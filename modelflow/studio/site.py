@@ -45,9 +45,9 @@ class Site:
             raise
 
     @property
-    def mailbox(self) -> LoopQueue:
+    def loop_queue(self) -> LoopQueue:
         """The loop of the server; once it is open."""
-        return self._server.mailbox
+        return self._server.loop_queue
 
     def close(self) -> None:
         """Answers no more."""

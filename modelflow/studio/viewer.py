@@ -12,19 +12,19 @@ _END = b"event: end\ndata: {}\n\n"
 class Viewer:
     """Sends what there is to tell to one client. Made and ended on the server's thread."""
 
-    def __init__(self, board: SnapshotFeed, mailbox: LoopQueue) -> None:
+    def __init__(self, board: SnapshotFeed, loop_queue: LoopQueue) -> None:
         """Takes who tells, and the loop of the server."""
         self._board = board
-        self._mailbox = mailbox
-        self._outflow: StreamingResponse | None = None
+        self._loop_queue = loop_queue
+        self._body_stream: StreamingResponse | None = None
         self._picture = b""
         self._lock = threading.Lock()
         self._latest: News | None = None  # that waits for the server's thread
 
-    def begin(self, outflow: StreamingResponse) -> None:
+    def begin(self, body_stream: StreamingResponse) -> None:
         """Begins to send."""
-        self._outflow = outflow
-        outflow.on_gone = self._on_cancel
+        self._body_stream = body_stream
+        body_stream.on_gone = self._on_cancel
         self._board.add(self._notify)
 
     def _notify(self, news: News) -> None:
@@ -32,23 +32,23 @@ class Viewer:
         with self._lock:
             is_due, self._latest = self._latest is not None, news
         if not is_due:
-            self._mailbox.post(self._send)
+            self._loop_queue.post(self._send)
 
     def _send(self) -> None:
         """Sends it, unless the client has not taken what was sent before: then the next will do."""
         with self._lock:
             news, self._latest = self._latest, None
-        outflow = self._outflow
-        if news is None or outflow is None or not (outflow.has_room or news.is_last):
+        body_stream = self._body_stream
+        if news is None or body_stream is None or not (body_stream.has_room or news.is_last):
             return
         is_known = news.picture == self._picture
         self._picture = news.picture
-        outflow.send((b"" if is_known else news.picture) + news.frame)
+        body_stream.send((b"" if is_known else news.picture) + news.frame)
         if news.is_last:
-            outflow.send(_END)
-            outflow.end()
-            self._outflow = None
+            body_stream.send(_END)
+            body_stream.end()
+            self._body_stream = None
 
     def _on_cancel(self) -> None:
-        self._outflow = None
+        self._body_stream = None
         self._board.remove(self._notify)

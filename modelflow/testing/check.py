@@ -104,16 +104,16 @@ def _check_batches(
     sizes = {len(values) for values in inputs.values()}
     _require(sizes not in (set(), {0}, {1}), spec, "needs two items at least to be checked")
     _require(len(sizes) == 1, spec, "needs as many items on every input to be checked")
-    given = _copied(inputs)
+    given = _copy_input(inputs)
     whole = run_unit(spec, given, device=device, **options)
     for port in (port.name for port in spec.inputs if not port.is_in_place and port.name in inputs):
-        _require_same(spec, given[port], _copied(inputs)[port], "its input before and after")
+        _require_same(spec, given[port], _copy_input(inputs)[port], "its input before and after")
     other = "two runs"
-    again = run_unit(spec, _copied(inputs), device=device, **options)
+    again = run_unit(spec, _copy_input(inputs), device=device, **options)
     if spec.kind in _BY_ROW:
         other, again = "a batch and single buffers", {name: [] for name in whole}
         for row in range(sizes.pop()):
-            one = {port: values[row : row + 1] for port, values in _copied(inputs).items()}
+            one = {port: values[row : row + 1] for port, values in _copy_input(inputs).items()}
             for name, buffers in run_unit(spec, one, device=device, **options).items():
                 again[name].extend(buffers)
     for name, buffers in whole.items():
@@ -128,16 +128,16 @@ def _check_goes_on(
     """Calls with something that is no data, then with data again; closing must do no harm."""
     size = len(next(iter(inputs.values())))
     strange = {port: [object() for _ in range(size)] for port in inputs}
-    found, again = run_unit_for(spec, [strange, _copied(inputs)], device, options)
+    found, again = run_unit_for(spec, [strange, _copy_input(inputs)], device, options)
     if spec.kind is Kind.NORMAL and not spec.is_sink:
         for column in found.values():
             _require(len(column) == size, spec, "loses buffers where it fails")
-    fresh = run_unit(spec, _copied(inputs), device=device, **options)
+    fresh = run_unit(spec, _copy_input(inputs), device=device, **options)
     for port, column in again.items():
         _require_same(spec, column, fresh[port], "after an error and before")
 
 
-def _copied(inputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Buffer]]:
+def _copy_input(inputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Buffer]]:
     return {port: [_copy(value) for value in values] for port, values in inputs.items()}
 
 

@@ -1,5 +1,6 @@
 """Addresses of videos: files and network streams, and what FFmpeg may open for each. Loads "
-"PyAV on use."""
+"PyAV on use.
+"""
 
 import re
 from dataclasses import dataclass

@@ -93,8 +93,8 @@ class Found:
 class _Clients:
     """Good clients, each on a thread of its own."""
 
-    def __init__(self, fleet: Fleet, found: Found, seed: int, pause: float) -> None:
-        self._fleet, self._found, self._pause = fleet, found, pause
+    def __init__(self, replica_group: Fleet, found: Found, seed: int, pause: float) -> None:
+        self._group, self._found, self._pause = replica_group, found, pause
         self._began = time.monotonic()
         self._is_over = threading.Event()
         self._changed = threading.Condition()
@@ -130,7 +130,7 @@ class _Clients:
         return self.count - before, time.monotonic() - start - lost
 
     def _ask_rest(self, dice: random.Random) -> None:
-        connection = self._fleet.connect()
+        connection = self._group.connect()
         while not self._is_over.is_set():
             text, deadline = _words(dice)
             headers = {"Inference-Timeout-Ms": str(deadline * 1e3)}
@@ -151,7 +151,7 @@ class _Clients:
         connection.close()
 
     def _ask_grpc(self, dice: random.Random) -> None:
-        with grpc.insecure_channel(self._fleet.grpc) as channel:
+        with grpc.insecure_channel(self._group.grpc) as channel:
             stub = Stub(channel)
             while not self._is_over.is_set():
                 text, deadline = _words(dice)
@@ -230,9 +230,9 @@ class Attack:
             *("--access-log", "/dev/full", *more),
         ]
         found = self._found
-        with serving(self._folder, *options, option=first, count=count) as fleet:
-            self._fleet = fleet
-            with _Clients(fleet, found, self._seed, self._pause) as clients:
+        with serving(self._folder, *options, option=first, count=count) as replica_group:
+            self._group = replica_group
+            with _Clients(replica_group, found, self._seed, self._pause) as clients:
                 self._clients = clients
                 clients.wait_for_one(60.0)
                 pause, whole = threading.Event(), sum(_PHASES.values())
@@ -250,9 +250,9 @@ class Attack:
                         thread.join()
                     seconds -= whole
                     on_round(found)
-            children = fleet.children()
+            children = replica_group.children()
             start = time.monotonic()
-            found.code = fleet.end(signal.SIGTERM)
+            found.code = replica_group.end(signal.SIGTERM)
             found.end = time.monotonic() - start
             found.left += [f"process {pid}" for pid in children if is_alive(pid)]
         return found
@@ -286,7 +286,7 @@ class Attack:
         return "a reload of the good model"
 
     def _kill(self) -> str:
-        children = self._fleet.children()
+        children = self._group.children()
         if not children:
             return ""
         with contextlib.suppress(ProcessLookupError):
@@ -297,7 +297,7 @@ class Attack:
         return "kill -9 of a process"
 
     def _stop(self) -> str:
-        children = self._fleet.children()
+        children = self._group.children()
         if not children:
             return ""
         victim = self._dice.choice(children)
@@ -308,7 +308,7 @@ class Attack:
         return "SIGSTOP and SIGCONT of a process"
 
     def _hang_up(self) -> str:
-        self._fleet.process.send_signal(signal.SIGHUP)
+        self._group.process.send_signal(signal.SIGHUP)
         return "SIGHUP"
 
     def _post(self, path: str, document: Any) -> None:
@@ -316,7 +316,7 @@ class Attack:
 
         def ask() -> None:
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-                self._fleet.ask(path, document)
+                self._group.ask(path, document)
 
         thread = threading.Thread(target=ask)
         self._asking = [one for one in self._asking if one.is_alive()]

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 
-from modelflow.files.json_value import is_in_short, shown
+from modelflow.files.json_value import is_in_short, show_value
 from modelflow.image import Box
 from modelflow.wire.json_text import json_line
 from tests import programs
@@ -437,8 +437,8 @@ def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folde
     ],
 )
 def test_values_in_short_and_whole(value, short, whole):
-    assert json.loads(json_line(shown(value))) == json.loads(json_line(short))
-    assert json.loads(json_line(shown(value, is_whole=True))) == json.loads(json_line(whole))
+    assert json.loads(json_line(show_value(value))) == json.loads(json_line(short))
+    assert json.loads(json_line(show_value(value, is_whole=True))) == json.loads(json_line(whole))
     assert is_in_short(value) == (short != whole)
 
 

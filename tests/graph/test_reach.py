@@ -1,4 +1,4 @@
-from modelflow.graph.check.loops import connected_parts, digraph, find_cycle, in_order, reached
+from modelflow.graph.check.loops import digraph, find_connected_parts, find_cycle, in_order, reach
 from modelflow.graph.node import Edge, Endpoint
 
 
@@ -10,10 +10,10 @@ def edges(text):
 def test_what_is_reached_goes_along_the_edges_and_round_cycles():
     found = edges("a-b b-c c-b c-d x-d")
     graph = digraph("abcdx", found)
-    assert reached(graph, ["a"]) == {"a", "b", "c", "d"}
-    assert reached(graph.reverse(), ["b"]) == {"a", "b", "c"}
-    assert reached(graph, []) == set()
-    assert reached(graph, "xc") == {"b", "c", "d", "x"}
+    assert reach(graph, ["a"]) == {"a", "b", "c", "d"}
+    assert reach(graph.reverse(), ["b"]) == {"a", "b", "c"}
+    assert reach(graph, []) == set()
+    assert reach(graph, "xc") == {"b", "c", "d", "x"}
 
 
 def test_nodes_of_equal_rank_stay_in_the_order_given():
@@ -31,4 +31,4 @@ def test_a_cycle_is_given_edge_by_edge():
 
 
 def test_parts_are_what_edges_connect():
-    assert connected_parts(digraph("abcd", edges("c-a b-a"))) == [{"a", "b", "c"}, {"d"}]
+    assert find_connected_parts(digraph("abcd", edges("c-a b-a"))) == [{"a", "b", "c"}, {"d"}]

@@ -24,24 +24,24 @@ class Echo:
         self.on_cancel = []
         self.left = threading.Semaphore(0)
 
-    def begin(self, exchange):
-        if exchange.path == "/refused":
+    def begin(self, http_request):
+        if http_request.path == "/refused":
             raise RefusedError(reply_of_status(HTTPStatus.NOT_FOUND, "not here"))
         return self.limits
 
-    def handle(self, exchange):
-        exchange.on_end = lambda: self.budget.give_back(len(exchange.body))
-        exchange.on_gone = lambda: self._gone(exchange)
-        if exchange.path == "/broken":
+    def handle(self, http_request):
+        http_request.on_end = lambda: self.budget.give_back(len(http_request.body))
+        http_request.on_gone = lambda: self._gone(http_request)
+        if http_request.path == "/broken":
             raise ZeroDivisionError
-        if exchange.path.startswith("/held"):
-            self.held[exchange.path] = exchange
+        if http_request.path.startswith("/held"):
+            self.held[http_request.path] = http_request
             self.came.release()
         else:
-            exchange.answer(Reply(200, exchange.body, TEXT))
+            http_request.answer(Reply(200, http_request.body, TEXT))
 
-    def _gone(self, exchange):
-        self.on_cancel.append(exchange.path)
+    def _gone(self, http_request):
+        self.on_cancel.append(http_request.path)
         self.left.release()
 
     def let_go(self, path, body=b"late"):

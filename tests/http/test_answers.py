@@ -45,19 +45,19 @@ class Owed:
     def write(self, data):
         self.written += data
 
-    def deliver(self, exchange, data):
+    def deliver(self, http_request, data):
         self.written += data
-        self.sent.append(exchange.head.target)
+        self.sent.append(http_request.head.target)
 
     def ask(self, target):
-        exchange = HttpRequest(RequestHead("GET", target), "", self.answers.give, None)
-        self.answers.owed.append(exchange)
-        return exchange
+        http_request = HttpRequest(RequestHead("GET", target), "", self.answers.give, None)
+        self.answers.owed.append(http_request)
+        return http_request
 
-    def stream(self, exchange):
+    def stream(self, http_request):
         """Answers with a stream; what it goes into stands in `flows` when its turn has come."""
-        begin = lambda flow: self.flows.update({exchange.head.target: flow})  # noqa: E731
-        exchange.answer(StreamingReply(200, begin))
+        begin = lambda flow: self.flows.update({http_request.head.target: flow})  # noqa: E731
+        http_request.answer(StreamingReply(200, begin))
 
 
 def test_what_is_behind_a_stream_waits_for_its_end():
@@ -84,11 +84,11 @@ def test_a_stream_for_an_old_client_is_the_last_answer():
 
 def test_everybody_is_told_once_that_the_client_has_gone():
     owed, told = Owed(), []
-    exchanges = [owed.ask(f"/{number}") for number in range(3)]
-    for exchange in exchanges:
-        exchange.on_end = lambda target=exchange.head.target: told.append(target)
-    owed.stream(exchanges[0])
-    owed.stream(exchanges[1])  # its turn does not come
+    http_requests = [owed.ask(f"/{number}") for number in range(3)]
+    for http_request in http_requests:
+        http_request.on_end = lambda target=http_request.head.target: told.append(target)
+    owed.stream(http_requests[0])
+    owed.stream(http_requests[1])  # its turn does not come
     owed.flows["/0"].on_gone = lambda: told.append("stream")
     owed.answers.drop()
     owed.answers.drop()

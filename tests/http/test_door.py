@@ -59,44 +59,44 @@ def serving(handler=None, tls=None):
 
 @pytest.mark.usefixtures("loop")
 def test_what_is_handed_over_is_answered_and_counted():
-    with serving() as (porter, _):
-        clients = [porter.connect() for _ in range(3)]
+    with serving() as (acceptor, _):
+        clients = [acceptor.connect() for _ in range(3)]
         for client in clients:
             client.sendall(request(body=b"hello"))
             assert answer(client)[2] == b"hello"
-        porter.wait_for(3, 3)
+        acceptor.wait_for(3, 3)
         clients.pop().close()
-        porter.wait_for(3, 2)
+        acceptor.wait_for(3, 2)
         for client in clients:
             client.close()
-        porter.wait_for(3, 0)
+        acceptor.wait_for(3, 0)
 
 
 @pytest.mark.usefixtures("loop")
 def test_what_is_on_its_way_at_the_end_is_still_answered():
     handler = Echo()
-    with serving(handler) as (porter, server), contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(porter.connect()) for _ in range(20)]
+    with serving(handler) as (acceptor, server), contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(acceptor.connect()) for _ in range(20)]
         for client in clients:
             client.sendall(request(body=b"hello"))
-        porter.sock.shutdown(socket.SHUT_WR)
+        acceptor.sock.shutdown(socket.SHUT_WR)
         server.close(60.0)
         assert [answer(client)[2] for client in clients] == [b"hello"] * 20
-        while porter.sock.recv(1 << 10):
+        while acceptor.sock.recv(1 << 10):
             pass  # that nothing more is taken has been said, too
 
 
 @pytest.mark.usefixtures("loop")
 def test_who_leaves_takes_what_is_handed_over_until_the_other_side_has_heard(monkeypatch):
-    with serving() as (porter, server), porter.connect() as first:
+    with serving() as (acceptor, server), acceptor.connect() as first:
         first.sendall(request())
         assert answer(first)[0] == 200
-        server.mailbox.post(server._is_ending.set)
-        while porter.sock.recv(1 << 10):
+        server.loop_queue.post(server._is_ending.set)
+        while acceptor.sock.recv(1 << 10):
             pass
-        with porter.connect() as late:
+        with acceptor.connect() as late:
             late.sendall(request(body=b"late"))
-            porter.sock.shutdown(socket.SHUT_WR)
+            acceptor.sock.shutdown(socket.SHUT_WR)
             assert answer(late)[2] == b"late"
         assert is_ended(first)
 
@@ -104,21 +104,21 @@ def test_who_leaves_takes_what_is_handed_over_until_the_other_side_has_heard(mon
 @pytest.mark.usefixtures("loop")
 def test_tls_is_spoken_through_it(tmp_path):
     authority = Authority(tmp_path / "ca")
-    with serving(tls=server_context(authority.options())) as (porter, _):
-        with authority.client().wrap_socket(porter.connect(), server_hostname="127.0.0.1") as one:
+    with serving(tls=server_context(authority.options())) as (acceptor, _):
+        with authority.client().wrap_socket(acceptor.connect(), server_hostname="127.0.0.1") as one:
             one.sendall(request(body=b"hello"))
             assert answer(one)[2] == b"hello"
-        porter.wait_for(1, 0)
+        acceptor.wait_for(1, 0)
 
 
 @pytest.mark.usefixtures("loop")
 def test_a_client_that_was_gone_before_it_came_through_costs_nothing():
-    with serving() as (porter, _):
+    with serving() as (acceptor, _):
         for _ in range(5):
-            client = porter.connect()
+            client = acceptor.connect()
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             client.close()  # at once, with a reset
-        porter.wait_for(5, 0)
-        with porter.connect() as client:
+        acceptor.wait_for(5, 0)
+        with acceptor.connect() as client:
             client.sendall(request(body=b"hello"))
             assert answer(client)[2] == b"hello"

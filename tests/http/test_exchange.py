@@ -18,41 +18,47 @@ class Later:
 
 
 def made(target="/", headers=()):
-    sent, mailbox = [], Later()
+    sent, loop_queue = [], Later()
     return HttpRequest(
-        RequestHead("GET", target, headers), "", lambda _, reply: sent.append(reply), mailbox
+        RequestHead("GET", target, headers), "", lambda _, reply: sent.append(reply), loop_queue
     ), sent
 
 
 def test_it_is_answered_once():
-    exchange, sent = made()
+    http_request, sent = made()
     told = []
-    exchange.on_end, exchange.on_gone = lambda: told.append("end"), lambda: told.append("gone")
-    exchange.answer(OK)
-    exchange.answer(Reply(500, b"", {}))
-    exchange.on_cancel()
+    http_request.on_end, http_request.on_gone = (
+        lambda: told.append("end"),
+        lambda: told.append("gone"),
+    )
+    http_request.answer(OK)
+    http_request.answer(Reply(500, b"", {}))
+    http_request.on_cancel()
     assert (sent, told) == ([OK], ["end"])
 
 
 def test_one_who_has_gone_is_not_answered():
-    exchange, sent = made()
+    http_request, sent = made()
     told = []
-    exchange.on_end, exchange.on_gone = lambda: told.append("end"), lambda: told.append("gone")
-    exchange.on_cancel()
-    exchange.on_cancel()
-    exchange.answer(OK)
+    http_request.on_end, http_request.on_gone = (
+        lambda: told.append("end"),
+        lambda: told.append("gone"),
+    )
+    http_request.on_cancel()
+    http_request.on_cancel()
+    http_request.answer(OK)
     assert (sent, told) == ([], ["gone", "end"])
 
 
 def test_other_threads_answer_over_the_mailbox():
-    exchange, sent = made()
-    exchange.answer_soon(OK)
+    http_request, sent = made()
+    http_request.answer_soon(OK)
     assert sent == []
-    exchange._mailbox.calls.pop()()
+    http_request._loop_queue.calls.pop()()
     assert sent == [OK]
 
 
 def test_path_and_headers_are_found():
-    exchange, _ = made("/a/b?c=d", [(b"x", b"1"), (b"y", b"2"), (b"x", b"3")])
-    assert exchange.path == "/a/b"
-    assert (exchange.head.named.get(b"x"), exchange.head.named.get(b"z")) == (b"3", None)
+    http_request, _ = made("/a/b?c=d", [(b"x", b"1"), (b"y", b"2"), (b"x", b"3")])
+    assert http_request.path == "/a/b"
+    assert (http_request.head.named.get(b"x"), http_request.head.named.get(b"z")) == (b"3", None)

@@ -24,18 +24,18 @@ class Handler:
         self.budget = BodyBudget(1 << 20)
         self.refusal = self.error = None
 
-    def begin(self, exchange):
+    def begin(self, http_request):
         if self.refusal is not None:
             raise RefusedError(self.refusal)
         if self.error is not None:
             raise self.error
         return BodyLimits(1000, self.budget, 30.0)
 
-    def handle(self, exchange):
-        head = exchange.head
-        self.seen.append((head.method, head.target, head.headers, exchange.body))
-        self.budget.give_back(len(exchange.body))
-        exchange.answer(Reply(200, exchange.body, {}))
+    def handle(self, http_request):
+        head = http_request.head
+        self.seen.append((head.method, head.target, head.headers, http_request.body))
+        self.budget.give_back(len(http_request.body))
+        http_request.answer(Reply(200, http_request.body, {}))
 
 
 class Gatherer(Handler):
@@ -45,23 +45,23 @@ class Gatherer(Handler):
         super().__init__()
         self.gathering = Gathered()
 
-    def begin(self, exchange):
-        if b"content-length" in exchange.head.named:
-            exchange.head.gathering = self.gathering
-        return super().begin(exchange)
+    def begin(self, http_request):
+        if b"content-length" in http_request.head.named:
+            http_request.head.gathering = self.gathering
+        return super().begin(http_request)
 
-    def handle(self, exchange):
-        if exchange.head.gathering is None:
-            super().handle(exchange)
+    def handle(self, http_request):
+        if http_request.head.gathering is None:
+            super().handle(http_request)
         else:
-            exchange.on_end = lambda: self.budget.give_back(len(exchange.body))
-            self.gathering.add(exchange)
+            http_request.on_end = lambda: self.budget.give_back(len(http_request.body))
+            self.gathering.add(http_request)
 
     def end(self):
-        for exchange in self.gathering.taken():
-            head = exchange.head
-            self.seen.append((head.method, head.target, head.headers, exchange.body))
-            exchange.answer(Reply(200, exchange.body, {}))
+        for http_request in self.gathering.taken():
+            head = http_request.head
+            self.seen.append((head.method, head.target, head.headers, http_request.body))
+            http_request.answer(Reply(200, http_request.body, {}))
 
 
 class Gathered:
@@ -74,15 +74,15 @@ class Gathered:
         assert not self.requests
         self.turns += 1
 
-    def add(self, exchange):
+    def add(self, http_request):
         if not self.requests:
             self.begin()
-        self.requests.append(exchange)
+        self.requests.append(http_request)
 
     def taken(self):
         requests, self.requests = self.requests, []
-        self.direct += sum(exchange.on_end is None for exchange in requests)
-        return [exchange for exchange in requests if not exchange.is_over]
+        self.direct += sum(http_request.on_end is None for http_request in requests)
+        return [http_request for http_request in requests if not http_request.is_over]
 
 
 class Transport(asyncio.Transport):
@@ -351,12 +351,12 @@ def test_a_gathered_request_is_told_that_who_asked_has_gone_and_is_answered_no_m
         peer = Peer(handler=Gatherer())
         peer.send(message, message)
         peer.connection.data_received(message)
-        (exchange,) = peer.handler.gathering.requests
-        exchange.on_gone = lambda: told.append(exchange.body)
+        (http_request,) = peer.handler.gathering.requests
+        http_request.on_gone = lambda: told.append(http_request.body)
         written = peer.transport.written
         peer.lose()
-        exchange.answer(Reply(200, b"late", {}))
-        return told, exchange.is_over, peer.transport.written == written
+        http_request.answer(Reply(200, b"late", {}))
+        return told, http_request.is_over, peer.transport.written == written
 
     assert in_loop(test) == ([b"x"], True, True)
 

@@ -21,21 +21,21 @@ class CountingLoop:
 
 def test_many_calls_wake_the_loop_once():
     loop, made = CountingLoop(), []
-    mailbox = LoopQueue(loop)
+    loop_queue = LoopQueue(loop)
     for number in range(3):
-        assert mailbox.post(partial(made.append, number))
+        assert loop_queue.post(partial(made.append, number))
     assert len(loop.due) == 1
     loop.due.pop()()
     assert made == [0, 1, 2]
-    mailbox.post(lambda: made.append(3))
+    loop_queue.post(lambda: made.append(3))
     assert len(loop.due) == 1
 
 
 def test_a_call_that_raises_leaves_the_others_alone():
     loop, made = CountingLoop(), []
-    mailbox = LoopQueue(loop)
-    mailbox.post(lambda: 1 / 0)
-    mailbox.post(lambda: made.append(1))
+    loop_queue = LoopQueue(loop)
+    loop_queue.post(lambda: 1 / 0)
+    loop_queue.post(lambda: made.append(1))
     loop.due.pop()()
     assert made == [1]
     assert [type(error) for error in loop.errors] == [ZeroDivisionError]
@@ -43,8 +43,8 @@ def test_a_call_that_raises_leaves_the_others_alone():
 
 def test_what_a_call_posts_is_called_too():
     loop, made = CountingLoop(), []
-    mailbox = LoopQueue(loop)
-    mailbox.post(lambda: mailbox.post(lambda: made.append(1)))
+    loop_queue = LoopQueue(loop)
+    loop_queue.post(lambda: loop_queue.post(lambda: made.append(1)))
     while loop.due:
         loop.due.pop()()
     assert made == [1]

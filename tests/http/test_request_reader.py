@@ -158,12 +158,12 @@ def test_a_request_with_several_hosts_is_refused(more):
 class Told(Echo):
     """Answers with what was asked for, and of which host."""
 
-    def handle(self, exchange):
-        head = exchange.head
+    def handle(self, http_request):
+        head = http_request.head
         hosts = [value for name, value in head.headers if name == b"host"]
         assert [head.named.get(b"host")] == hosts
-        exchange.body = b" ".join([head.target.encode(), *hosts])
-        super().handle(exchange)
+        http_request.body = b" ".join([head.target.encode(), *hosts])
+        super().handle(http_request)
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ def test_a_request_that_the_graph_has_not_seen_may_be_sent_again_elsewhere():
         endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
     bodies, replies = BodyBudget(100), []
     assert bodies.take(3)
-    exchange = HttpRequest(
+    http_request = HttpRequest(
         RequestHead("POST", "/"), "", lambda _, reply: replies.append(reply), Now()
     )
     source = RequestSource(ListenOptions(endpoint=endpoint), is_waiting=True, time_out=30)
-    assert source._add(PendingRequest("POST", "/", {}, b"abc", "", exchange, bodies))
+    assert source._add(PendingRequest("POST", "/", {}, b"abc", "", http_request, bodies))
     source.close()
     (reply,) = replies
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")

@@ -20,7 +20,7 @@ INSIDE = "the request failed inside the server"
 HAD = [(engine, name) for engine in ENGINES for name in KINDS if KINDS[name].is_had_by(engine)]
 
 
-def by_entrance(entrances):
+def by_submitter(entrances):
     """Has a test run for each engine, kind and way in, alone and with others."""
     return pytest.mark.parametrize(
         ("engine", "name", "way", "is_with_others"),
@@ -37,7 +37,7 @@ def by_entrance(entrances):
     )
 
 
-@by_entrance(LIBRARY)
+@by_submitter(LIBRARY)
 def test_a_program_is_answered_as_by_the_engine_itself(cells, engine, name, way, is_with_others):
     cell = cells[engine, name]
     before = [{key: np.array(value) for key, value in row.items()} for row in cell.kind.rows]
@@ -49,7 +49,7 @@ def test_a_program_is_answered_as_by_the_engine_itself(cells, engine, name, way,
         assert_same(kept, row, "the caller's own")
 
 
-@by_entrance(SERVED)
+@by_submitter(SERVED)
 def test_a_client_is_answered_as_by_the_engine_itself(
     servers, cells, engine, name, way, is_with_others
 ):

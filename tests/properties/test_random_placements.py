@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
-from modelflow.graph.check.loops import digraph, reached
+from modelflow.graph.check.loops import digraph, reach
 from modelflow.graph.node import Role
 from modelflow.remote import ProcessEngine, placed
 from tests.properties.programs import programs, sessions
@@ -29,7 +29,7 @@ def placements(draw, graph):
     for place in range(draw(st.integers(1, 3))):
         first, last = draw(st.sampled_from(names)), draw(st.sampled_from(names))
         ways = digraph(graph.nodes, graph.edges)
-        between = reached(ways, [first]) & reached(ways.reverse(), [last])
+        between = reach(ways, [first]) & reach(ways.reverse(), [last])
         for name in sorted(between or {first}):
             if name in names and draw(st.sampled_from([True] * 9 + [False])):
                 found[name] = f"m{place}"

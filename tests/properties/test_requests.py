@@ -80,16 +80,16 @@ class Told:
                 self._more.wait()
 
 
-def submit_all(flow, gang):
+def submit_all(flow, group):
     """Submits requests, waiting for room; returns those that the flow did not take any more."""
     room = threading.Event()
-    while gang:
+    while group:
         room.clear()
         try:
-            gang = flow.submit(gang, room.set)
+            group = flow.submit(group, room.set)
         except StreamClosed:
-            return gang
-        if gang:
+            return group
+        if group:
             room.wait()
     return []
 
@@ -113,13 +113,13 @@ def test_each_request_is_told_once_of_its_own_answer(graph, gangs, ending):
     text, outputs = graph
     told, gone, requests, untaken = Told(), set(), [], []
     with modelflow.Flow(text, units=[step, swallow]) as flow:
-        for gang in gangs:
+        for group in gangs:
             made = [
                 modelflow.Request({"input": values}, told, deadline=-1.0 if how == "late" else None)
-                for values, how in gang
+                for values, how in group
             ]
             untaken += submit_all(flow, made)
-            for request, (values, how) in zip(made, gang, strict=True):
+            for request, (values, how) in zip(made, group, strict=True):
                 requests.append((request, values, how))
                 if how == "cancel":
                     request.cancel()

@@ -20,6 +20,6 @@ class FakeSession:
         self.name = name
         self.is_cancelled = is_cancelled
         self.has_deadlines = False
-        self.bundle = None
+        self.request_batch = None
         self.context = {}
         self.progress = self.reader = FakeProgress()

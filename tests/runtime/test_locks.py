@@ -36,7 +36,7 @@ def test_a_flow_is_made_of_locks_that_are_looked_at(lock_violations):
         with flow.scheduler._wiring.stages["n0"].inbox._lock:
             assert held() == ["inbox"]
             with pytest.raises(AssertionError):
-                flow.scheduler.entrance._lock.acquire()
+                flow.scheduler.submitter._lock.acquire()
         assert len(lock_violations) == 1
         lock_violations.clear()
 

@@ -27,7 +27,7 @@ def test_a_flow_says_why_no_session_can_be_made():
 def test_a_session_that_was_dropped_is_ended_and_named_when_the_next_one_is_made(caplog):
     with Running(chain(spec_of()), is_inline=True) as flow:
         first, second = flow.scheduler.create_session(), flow.scheduler.create_session()
-        flow.scheduler.entrance.close(second)
+        flow.scheduler.submitter.close(second)
         for session in (first, second):
             session.results["output"].put([], False)
             flow.scheduler.drop(session)

@@ -30,9 +30,9 @@ def test_an_input_that_ended_with_its_last_value_does_not_end_again():
     ends = []
     with Running(chain((counting_ends(ends), {"threads": 1}))) as flow:
         stream = flow.session()
-        entrance, session = flow.scheduler.entrance, stream._session
-        entrance.send(session, "input", [stream.create_buffer(1)], is_last=True)
-        entrance.close(session)  # as a stop that drains, at this very moment
+        submitter, session = flow.scheduler.submitter, stream._session
+        submitter.send(session, "input", [stream.create_buffer(1)], is_last=True)
+        submitter.close(session)  # as a stop that drains, at this very moment
         assert [buffer.data for buffer in stream] == [1]
     assert ends == [1]
 
@@ -44,8 +44,8 @@ def test_nothing_can_be_sent_behind_the_last_value_of_an_input():
     )
     with Running(graph) as flow:
         stream = flow.session()
-        entrance, session = flow.scheduler.entrance, stream._session
-        entrance.send(session, "a", [stream.create_buffer(1)], is_last=True)
+        submitter, session = flow.scheduler.submitter, stream._session
+        submitter.send(session, "a", [stream.create_buffer(1)], is_last=True)
         with pytest.raises(StreamClosed, match="closed"):
             stream.send("a", 2)
         stream.send("b", 3)
@@ -380,7 +380,7 @@ def interrupted_append(where, monkeypatch):
     """Ctrl-C comes where a queue is given something."""
     append = Inbox.append
 
-    def interrupt(inbox, port, segments, relay):
+    def interrupt(inbox, port, segments, handoff):
         if where == "behind":
             append(inbox, port, segments)
         raise KeyboardInterrupt

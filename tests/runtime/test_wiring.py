@@ -87,7 +87,7 @@ def two(**settings):
 
 def test_an_input_waits_as_long_as_the_slowest_node_that_it_feeds():
     made = two(threads=1)
-    port = made.entrance.port("input")
+    port = made.submitter.port("input")
     assert port.expected_wait() is None
     session = made.session("s", "", lambda _: None)
     for name, seconds in (("a", 1.0), ("b", 2.0)):
@@ -100,7 +100,7 @@ def test_an_input_waits_as_long_as_the_slowest_node_that_it_feeds():
 
 @pytest.mark.parametrize("policy", ["block", "reject"])
 def test_an_input_refuses_where_one_of_the_nodes_that_it_feeds_does(policy):
-    assert two(queue_policy=policy).entrance.port("input").is_rejecting == (policy == "reject")
+    assert two(queue_policy=policy).submitter.port("input").is_rejecting == (policy == "reject")
 
 
 def test_calls_of_all_nodes_are_added_up():
@@ -159,7 +159,7 @@ def test_the_inputs_of_a_graph_are_bounded_at_the_nodes_that_they_feed():
 
 def test_an_input_that_feeds_no_node_has_no_wait():
     port = wiring(graph_of({"input": "input", "output": "output"}, ["input -> output"]))
-    assert port.entrance.port("input").expected_wait() is None
+    assert port.submitter.port("input").expected_wait() is None
 
 
 @pytest.mark.parametrize("names", ["a", "ab"])

@@ -113,12 +113,12 @@ class Willing(Mixed):
 )
 def test_a_class_that_makes_something_by_whatever_way_stays_on_its_thread(kind, is_lendable):
     with Running(chain(alone(spec_of(kind)))) as flow:
-        assert flow.scheduler._workers[0].seat.is_lendable is is_lendable
+        assert flow.scheduler._workers[0].slot.is_lendable is is_lendable
 
 
 def test_a_unit_that_only_computes_may_be_called_on_any_thread_whatever_its_class_makes():
     with Running(chain(alone(spec_of(Bound, is_compute_bound=True)))) as flow:
-        assert flow.scheduler._workers[0].seat.is_lendable
+        assert flow.scheduler._workers[0].slot.is_lendable
 
 
 def test_where_another_session_is_open_the_stages_run_on_their_own_threads():
@@ -144,7 +144,7 @@ def test_a_caller_with_a_time_limit_makes_no_call_itself_however_short_calls_are
     threads = []
     with Running(chain(noting(threads)), clock=FakeClock()) as flow:
         flow.session().exchange({"input": (0,)})
-        assert flow.scheduler._workers[0].seat.is_cheap
+        assert flow.scheduler._workers[0].slot.is_cheap
         for value in range(2):
             found = flow.session().exchange({"input": (value,)}, **limit)
             assert told(found["output"]) == [value]
@@ -459,10 +459,10 @@ def resting(box, lendable=True, cost=0.0):
     """A seat that is in the list of those who rest, without a thread."""
     stats = WorkerStats()
     stats.count(1, 0, cost)
-    seat = box.seat(object(), stats)
-    seat.is_lendable = lendable
-    box._resting.append(seat)
-    return seat
+    slot = box.slot(object(), stats)
+    slot.is_lendable = lendable
+    box._resting.append(slot)
+    return slot
 
 
 def box_of(**policy):
@@ -488,122 +488,122 @@ def row(at=0):
 )
 def test_a_seat_is_lent_to_who_may_take_it(home, lendable, cost, is_lent):
     box = box_of()
-    seat, relay = resting(box, lendable, cost), Handoff(home, {"mine": None})
-    box.append(0, [row()], relay)
-    assert (seat.tenant is relay) is is_lent
-    assert seat.is_called is not is_lent
-    assert list(relay.seats) == [seat] * is_lent
+    slot, handoff = resting(box, lendable, cost), Handoff(home, {"mine": None})
+    box.append(0, [row()], handoff)
+    assert (slot.borrower is handoff) is is_lent
+    assert slot.is_called is not is_lent
+    assert list(handoff.slots) == [slot] * is_lent
 
 
 def test_a_caller_that_is_not_alone_any_more_takes_short_calls_only():
     known = {"mine": None}
-    relay, box = Handoff(None, known), box_of()
+    handoff, box = Handoff(None, known), box_of()
     known["another's"] = None
     dear, cheap = resting(box, cost=1.0), resting(box, cost=0.0)
-    box.append(0, [row()], relay)
-    box.append(0, [row(1)], relay)
-    assert (dear.tenant, cheap.tenant) == (None, relay)
+    box.append(0, [row()], handoff)
+    box.append(0, [row(1)], handoff)
+    assert (dear.borrower, cheap.borrower) == (None, handoff)
 
 
 def test_a_seat_that_is_given_back_rests_again_where_nothing_waits():
-    box, relay = box_of(), Handoff([])
-    seat = resting(box)
-    box.append(0, [row()], relay)
+    box, handoff = box_of(), Handoff([])
+    slot = resting(box)
+    box.append(0, [row()], handoff)
     assert box.take_nowait().size == 1
-    box.give_back(seat, relay, False)
-    assert (seat.tenant, seat.is_called) == (None, False)
+    box.give_back(slot, handoff, False)
+    assert (slot.borrower, slot.is_called) == (None, False)
 
 
 def test_a_seat_that_is_given_back_wakes_its_worker_where_more_waits():
-    box, relay = box_of(), Handoff([])
-    seat = resting(box)
-    box.append(0, [row(), row(1)], relay)
+    box, handoff = box_of(), Handoff([])
+    slot = resting(box)
+    box.append(0, [row(), row(1)], handoff)
     assert box.take_nowait().size == 1
-    box.give_back(seat, relay, False)
-    assert (seat.tenant, seat.is_called) == (None, True)
+    box.give_back(slot, handoff, False)
+    assert (slot.borrower, slot.is_called) == (None, True)
 
 
 def test_who_has_a_seat_given_back_that_owes_a_wait_for_room_is_told_so_before_it_takes():
-    box, relay = box_of(), Handoff([])
-    seat = resting(box)
-    box.append(0, [row()], relay)
-    box.give_back(seat, relay, True)
-    assert seat.is_called
-    assert box.take(seat).spans == []
-    assert box.take(seat).size == 1
+    box, handoff = box_of(), Handoff([])
+    slot = resting(box)
+    box.append(0, [row()], handoff)
+    box.give_back(slot, handoff, True)
+    assert slot.is_called
+    assert box.take(slot).spans == []
+    assert box.take(slot).size == 1
 
 
 def test_a_seat_that_is_given_back_twice_stays_with_who_was_lent_it_meanwhile():
     box, first, second = box_of(), Handoff([]), Handoff([])
-    seat = resting(box)
+    slot = resting(box)
     box.append(0, [row()], first)
     assert box.take_nowait().size == 1
-    box.give_back(seat, first, False)
+    box.give_back(slot, first, False)
     box.append(0, [row(1)], second)
-    box.give_back(seat, first, True)
-    assert seat.tenant is second
+    box.give_back(slot, first, True)
+    assert slot.borrower is second
 
 
 def test_of_those_who_rest_one_is_woken_for_each_append():
     box = box_of()
-    seats = [resting(box) for _ in range(3)]
+    slots = [resting(box) for _ in range(3)]
     box.append(0, [row()])
     box.append(0, [row(1)])
-    assert [seat.is_called for seat in seats] == [False, True, True]
+    assert [slot.is_called for slot in slots] == [False, True, True]
 
 
 def test_a_seat_that_is_lent_is_neither_woken_nor_lent_again():
-    box, relay = box_of(), Handoff([])
-    seat = resting(box)
-    box.append(0, [row()], relay)
+    box, handoff = box_of(), Handoff([])
+    slot = resting(box)
+    box.append(0, [row()], handoff)
     box.append(0, [row(1)], Handoff([]))
     box.append(0, [row(2)])
-    assert (seat.tenant, seat.is_called) == (relay, False)
+    assert (slot.borrower, slot.is_called) == (handoff, False)
 
 
 def test_a_caller_with_a_long_call_before_it_takes_nothing_else():
-    relay, box, other = Handoff(None), box_of(), box_of()
+    handoff, box, other = Handoff(None), box_of(), box_of()
     dear, cheap = resting(box, cost=1.0), resting(other, cost=0.0)
-    box.append(0, [row()], relay)
-    other.append(0, [row()], relay)
-    assert (dear.tenant, cheap.tenant) == (relay, None)
+    box.append(0, [row()], handoff)
+    other.append(0, [row()], handoff)
+    assert (dear.borrower, cheap.borrower) == (handoff, None)
 
 
 def test_a_caller_with_anything_before_it_takes_no_long_call():
-    relay, box, other = Handoff(None), box_of(), box_of()
+    handoff, box, other = Handoff(None), box_of(), box_of()
     cheap, dear = resting(box, cost=0.0), resting(other, cost=1.0)
-    box.append(0, [row()], relay)
-    other.append(0, [row()], relay)
-    assert (cheap.tenant, dear.tenant) == (relay, None)
+    box.append(0, [row()], handoff)
+    other.append(0, [row()], handoff)
+    assert (cheap.borrower, dear.borrower) == (handoff, None)
 
 
 def test_who_takes_a_part_on_anothers_thread_has_the_next_worker_woken_for_the_rest():
-    box, relay = box_of(), Handoff([])
+    box, handoff = box_of(), Handoff([])
     other, lent = resting(box), resting(box)
-    box.append(0, [row(), row(1)], relay)
+    box.append(0, [row(), row(1)], handoff)
     assert box.take_nowait(lent).size == 1
-    assert (lent.tenant, lent.is_called, other.is_called) == (relay, False, True)
+    assert (lent.borrower, lent.is_called, other.is_called) == (handoff, False, True)
 
 
 def test_seats_that_nobody_goes_on_with_are_given_back():
-    box, relay = box_of(), Handoff([])
-    seat = resting(box)
-    seat.worker = Standing(box, seat)
-    box.append(0, [row()], relay)
-    relay.give_back()
-    assert (list(relay.seats), seat.tenant, seat.is_called) == ([], None, True)
-    assert seat.is_owing  # nobody knows how far it had come
+    box, handoff = box_of(), Handoff([])
+    slot = resting(box)
+    slot.worker = Standing(box, slot)
+    box.append(0, [row()], handoff)
+    handoff.give_back()
+    assert (list(handoff.slots), slot.borrower, slot.is_called) == ([], None, True)
+    assert slot.is_owing  # nobody knows how far it had come
 
 
 def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():
-    relay, box, other = Handoff(None), box_of(), box_of()
+    handoff, box, other = Handoff(None), box_of(), box_of()
     for _ in range(2):
         cheap, dear = resting(box, cost=0.0), resting(other, cost=1.0)
         cheap.worker = Standing(box, cheap)
-        box.append(0, [row()], relay)
-        other.append(0, [row()], relay)
-        assert (cheap.tenant, dear.tenant) == (relay, None)
-        relay.go_on()
+        box.append(0, [row()], handoff)
+        other.append(0, [row()], handoff)
+        assert (cheap.borrower, dear.borrower) == (handoff, None)
+        handoff.go_on()
         box._resting.clear()
         other._resting.clear()
 
@@ -611,32 +611,32 @@ def test_a_caller_that_has_gone_on_takes_no_long_call_beside_a_short_one():
 class Standing:
     """A worker, as far as a relay knows it."""
 
-    def __init__(self, box, seat):
-        self.box, self.seat = box, seat
+    def __init__(self, box, slot):
+        self.box, self.slot = box, slot
 
-    def stand_in(self, relay):
-        self.box.take_nowait(self.seat)
-        self.rise(relay, is_owing=False)
+    def stand_in(self, handoff):
+        self.box.take_nowait(self.slot)
+        self.rise(handoff, is_owing=False)
 
-    def rise(self, relay, *, is_owing):
-        self.box.give_back(self.seat, relay, is_owing)
+    def rise(self, handoff, *, is_owing):
+        self.box.give_back(self.slot, handoff, is_owing)
 
 
 # -- bursts -------------------------------------------------------------------------------------
 
 
-def sizes(box, seat, rows):
+def sizes(box, slot, rows):
     box.append(0, [row(at) for at in range(rows)])
     found = []
     while box.ready:
-        found.append(box.take(seat).size)
+        found.append(box.take(slot).size)
     return found
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(4, [1, 1, 1, 1]), (8, [2, 2, 1, 1, 1, 1])])
 def test_several_workers_share_a_burst_of_calls_that_take_long(rows, expected):
     box = box_of(batch_size=8, workers=4)
-    assert sizes(box, box.seat(), rows) == expected
+    assert sizes(box, box.slot(), rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -651,7 +651,7 @@ def test_several_workers_share_a_burst_of_calls_that_take_long(rows, expected):
 def test_one_worker_takes_all_where_batches_are_wanted_or_calls_are_short(policy, cost):
     box, stats = box_of(batch_size=8, **policy), WorkerStats()
     stats.count(1, 0, cost)
-    assert sizes(box, box.seat(None, stats), 8) == [8]
+    assert sizes(box, box.slot(None, stats), 8) == [8]
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -660,15 +660,15 @@ def test_rows_that_take_long_and_gain_nothing_from_one_another_go_one_by_one(wor
     box = box_of(batch_size=8, workers=workers, is_one_by_one=True, **policy)
     stats = WorkerStats()
     stats.count(4, 0, 5 * SLOW_ROW)
-    assert sizes(box, box.seat(None, stats), 8) == ([8] if policy else [1] * 8)
+    assert sizes(box, box.slot(None, stats), 8) == ([8] if policy else [1] * 8)
 
 
 def test_of_rows_that_take_long_the_last_call_tells():
     box, stats = box_of(batch_size=8, is_one_by_one=True), WorkerStats()
-    seat, found = box.seat(None, stats), []
+    slot, found = box.slot(None, stats), []
     for seconds in (SLOW_ROW / 2, 2 * SLOW_ROW, SLOW_ROW / 2):
         stats.count(1, 0, seconds)
-        found.append(sizes(box, seat, 2))
+        found.append(sizes(box, slot, 2))
     assert found == [[2], [1, 1], [2]]
 
 
@@ -682,8 +682,8 @@ def test_what_a_call_costs_rises_at_once_and_falls_slowly():
 
 def test_who_was_woken_while_it_filled_a_batch_is_woken_again_when_it_rests():
     box = box_of(batch_size=2, batch_timeout=3600.0)
-    seat, taken = box.seat(), []
-    worker = threading.Thread(target=lambda: taken.extend(iter(lambda: box.take(seat), None)))
+    slot, taken = box.slot(), []
+    worker = threading.Thread(target=lambda: taken.extend(iter(lambda: box.take(slot), None)))
     worker.start()
     for at in range(0, 4, 2):
         box._clock.until_waiting()

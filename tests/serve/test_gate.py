@@ -215,7 +215,7 @@ def keyed(grpc_server, tmp_path_factory):
         yield running
 
 
-def bearer(key):
+def writer(key):
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -242,7 +242,7 @@ def test_a_key_opens_its_groups(keyed, path, document, keys):
     body = None if document is None else json.dumps(document)
     for key in ("ALL-KEY-1", "INFER-KEY", "OPS-KEY"):
         expected = 200 if key in keys else 403
-        for headers in (bearer(key), {"x-api-key": key}, {"authorization": f"bEARER  {key} "}):
+        for headers in (writer(key), {"x-api-key": key}, {"authorization": f"bEARER  {key} "}):
             assert send(keyed, method, path, body, headers)[0] == expected
 
 
@@ -270,16 +270,16 @@ def test_who_has_no_key_is_told_to_bring_one(keyed, headers, path):
 )
 def test_a_key_of_the_wrong_group_is_refused_before_anything_is_read(keyed, path):
     """Also where the answer would be a stream: none is begun."""
-    status, found, headers = ask(keyed, path, b"no JSON", headers=bearer("OPS-KEY"))
+    status, found, headers = ask(keyed, path, b"no JSON", headers=writer("OPS-KEY"))
     assert (status, headers["content-type"]) == (403, "application/json")
     assert "for metrics and repository, not for infer" in found["error"]
-    assert ask(keyed, path, b"no JSON", headers=bearer("INFER-KEY"))[0] == 400
+    assert ask(keyed, path, b"no JSON", headers=writer("INFER-KEY"))[0] == 400
 
 
 def test_loading_over_rest_needs_a_key_of_the_repository(keyed):
     path = "/v2/repository/models/m/load"
     for key, text in (("INFER-KEY", "not for repository"), ("OPS-KEY", "--allow-repository")):
-        status, found, _ = ask(keyed, path, {}, headers=bearer(key))
+        status, found, _ = ask(keyed, path, {}, headers=writer(key))
         assert (status, text in found["error"]) == (403, True)
 
 
@@ -357,14 +357,14 @@ def test_a_refresh_reads_the_keys_again_and_keeps_them_where_that_fails(tmp_path
     with served(key_file=path) as server:
         path.write_text("new-key")
         server.refresh()
-        while ask(server, "/v2", headers=bearer("new-key"))[0] != 200:
+        while ask(server, "/v2", headers=writer("new-key"))[0] != 200:
             pass
-        assert ask(server, "/v2", headers=bearer("old-key"))[0] == 401
+        assert ask(server, "/v2", headers=writer("old-key"))[0] == 401
         path.write_text("no-group secret-key")
         server.refresh()
         while "stay" not in caplog.text:
             pass
-        assert ask(server, "/v2", headers=bearer("new-key"))[0] == 200
+        assert ask(server, "/v2", headers=writer("new-key"))[0] == 200
     assert "keys:1: got" in caplog.text
     for key in ("old-key", "new-key", "secret-key"):
         assert key not in caplog.text

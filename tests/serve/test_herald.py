@@ -99,19 +99,19 @@ def asked(status):
 
 def test_units_and_other_processes_do_not_speak_for_the_server(tmp_path):
     environment = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "5", "WATCHDOG_PID": "1", "A": "b"}
-    herald = ServiceNotifier(environment)
+    notifier = ServiceNotifier(environment)
     assert environment == {"A": "b"}
-    assert herald.interval is None  # what is asked of process 1 is not asked of this one
+    assert notifier.interval is None  # what is asked of process 1 is not asked of this one
 
 
 def test_a_loop_that_hangs_is_not_said_to_live(manager):
     bound, environment = manager
-    herald = ServiceNotifier(
+    notifier = ServiceNotifier(
         {**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())}
     )
 
     async def live():
-        herald.beat()
+        notifier.beat()
         loop = asyncio.get_running_loop()
         for _ in range(3):
             assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]
@@ -126,7 +126,7 @@ def test_a_loop_that_hangs_is_not_said_to_live(manager):
 def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager, caplog):
     bound, environment = manager
     address = bound.getsockname()
-    herald = ServiceNotifier(
+    notifier = ServiceNotifier(
         {**environment, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": str(os.getpid())}
     )
     filled = 0
@@ -140,9 +140,9 @@ def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager
     async def live():
         loop = asyncio.get_running_loop()
         before = loop.time()
-        herald.beat()
+        notifier.beat()
         assert loop.time() - before < 0.5  # the loop is not held up
-        herald.stopping()  # what is said once waits, but not for ever
+        notifier.stopping()  # what is said once waits, but not for ever
         for _ in range(filled):
             assert heard(bound) == ["X=1"]
         assert await loop.run_in_executor(None, heard, bound) == ["WATCHDOG=1"]
@@ -154,17 +154,17 @@ def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager
 
 @pytest.mark.parametrize("place", ["/nowhere/notify", "notify"])
 def test_a_socket_that_is_not_there_is_said_once_and_does_not_stop_the_server(place, caplog):
-    herald = ServiceNotifier({"NOTIFY_SOCKET": place, "WATCHDOG_USEC": "1000"})
-    herald.ready(["m"], "http://127.0.0.1:8501")
-    herald.beat()
-    herald.stopping()
+    notifier = ServiceNotifier({"NOTIFY_SOCKET": place, "WATCHDOG_USEC": "1000"})
+    notifier.ready(["m"], "http://127.0.0.1:8501")
+    notifier.beat()
+    notifier.stopping()
     (record,) = caplog.records
     assert f"NOTIFY_SOCKET={place}: nothing can be told there" in record.getMessage()
 
 
 def test_without_a_service_manager_nothing_is_told(caplog):
-    herald = ServiceNotifier({})
-    herald.ready([], "http://127.0.0.1:8501")
-    herald.beat()
-    herald.stopping()
+    notifier = ServiceNotifier({})
+    notifier.ready([], "http://127.0.0.1:8501")
+    notifier.beat()
+    notifier.stopping()
     assert not caplog.records

@@ -30,10 +30,10 @@ def test_names_paths_versions_and_labels_are_read(file):
     digits, every, two, one = read_model_config(file)
     assert (digits.name, str(digits.origin)) == ("digits", "/models/digits")
     assert digits.settings.labels == {"stable": 42, "canary": 43}
-    assert digits.settings.policy.chosen([1, 42, 43]) == [42, 43]
+    assert digits.settings.policy.choose([1, 42, 43]) == [42, 43]
     assert every.origin == file.parent / "here" / "all"
     there = [1, 2, 3]
-    chosen = [source.settings.policy.chosen(there) for source in (every, two, one)]
+    chosen = [source.settings.policy.choose(there) for source in (every, two, one)]
     assert chosen == [[1, 2, 3], [2, 3], [3]]
 
 

@@ -261,16 +261,16 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
         model = server.model("m")
         model.flow.stop()
         head = RequestHead("POST", PREDICT)
-        exchanges = [HttpRequest(head, "", lambda *_: None, model.mailbox) for _ in range(2)]
-        for exchange in exchanges:
-            exchange.body = b'{"instances": [[1.0]]}'
+        http_requests = [HttpRequest(head, "", lambda *_: None, model.loop_queue) for _ in range(2)]
+        for http_request in http_requests:
+            http_request.body = b'{"instances": [[1.0]]}'
 
         def come_and_go():
-            model.receive(exchanges, PredictRows(ReadLimits(), lambda *_: None))
-            exchanges[0].on_cancel()
+            model.receive(http_requests, PredictRows(ReadLimits(), lambda *_: None))
+            http_requests[0].on_cancel()
             model.over(ended.set)
 
-        model.mailbox.post(come_and_go)
+        model.loop_queue.post(come_and_go)
         assert ended.wait(60)
         assert (model.admission.under_way, model.figures.requests) == (0, 2)
 

@@ -20,8 +20,8 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
     """A turn that brings many requests is long: they need not wait for its end to be taken."""
 
     async def turn(flow):
-        mailbox = LoopQueue(asyncio.get_running_loop())
-        model = ServedModel("m", 1, flow, mailbox, ModelLimits(requests=1))
+        loop_queue = LoopQueue(asyncio.get_running_loop())
+        model = ServedModel("m", 1, flow, loop_queue, ModelLimits(requests=1))
         answers = []
         for number in range(3):  # nothing is awaited: this is one turn
             while True:
@@ -46,11 +46,11 @@ def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it(
     seen = []
 
     async def turn(flow):
-        mailbox = LoopQueue(asyncio.get_running_loop())
-        model = ServedModel("m", 1, flow, mailbox, ModelLimits(requests=1))
+        loop_queue = LoopQueue(asyncio.get_running_loop())
+        model = ServedModel("m", 1, flow, loop_queue, ModelLimits(requests=1))
         answers = []
         model.infer(ROW, answers.append)
-        mailbox.post(lambda: model.retire(lambda: seen.append(len(answers))))
+        loop_queue.post(lambda: model.retire(lambda: seen.append(len(answers))))
         while True:
             with contextlib.suppress(RefusedError):
                 model.expect(None)

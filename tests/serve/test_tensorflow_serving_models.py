@@ -411,7 +411,7 @@ def test_a_single_input_needs_no_name(server, model):
 @of_counters
 def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
     async def count():
-        mailbox, loader = LoopQueue(asyncio.get_running_loop()), Loader()
+        loop_queue, loader = LoopQueue(asyncio.get_running_loop()), Loader()
         (edition,) = ModelConfig("counter", model).list_versions()
 
         def ask_flow(served, signature):
@@ -419,7 +419,8 @@ def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
 
         try:
             old, new = (
-                load_version("counter", edition, loader, mailbox, ModelLimits()) for _ in range(2)
+                load_version("counter", edition, loader, loop_queue, ModelLimits())
+                for _ in range(2)
             )
             counted = ask_flow(old, "incr_counter")
             return [counted, *(ask_flow(served, "get_counter") for served in (old, new))]

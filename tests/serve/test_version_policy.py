@@ -11,12 +11,12 @@ from modelflow.serve.repository.source import VersionPolicy, read_policy
     [("latest", [10]), ("all", [1, 2, 10]), ("2", [2]), ("10, 1", [1, 10]), ("7,1", [1, 7])],
 )
 def test_versions_are_chosen_by_number_and_what_is_named_need_not_be_there(text, expected):
-    assert read_policy(text).chosen({10, 2, 1}) == expected
+    assert read_policy(text).choose({10, 2, 1}) == expected
 
 
 def test_several_of_the_newest_may_be_chosen():
-    assert VersionPolicy(latest=2).chosen([1, 3, 2]) == [2, 3]
-    assert VersionPolicy(latest=2).chosen([]) == []
+    assert VersionPolicy(latest=2).choose([1, 3, 2]) == [2, 3]
+    assert VersionPolicy(latest=2).choose([]) == []
 
 
 @pytest.mark.parametrize("text", ["", "newest", "1,", "-1", "0", "1;2"])

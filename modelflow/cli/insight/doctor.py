@@ -80,7 +80,7 @@ def doctor(
         checked = graph.read()
         feeds = feeds_of(inputs, checked.inputs)
         check_repeatable(feeds)
-        case = _watched(graph, {}, feeds, seconds, asked)
+        case = _observe_load(graph, {}, feeds, seconds, asked)
         found = diagnose(case)
         if not is_json:
             _show(found, case)
@@ -114,7 +114,7 @@ def _observe(source: str, seconds: float) -> "Case":
     return Case.between(first, ask(address))
 
 
-def _watched(
+def _observe_load(
     graph: GraphChoice,
     changes: "Mapping[str, Any]",
     feeds: "Sequence[Feed]",
@@ -164,7 +164,7 @@ def _confirm(
         if asked.is_set():
             return
         change = finding.change if is_changed else {}
-        rates[is_changed].append(_watched(graph, change, feeds, seconds, asked).rate)
+        rates[is_changed].append(_observe_load(graph, change, feeds, seconds, asked).rate)
     before, after = (sum(found) / len(found) for found in (rates[False], rates[True]))
     click.echo(
         f"  tried    {', '.join(f'{rate:.1f}' for rate in rates[False])} rows/s as it is, "

@@ -181,16 +181,16 @@ def _run(server: "Server") -> int:
     """Serves until somebody ends it."""
     from modelflow.serve.processes.service_notifier import ServiceNotifier
 
-    herald = ServiceNotifier(os.environ)
+    notifier = ServiceNotifier(os.environ)
     try:
-        with ending(server, herald.stopping) as told:
-            _answer(server, told, herald)
+        with ending(server, notifier.stopping) as told:
+            _answer(server, told, notifier)
     except KeyboardInterrupt as interrupt:
         raise click.exceptions.Abort from interrupt
     return ExitCode.TERMINATED
 
 
-def _answer(server: "Server", told: ServerEnd, herald: "ServiceNotifier") -> None:
+def _answer(server: "Server", told: ServerEnd, notifier: "ServiceNotifier") -> None:
     """Answers requests until somebody ends it."""
     try:
         try:
@@ -200,8 +200,8 @@ def _answer(server: "Server", told: ServerEnd, herald: "ServiceNotifier") -> Non
                 raise
         else:
             tell(server.models, server.address, server.grpc_address)
-            herald.ready(server.models, server.address)
-            server.post(herald.beat)
+            notifier.ready(server.models, server.address)
+            server.post(notifier.beat)
         told.ended.wait()
     finally:
         end_within(LAST_SECONDS)

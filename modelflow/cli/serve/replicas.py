@@ -52,14 +52,14 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
             drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
             isolated = given["isolate"]
             supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
-            herald = ServiceNotifier(os.environ)
+            notifier = ServiceNotifier(os.environ)
 
             def leave() -> None:
                 end_within(sum(drain) + LAST_SECONDS + _SEEN_SECONDS)
-                herald.stopping()
+                notifier.stopping()
 
             with release_at_end():
-                number = supervisor.run(partial(_describe, herald), leave)
+                number = supervisor.run(partial(_describe, notifier), leave)
         except StartError as error:
             return _report_failure(error)
     if number == SIGINT:
@@ -74,10 +74,10 @@ def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
     return Role.REPLICA, given["replicas"]
 
 
-def _describe(herald: ServiceNotifier, loaded: Message) -> None:
+def _describe(notifier: ServiceNotifier, loaded: Message) -> None:
     tell(loaded["models"], loaded["address"], loaded["grpc"])
-    herald.ready(loaded["models"], loaded["address"])
-    herald.beat()
+    notifier.ready(loaded["models"], loaded["address"])
+    notifier.beat()
 
 
 def _report_failure(error: StartError) -> int:

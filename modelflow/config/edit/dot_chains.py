@@ -28,7 +28,7 @@ def links_of(statement: Statement) -> list[Link]:
     ]
 
 
-def left_alone(
+def find_unlinked(
     statement: Statement, arrows: set[int], dropped: set[NodeMention]
 ) -> set[NodeMention]:
     """Returns the mentions that have no edge left in a chain.
@@ -51,7 +51,7 @@ def left_alone(
     }
 
 
-def said_before(
+def find_repeated(
     body: Body, mentions: set[NodeMention], dropped: set[NodeMention]
 ) -> set[NodeMention]:
     """Returns those mentions that say nothing new: another in the same body comes before them.
@@ -109,7 +109,7 @@ def _gap(text: str, start: int, end: int) -> Splice:
     return Splice(start, end, comments(text[start:end]))
 
 
-def unfolded(text: str, statement: Statement, gone: set[Link]) -> list[Splice]:
+def unfold(text: str, statement: Statement, gone: set[Link]) -> list[Splice]:
     """Returns the splices that write each edge of a chain by itself behind it, but those gone."""
     lists = _lists(text, statement)
     lines = [
@@ -169,7 +169,7 @@ def _part(
     """Parts a chain at the edges that go, to which the nodes left alone may go."""
     has_groups = any(isinstance(end, Group) for end in statement.chain)
     arrows = {link.number for link in links_of(statement) if has_groups or link in gone}
-    alone = left_alone(statement, arrows, dropped)
-    dropped = dropped | (alone if drops_alone else said_before(body, alone, dropped))
-    behind = unfolded(text, statement, gone) if has_groups else []
+    alone = find_unlinked(statement, arrows, dropped)
+    dropped = dropped | (alone if drops_alone else find_repeated(body, alone, dropped))
+    behind = unfold(text, statement, gone) if has_groups else []
     return cut(text, statement, arrows, dropped) + behind

@@ -17,7 +17,7 @@ def digraph(nodes: Iterable[str], edges: Iterable[Edge]) -> Any:
     return graph
 
 
-def reached(graph: Any, starts: Iterable[str]) -> set[str]:
+def reach(graph: Any, starts: Iterable[str]) -> set[str]:
     """Returns ``starts`` and all nodes to which edges lead from them."""
     import networkx
 
@@ -44,7 +44,7 @@ def find_cycle(graph: Any) -> list[tuple[str, str]]:
         return []
 
 
-def connected_parts(graph: Any) -> list[set[str]]:
+def find_connected_parts(graph: Any) -> list[set[str]]:
     """Returns the sets of nodes that edges connect, whichever way these lead."""
     import networkx
 
@@ -67,8 +67,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     found: set[Edge] = set()
     starts = [node.name for node in nodes.values() if not node.inputs]
     for loop in loops_of(nodes):
-        outside = reached(digraph(nodes, (e for e in edges if loop not in _ends(e))), starts)
-        behind = reached(digraph(nodes, edges), [loop])
+        outside = reach(digraph(nodes, (e for e in edges if loop not in _ends(e))), starts)
+        behind = reach(digraph(nodes, edges), [loop])
         found |= {
             edge
             for edge in edges
@@ -95,7 +95,7 @@ def nodes_before(
     """Returns the nodes from which edges lead to what returns to a loop, without the loop."""
     edges = [edge for name in into if name != loop for edge in into[name]]
     ends = {edge.source.node for edge in returning}
-    return reached(digraph(into, edges).reverse(), ends) - {loop}
+    return reach(digraph(into, edges).reverse(), ends) - {loop}
 
 
 def _ends(edge: Edge) -> tuple[str, str]:

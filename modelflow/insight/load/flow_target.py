@@ -102,7 +102,7 @@ class FlowTarget:
 
 
 class _BatchedAttempts:
-    """Requests that travel in a bundle (`modelflow.runtime.session.request_batch.BatchMembers`)."""
+    """Requests that travel in a request batch (`BatchMembers`)."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts

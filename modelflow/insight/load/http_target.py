@@ -87,7 +87,7 @@ class HttpTarget:
         from modelflow.http.server import new_loop
 
         self._loop = new_loop()
-        self._mailbox = LoopQueue(self._loop)
+        self._loop_queue = LoopQueue(self._loop)
         self._thread = threading.Thread(target=self._main, name="modelflow/load/http")
         self._thread.start()
         return self
@@ -99,7 +99,7 @@ class HttpTarget:
         traceback: TracebackType | None,
     ) -> None:
         """Ends every connection and joins the thread."""
-        self._mailbox.post(self._end)
+        self._loop_queue.post(self._end)
         self._thread.join()
 
     def connect(self) -> None:
@@ -122,12 +122,12 @@ class HttpTarget:
 
     def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:  # noqa: ARG002
         """See `Target`; takes all."""
-        self._mailbox.post(partial(self._begin, attempts))
+        self._loop_queue.post(partial(self._begin, attempts))
         return len(attempts)
 
     def cancel(self, attempt: Attempt) -> None:
         """See `Target`: ends the connection that it is on."""
-        self._mailbox.post(partial(self._cancel, attempt))
+        self._loop_queue.post(partial(self._cancel, attempt))
 
     # -- the loop's thread ------------------------------------------------------------------------
 

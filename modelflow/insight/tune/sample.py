@@ -65,7 +65,7 @@ class _SampleWatcher:
             self.sizes.append(_size_of(data))
             self.dtypes.add(None)
 
-    def passed(self) -> PassedRows:
+    def on_pass(self) -> PassedRows:
         rows = len(self.sizes)
         return PassedRows(rows, round(sum(self.sizes) / rows), self._tensor())
 
@@ -111,7 +111,7 @@ def sample_of(graph: Graph, items: Sequence[Mapping[str, Any]]) -> Sample:
     return Sample(
         len(answers),
         [answer for answer in answers if isinstance(answer, Exception)],
-        {end: one.passed() for end, one in seen.items()},
+        {end: one.on_pass() for end, one in seen.items()},
         {
             name: 1e6 * (after[name].busy - before[name].busy)
             for name, node in graph.nodes.items()

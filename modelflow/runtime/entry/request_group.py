@@ -28,21 +28,21 @@ class EntryPort:
     expected_wait: Callable[[], float | None]
     """Gives the expected wait in seconds until there is room, or None."""
 
-    def append(self, segments: Sequence[Segment], relay: Handoff | None = None) -> list[Receiver]:
+    def append(self, segments: Sequence[Segment], handoff: Handoff | None = None) -> list[Receiver]:
         """Appends to every receiver; returns those that `call_due` must be called of.
 
         Args:
             segments: What has come.
-            relay: What the calling thread may go on with itself; None: others must be woken.
+            handoff: What the calling thread may go on with itself; None: others must be woken.
         """
         if len(self.route) == 1:  # every row of most graphs passes here
             receiver, target = self.route[0]
-            return [receiver] if receiver.append(target, segments, relay) else []
+            return [receiver] if receiver.append(target, segments, handoff) else []
         # Each has its own, made before the first is appended: who reads it may change it at once.
         others = [[segment.twin() for segment in segments] for _ in self.route[1:]]
         routed = zip(self.route, (segments, *others), strict=True)
         return [
-            receiver for (receiver, target), own in routed if receiver.append(target, own, relay)
+            receiver for (receiver, target), own in routed if receiver.append(target, own, handoff)
         ]
 
 
@@ -113,7 +113,8 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> flo
 def count_room(
     rows: int, port: EntryPort, in_flight: InFlight | None, clock: Clock
 ) -> tuple[int, Backpressure | None]:
-    """Returns how many of a bundle's rows there is room for now, and what is in the next one's way.
+    """Returns how many of a request batch's rows there is room for now, and what is in the next
+    one's way.
 
     Args:
         rows: How many want to go in.
@@ -122,34 +123,34 @@ def count_room(
         clock: What every wait goes by.
     """
     count: float = rows
-    blocker = None
+    backpressure = None
     if (
         in_flight is not None
         and in_flight.is_open
         and in_flight.set_bounds - in_flight.rows < count
     ):
         count = max(0, in_flight.set_bounds - in_flight.rows)
-        blocker = check_in_flight(in_flight, clock, lambda: False)
+        backpressure = check_in_flight(in_flight, clock, lambda: False)
     for receiver, number in port.route:
         if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:
-            count, blocker = max(0, room), check_inbox(receiver, number, None)
-    return int(count), blocker
+            count, backpressure = max(0, room), check_inbox(receiver, number, None)
+    return int(count), backpressure
 
 
-def append_gang(entrants: Sequence[SessionEntry], ports: Mapping[str, EntryPort]) -> list[Receiver]:
+def append_group(entries: Sequence[SessionEntry], ports: Mapping[str, EntryPort]) -> list[Receiver]:
     """Gives every buffer its position and appends all; returns who must `call_due`.
 
     Those whose session is over already are left out.
     """
     queues: dict[str, list[Segment]] = {name: [] for name in ports}
-    for entrant in entrants:
-        columns = entrant.columns
-        if entrant.session.progress.enter_whole(
+    for entry in entries:
+        columns = entry.columns
+        if entry.session.progress.enter_whole(
             {name: len(columns[name]) if name in columns else 0 for name in queues}
         ):
-            entrant.session.has_deadlines = entrant.due is not None
+            entry.session.has_deadlines = entry.due is not None
             for name, queue in queues.items():
-                queue.append(_segment(entrant, columns.get(name, ())))
+                queue.append(_segment(entry, columns.get(name, ())))
     return [
         receiver
         for name, queue in queues.items()
@@ -158,8 +159,10 @@ def append_gang(entrants: Sequence[SessionEntry], ports: Mapping[str, EntryPort]
     ]
 
 
-def bundle_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
-    """Returns the rows of a bundle as what enters; it has no end, since its rows have no order."""
+def request_batch_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
+    """Returns the rows of a request batch as what enters; it has no end, since its rows have "
+    "no order.
+    """
     has_errors = False
     for buffer in rows:
         has_errors = has_errors or buffer.error is not None
@@ -167,11 +170,11 @@ def bundle_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
     return Segment(session.stream, range(len(rows)), [[*rows]], False, has_errors)
 
 
-def _segment(entrant: SessionEntry, buffers: Sequence[Buffer]) -> Segment:
-    """Returns all that an entrant brings to a port."""
+def _segment(entry: SessionEntry, buffers: Sequence[Buffer]) -> Segment:
+    """Returns all that an entry brings to a port."""
     has_errors = False
     for buffer in buffers:
         has_errors = has_errors or buffer.error is not None
-        buffer._deadline = entrant.due
-    stream = entrant.session.stream
+        buffer._deadline = entry.due
+    stream = entry.session.stream
     return Segment(stream, range(len(buffers)), [[*buffers]], True, has_errors)

@@ -35,12 +35,14 @@ class _Probe:
         self._tap = tap
         self._names = node, output
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
+    def append(
+        self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None
+    ) -> bool:
         """See `Receiver.append`."""
         for segment in segments:
             if segment.positions:
                 self._tap(*self._names, segment.columns[0])
-        return self._receiver.append(port, segments, relay)
+        return self._receiver.append(port, segments, handoff)
 
     def call_due(self) -> None:
         """See `Receiver.call_due`."""
@@ -50,9 +52,9 @@ class _Probe:
         """See `Receiver.wait_for_room`."""
         return self._receiver.wait_for_room(port)
 
-    def find_blocker(self, port: int) -> str | None:
-        """See `Receiver.find_blocker`."""
-        return self._receiver.find_blocker(port)
+    def find_backpressure(self, port: int) -> str | None:
+        """See `Receiver.find_backpressure`."""
+        return self._receiver.find_backpressure(port)
 
 
 class Terminal:
@@ -65,7 +67,7 @@ class Terminal:
         self._exits = exits
         self._touched: deque[tuple[Session, Results | RequestBatch | None, bool, bool]] = deque()
 
-    def find_blocker(self, port: int) -> None:
+    def find_backpressure(self, port: int) -> None:
         """Returns None: nobody waits here."""
 
     def wait_for_room(self, port: int) -> None:
@@ -126,7 +128,7 @@ class OutputTerminal(Terminal):
         self,
         port: int,  # noqa: ARG002 - there is one
         segments: Sequence[Segment],
-        relay: Handoff | None = None,  # noqa: ARG002 - nobody works here
+        handoff: Handoff | None = None,  # noqa: ARG002 - nobody works here
     ) -> bool:
         """Gives each segment to its session; True: `call_due` must follow."""
         is_due = False
@@ -134,12 +136,12 @@ class OutputTerminal(Terminal):
             session = segment.stream.session
             if session.is_cancelled:
                 continue
-            column, bundle = segment.columns[0], session.bundle
+            column, request_batch = segment.columns[0], session.request_batch
             if segment.has_errors:
                 session.spoil(segment.positions, column)
-            if bundle is not None:
-                is_end = bundle.put(self._output, segment.positions, column, is_output=True)
-                self._count(session, segment, is_end, bundle)
+            if request_batch is not None:
+                is_end = request_batch.put(self._output, segment.positions, column, is_output=True)
+                self._count(session, segment, is_end, request_batch)
                 is_due = True
                 continue
             results = session.results[self._output]
@@ -163,23 +165,23 @@ class SinkTerminal(Terminal):
         self,
         port: int,  # noqa: ARG002 - there is one
         segments: Sequence[Segment],
-        relay: Handoff | None = None,  # noqa: ARG002 - nobody works here
+        handoff: Handoff | None = None,  # noqa: ARG002 - nobody works here
     ) -> bool:
         """Notes each segment at its session; True: `call_due` must follow."""
         is_due = False
         for segment in segments:
             session = segment.stream.session
-            column, bundle = segment.columns[0], session.bundle
+            column, request_batch = segment.columns[0], session.request_batch
             if segment.has_errors:
                 session.progress.record_errors(column)
                 session.spoil(segment.positions, column)
                 self._failed.append((session, column))
                 is_due = True
-            if bundle is None:
+            if request_batch is None:
                 is_end = segment.is_last and segment.stream.depth == 0
             else:
-                is_end = bundle.put(self._node, segment.positions, column, is_output=False)
-            is_due = self._count(session, segment, is_end, bundle) or is_due
+                is_end = request_batch.put(self._node, segment.positions, column, is_output=False)
+            is_due = self._count(session, segment, is_end, request_batch) or is_due
         return is_due
 
     def call_due(self) -> None:

@@ -14,11 +14,11 @@ from modelflow.runtime.clock import Clock
 from modelflow.runtime.entry.request_group import (
     EntryPort,
     SessionEntry,
-    append_gang,
-    bundle_segment,
+    append_group,
     count_fitting,
     count_room,
     free_rows,
+    request_batch_segment,
 )
 from modelflow.runtime.locks import make_lock
 from modelflow.runtime.queues.backpressure import (
@@ -58,7 +58,7 @@ class Submitter:
         clock: Clock,
         cancel: Callable[[Session], None],
     ) -> None:
-        """Makes the entrance of one graph.
+        """Makes the submitter of one graph.
 
         Args:
             ports: The graph's inputs, by name.
@@ -121,9 +121,9 @@ class Submitter:
         """
         port = self._ports.get(name) or self.port(name)
         due = None if deadline is None else self._clock.now() + deadline
-        blocker = self._try(session, port, buffers, is_last, due)
-        if blocker is not None:
-            self._wait(session, port, blocker, timeout, (buffers, is_last, due))
+        backpressure = self._try(session, port, buffers, is_last, due)
+        if backpressure is not None:
+            self._wait(session, port, backpressure, timeout, (buffers, is_last, due))
 
     def try_send(
         self,
@@ -141,10 +141,10 @@ class Submitter:
         """
         port = self.port(name)
         due = None if deadline is None else self._clock.now() + deadline
-        blocker = self._try(session, port, buffers, is_last, due)
-        if blocker is not None and port.is_rejecting and blocker.is_rejectable:
-            raise self.make_refusal(port, blocker)
-        return blocker
+        backpressure = self._try(session, port, buffers, is_last, due)
+        if backpressure is not None and port.is_rejecting and backpressure.is_rejectable:
+            raise self.make_refusal(port, backpressure)
+        return backpressure
 
     @property
     def free_rows(self) -> float:
@@ -166,7 +166,7 @@ class Submitter:
         with self._lock:
             return count_fitting(columns, self._ports, self._in_flight, self._clock)
 
-    def enter_many(self, entrants: Sequence[SessionEntry]) -> tuple[int, Backpressure | None]:
+    def enter_many(self, entries: Sequence[SessionEntry]) -> tuple[int, Backpressure | None]:
         """Puts whole requests in, in order, as long as there is room: one lock, one wake-up.
 
         Those whose session is over already count as in.
@@ -174,47 +174,49 @@ class Submitter:
         Returns:
             How many are in, and what keeps the next one out; None: all are.
         """
-        doubtful = entrants[:0]
+        doubtful = entries[:0]
         try:
             with self._lock:
-                columns = (entrant.columns for entrant in entrants)
-                count, blocker = count_fitting(columns, self._ports, self._in_flight, self._clock)
-                doubtful = entrants[:count]
-                told = append_gang(doubtful, self._ports)
-                doubtful = entrants[:0]
+                columns = (entry.columns for entry in entries)
+                count, backpressure = count_fitting(
+                    columns, self._ports, self._in_flight, self._clock
+                )
+                doubtful = entries[:count]
+                told = append_group(doubtful, self._ports)
+                doubtful = entries[:0]
         finally:
             for torn in doubtful:
                 self._cancel(torn.session)
         for receiver in told:
             receiver.call_due()
-        return count, blocker
+        return count, backpressure
 
-    def enter_bundle(
-        self, session: Session, party: BatchMembers, rows: Sequence[Buffer]
+    def enter_request_batch(
+        self, session: Session, batch_members: BatchMembers, rows: Sequence[Buffer]
     ) -> tuple[int, Backpressure | None]:
         """Puts requests of one row each in, in order, as long as there is room: as one session.
 
         Args:
             session: Made for them.
-            party: Who waits for what becomes of them.
+            batch_members: Who waits for what becomes of them.
             rows: What each brings, for the graph's only input.
 
         Returns:
             How many are in, and what keeps the next one out; None: all are.
         """
-        bundle = session.bundle
-        assert bundle is not None  # it was made for them
+        request_batch = session.request_batch
+        assert request_batch is not None  # it was made for them
         (port,) = self._ports.values()
         is_in_doubt, is_in = False, False
         told: Sequence[Receiver] = ()
         try:
             with self._lock:
-                count, blocker = count_room(len(rows), port, self._in_flight, self._clock)
+                count, backpressure = count_room(len(rows), port, self._in_flight, self._clock)
                 is_in_doubt = True
-                bundle.board(party, count)
+                request_batch.board(batch_members, count)
                 is_in = session.progress.enter_whole({port.name: count})
                 if is_in and count:
-                    told = port.append((bundle_segment(session, rows[:count]),))
+                    told = port.append((request_batch_segment(session, rows[:count]),))
                     is_in_doubt = False
         finally:
             if is_in_doubt:  # or empty: nothing will bring its end
@@ -222,8 +224,8 @@ class Submitter:
         for receiver in told:
             receiver.call_due()
         if not is_in:
-            bundle.fail(self._on_end(session))
-        return count, blocker
+            request_batch.fail(self._on_end(session))
+        return count, backpressure
 
     def close(self, session: Session) -> None:
         """Ends the inputs of the session that have not ended; what was sent is still worked on."""
@@ -258,22 +260,22 @@ class Submitter:
                 if isinstance(receiver, Inbox):
                     receiver.wake_producers()
 
-    def blocker_for_source(
+    def backpressure_for_source(
         self, session: Session, node: str, is_over: Callable[[], bool]
     ) -> Backpressure | None:
         """Returns what keeps the source ``node`` from producing now, or None.
 
         Nobody waits for it where ``is_over``; `wake` follows when that changes.
         """
-        return self._entry_blocker(session, "source", node, is_over)
+        return self._entry_backpressure(session, "source", node, is_over)
 
-    def make_refusal(self, port: EntryPort, blocker: Backpressure) -> QueueFullError:
+    def make_refusal(self, port: EntryPort, backpressure: Backpressure) -> QueueFullError:
         """Returns the error for a row that there is no room for, with the expected wait."""
         with self._lock:
             self.refusals += 1
         wait = port.expected_wait()
         hint = "" if wait is None else f"; expected wait {wait:.3g} s"
-        message = f"input {port.name!r} refused a buffer: {blocker.reason}{hint}"
+        message = f"input {port.name!r} refused a buffer: {backpressure.reason}{hint}"
         return QueueFullError(message, wait)
 
     # -- under the lock -------------------------------------------------------------------------
@@ -290,9 +292,9 @@ class Submitter:
         is_in_doubt = False
         try:
             with self._lock:
-                blocker = self._blocker(session, port)
-                if blocker is not None:
-                    return blocker
+                backpressure = self._backpressure(session, port)
+                if backpressure is not None:
+                    return backpressure
                 is_in_doubt = True
                 told = self._put(session, port, buffers, is_last, due)
                 is_in_doubt = False
@@ -304,7 +306,7 @@ class Submitter:
                 receiver.call_due()
         return None
 
-    def _blocker(self, session: Session, port: EntryPort) -> Backpressure | None:
+    def _backpressure(self, session: Session, port: EntryPort) -> Backpressure | None:
         progress = session.progress
         if progress.is_closed or port.name in progress.ended:
             raise self._on_end(session)
@@ -314,15 +316,15 @@ class Submitter:
         )
         # A new row, not a partner of one.
         if not is_free and progress.has_entered(port.name) >= progress.sent:
-            blocker = self._entry_blocker(session, "send to", port.name)
-            if blocker is not None:
-                return blocker
+            backpressure = self._entry_backpressure(session, "send to", port.name)
+            if backpressure is not None:
+                return backpressure
         for receiver, number in port.route:
             if isinstance(receiver, Inbox) and not receiver.has_room(number, session):
                 return check_inbox(receiver, number, session)
         return None
 
-    def _entry_blocker(
+    def _entry_backpressure(
         self, session: Session, what: str, name: str, is_over: Callable[[], bool] | None = None
     ) -> Backpressure | None:
         """Returns what holds back a new row; ``is_over`` unless given: the input is closed."""
@@ -361,7 +363,7 @@ class Submitter:
         for buffer in buffers:
             has_errors = has_errors or buffer.error is not None
         segment = Segment(session.stream, positions, [list(buffers)], is_last, has_errors)
-        return port.append((segment,), session.relay)
+        return port.append((segment,), session.handoff)
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -369,30 +371,30 @@ class Submitter:
         self,
         session: Session,
         port: EntryPort,
-        blocker: Backpressure | None,
+        backpressure: Backpressure | None,
         timeout: float | None,
         what: tuple[Sequence[Buffer], bool, float | None],
     ) -> None:
         start = self._clock.now()
         has_warned = False
-        while blocker is not None:
-            if port.is_rejecting and blocker.is_rejectable:
-                raise self.make_refusal(port, blocker)
+        while backpressure is not None:
+            if port.is_rejecting and backpressure.is_rejectable:
+                raise self.make_refusal(port, backpressure)
             waited = self._clock.now() - start
             if timeout is not None and waited >= timeout:
                 message = (
-                    f"nothing was sent to {port.name!r} within {timeout:g} s: {blocker.reason}"
+                    f"nothing was sent to {port.name!r} within {timeout:g} s: {backpressure.reason}"
                 )
                 raise TimeoutError(message)
             if not has_warned and waited >= WARN_AFTER:
                 has_warned = True
                 logger.warning(
-                    "send to %r has waited for %.0f s: %s", port.name, waited, blocker.reason
+                    "send to %r has waited for %.0f s: %s", port.name, waited, backpressure.reason
                 )
             until = [timeout] if timeout is not None else []
             until += [] if has_warned else [WARN_AFTER]
-            blocker.wait(min(until) - waited if until else None)
-            blocker = self._try(session, port, *what)
+            backpressure.wait(min(until) - waited if until else None)
+            backpressure = self._try(session, port, *what)
 
     def _on_end(self, session: Session) -> Exception:
         if session.is_cancelled:

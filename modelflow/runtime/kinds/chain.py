@@ -89,12 +89,12 @@ class ChainWorker(Worker):
         self._chain = ChainCall(links, stats, self._clock)
         return self._chain
 
-    def run(self, batch: Batch, relay: Handoff | None = None) -> None:
+    def run(self, batch: Batch, handoff: Handoff | None = None) -> None:
         """Calls the units for a batch and sends the results on; does not wait."""
         self._chain.has_deadlines = False
         self._chain.is_lapped = self._owner.is_watched or self.ring is not None
         self._chain.spans = batch.spans
-        super().run(batch, relay)
+        super().run(batch, handoff)
         self._chain.spans = ()  # nobody who waits keeps a session
 
     def _laps(self, start: float, end: float) -> Sequence[CallTime]:  # noqa: ARG002 - it knows better

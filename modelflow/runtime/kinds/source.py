@@ -61,7 +61,7 @@ class SourceWorker(Worker):
     call: SourceCall
     session: Session
     """What the source feeds; set by the scheduler before the flow starts."""
-    entrance: Submitter
+    submitter: Submitter
     """What admits its rows; set likewise."""
     open_session: Callable[[], Session]
     """Makes a session for one buffer of the source; set likewise."""
@@ -102,7 +102,7 @@ class SourceWorker(Worker):
         """Wakes a source that holds, or waits to produce: the flow drains or stops."""
         with self._has_event:
             self._has_event.notify_all()
-        self.entrance.wake(self.session)
+        self.submitter.wake(self.session)
 
     def _post(self, event: Any, delay: float) -> bool:
         with self._has_event:
@@ -136,18 +136,18 @@ class SourceWorker(Worker):
 
     def _wait_for_admission(self) -> bool:
         start, has_warned, stats = self._clock.now(), False, self._stats
-        while (blocker := self._blocker()) is not None and not self._is_ending():
+        while (backpressure := self._backpressure()) is not None and not self._is_ending():
             stats.blocked_since = start
             waited = self._clock.now() - start
             if not has_warned and waited >= WARN_AFTER:
                 has_warned = True
-                logger.warning("it has waited for %.0f s: %s", waited, blocker.reason)
-            blocker.wait(None if has_warned else WARN_AFTER - waited)
+                logger.warning("it has waited for %.0f s: %s", waited, backpressure.reason)
+            backpressure.wait(None if has_warned else WARN_AFTER - waited)
         stats.end_block(self._clock.now())
         return not self.session.is_cancelled
 
-    def _blocker(self) -> Backpressure | None:
-        return self.entrance.blocker_for_source(self.session, self._node, self._is_ending)
+    def _backpressure(self) -> Backpressure | None:
+        return self.submitter.backpressure_for_source(self.session, self._node, self._is_ending)
 
     def _is_ending(self) -> bool:
         return self._owner.is_draining or self.session.is_cancelled
@@ -158,7 +158,7 @@ class SourceWorker(Worker):
             self._post_due()
         if self._is_waiting():
             return False
-        if self._blocker() is not None and not self._is_ending():
+        if self._backpressure() is not None and not self._is_ending():
             return False
         return super().try_step()
 
@@ -244,7 +244,7 @@ class SourceWorker(Worker):
 
     def admit(self, openings: Sequence[Opening]) -> bool:
         """See `Admission.admit`."""
-        if self._blocker() is not None or self.stage.outbox.find_blocker():
+        if self._backpressure() is not None or self.stage.outbox.find_backpressure():
             return False
         start = self._clock.now()
         self._begin_sessions([(self.call.row(opening), opening) for opening in openings])

@@ -190,7 +190,7 @@ class Fifo:
 
     def _ticket(self, span: Span) -> int | None:
         session = span.stream.session
-        if session.bundle is not None:
+        if session.request_batch is not None:
             return None  # its rows have no order to keep
         ticket = self._tickets.get(session, 0)
         if not (span.is_last and span.stream.depth == 0):  # `is_session_end`, without a call

@@ -68,7 +68,7 @@ class BoundedQueue:
             and (self._matcher.waiting(port) >= bounds[port])
         )
 
-    def find_blocker(self, port: int) -> str | None:
+    def find_backpressure(self, port: int) -> str | None:
         """Returns the node for whose queue a producer of ``port`` waits now, or None."""
         return None if self.has_room(port) else self.node
 

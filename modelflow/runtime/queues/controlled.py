@@ -33,7 +33,7 @@ class ControlledQueue(BoundedQueue):
         super().__init__(node, policy, order, matcher, clock)
         self.stats = QueueStats()
         self._waiting = order.waiting
-        self._rests = IdleWorkers(self._lock, clock)
+        self._idle_workers = IdleWorkers(self._lock, clock)
         # The most rows that the unit wants now; None: it takes any number.
         self._most_rows: Callable[[], int] | None = None
         # None: nothing is to be noted of what arrives.
@@ -134,20 +134,20 @@ class ControlledQueue(BoundedQueue):
         """
         with self._lock:
             self._hold(is_held=True)
-            while not self._is_closed and not self._rests.is_quiet(workers):
-                self._rests.wait()
+            while not self._is_closed and not self._idle_workers.is_quiet(workers):
+                self._idle_workers.wait()
             return not self._is_closed
 
     def _hold(self, *, is_held: bool) -> None:
-        self._rests.is_held = is_held
+        self._idle_workers.is_held = is_held
         if self._filling is not None:
             self._filling.is_held = is_held
         self._wake_all()
 
-    def dismiss(self, seats: Sequence[WorkerSlot]) -> None:
+    def dismiss(self, slots: Sequence[WorkerSlot]) -> None:
         """Has workers end who rest during a `hold`."""
         with self._lock:
-            self._rests.dismiss(seats)
+            self._idle_workers.dismiss(slots)
 
     def release(self) -> None:
         """Ends a `hold`."""
@@ -167,7 +167,7 @@ class ControlledQueue(BoundedQueue):
                 self._filling.set_bounds(policy)
             elif policy.batch_timeout:
                 self._filling = BatchFilling(policy, self._order, self.stats, self._clock)
-                self._filling.is_held = self._rests.is_held
+                self._filling.is_held = self._idle_workers.is_held
                 self._filling.most_rows = self._most_rows
             self._go_by(policy)
             self._room.wake()
@@ -198,9 +198,9 @@ class ControlledQueue(BoundedQueue):
         if self._filling is not None and self._filling.collector is not None:
             self._filling.wake()
         else:
-            self._rests.offer(None)
+            self._idle_workers.offer(None)
 
     def _wake_all(self) -> None:
-        self._rests.wake_all()
+        self._idle_workers.wake_all()
         if self._filling is not None and self._filling.collector is not None:
             self._filling.collector.wake()

@@ -60,12 +60,12 @@ class BatchFilling:
         if not self._waiting:
             self._oldest = now
 
-    def is_over(self, seat: WorkerSlot) -> bool:
-        """Waits in ``seat`` for a fuller batch; True when one is to be cut, False to look again."""
+    def is_over(self, slot: WorkerSlot) -> bool:
+        """Waits in ``slot`` for a fuller batch; True when one is to be cut, False to look again."""
         order, waiting = self._order, self._waiting
         if not self._timeout or order.ready == 0:
             return True
-        self.collector = seat
+        self.collector = slot
         try:
             while waiting and not self._is_full() and not self.is_held:
                 if self._oldest is None:  # what was paused has come back
@@ -73,7 +73,7 @@ class BatchFilling:
                 left = self._oldest + self._timeout - self._clock.now()
                 if left <= 0:
                     break
-                seat.rest(self._clock, left)
+                slot.rest(self._clock, left)
         finally:
             self.collector = None
         return bool(waiting) and not self.is_held  # nothing waits in a closed queue

@@ -48,7 +48,7 @@ class Inbox(ControlledQueue):
         matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
         super().__init__(node, policy, order, matcher, clock)
         self.ports = tuple(ports)
-        self._resting = self._rests.seats
+        self._resting = self._idle_workers.slots
         self._go_by(policy)
 
     def _go_by(self, policy: InboxPolicy) -> None:
@@ -66,13 +66,15 @@ class Inbox(ControlledQueue):
 
     # -- producers ------------------------------------------------------------------------------
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
+    def append(
+        self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None
+    ) -> bool:
         """Puts segments at the end of a port's queue, whatever its bound; never waits.
 
         Args:
             port: The port.
             segments: What it is given.
-            relay: What the calling thread may go on with; it is lent the seat of a worker that
+            handoff: What the calling thread may go on with; it is lent the slot of a worker that
                 rests, or that one is woken.
 
         Returns:
@@ -96,11 +98,11 @@ class Inbox(ControlledQueue):
             if self._filling is not None and self._filling.collector is not None:
                 self._filling.wake()
             elif self._resting and self._waiting:
-                self._rests.offer(relay)
+                self._idle_workers.offer(handoff)
             return bool(self._room.due)
 
     def _append_whole(
-        self, add: Callable[[Batch], None], batch: Batch, relay: Handoff | None
+        self, add: Callable[[Batch], None], batch: Batch, handoff: Handoff | None
     ) -> None:
         """Does what `append` does for a batch as it has left the stage before.
 
@@ -111,7 +113,7 @@ class Inbox(ControlledQueue):
                 return
             add(batch)
             if self._resting:
-                self._rests.offer(relay)
+                self._idle_workers.offer(handoff)
 
     def _match(self, matcher: Matcher, port: int, segments: Sequence[Segment], now: float) -> None:
         for segment in segments:
@@ -141,67 +143,67 @@ class Inbox(ControlledQueue):
             if self._filling is not None:
                 self._filling.most_rows = most_rows
 
-    def seat(self, worker: SlotOwner | None = None, stats: WorkerStats | None = None) -> WorkerSlot:
+    def slot(self, worker: SlotOwner | None = None, stats: WorkerStats | None = None) -> WorkerSlot:
         """Returns a new place here, for a worker that will `take`; ``stats`` count its calls."""
         return WorkerSlot(self._lock, worker, stats)
 
-    def take(self, seat: WorkerSlot | None = None) -> Batch | None:
+    def take(self, slot: WorkerSlot | None = None) -> Batch | None:
         """Waits for a batch; None once the inbox is closed.
 
-        While the seat is lent it sleeps on: who is in the seat wakes it with `give_back`. Where
+        While the slot is lent it sleeps on: who is in the slot wakes it with `give_back`. Where
         that one owes a wait for room, what it returns is a batch of nothing.
         """
         order, waiting = self._order, self._waiting
-        seat = seat or self.seat()
+        slot = slot or self.slot()
         batch = None
         with self._lock:
-            while batch is None and (seat.tenant is not None or not self._is_closed):
-                if seat.tenant is not None or self._rests.is_held:
-                    if seat.is_leaving and seat.tenant is None:
+            while batch is None and (slot.borrower is not None or not self._is_closed):
+                if slot.borrower is not None or self._idle_workers.is_held:
+                    if slot.is_leaving and slot.borrower is None:
                         return None
-                    self._rests.rest(seat, None, is_ordered=order.is_holding)
+                    self._idle_workers.rest(slot, None, is_ordered=order.is_holding)
                     continue
-                if seat.is_owing:
-                    seat.is_owing = False
+                if slot.is_owing:
+                    slot.is_owing = False
                     batch = Batch([], [[]], False)
                     break
                 # Looked at once: what it brings in is seen in the next line.
                 remaining = order.next_due() if order.has_delays else None
                 filling = self._filling  # anew: it may have come while the worker rested
                 if waiting and (filling is None or filling.collector is None):
-                    if filling is None or filling.is_over(seat):
+                    if filling is None or filling.is_over(slot):
                         # Asked only where it may be less: every batch passes here.
-                        is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
+                        is_slow = self._is_one_by_one and slot.stats.row > SLOW_ROW
                         is_part = is_slow or self._is_part
-                        batch = order.cut(self._part(seat, is_slow) if is_part else self._size)
+                        batch = order.cut(self._part(slot, is_slow) if is_part else self._size)
                         if self._room.count or filling is not None:
                             self._note_cut(batch)
                         if self._resting and waiting:
                             self._wake_worker()
                     continue  # it may have waited: look again at everything
-                self._rests.rest(seat, remaining, is_ordered=order.is_holding)
+                self._idle_workers.rest(slot, remaining, is_ordered=order.is_holding)
         if self._room.due:
             self._room.call_due()
         return batch
 
-    def take_nowait(self, seat: WorkerSlot | None = None) -> Batch | None:
+    def take_nowait(self, slot: WorkerSlot | None = None) -> Batch | None:
         """Returns a batch of what is ready, or None; waits where only delayed events are left.
 
         Args:
-            seat: The seat that the calling thread was lent, if any.
+            slot: The slot that the calling thread was lent, if any.
         """
         batch, order, waiting = None, self._order, self._waiting
         if not waiting and not order.has_delays:
             return None
         with self._lock:
             while order.has_delays and (left := order.next_due()) is not None and not waiting:
-                self._rests.rest(self.seat(), left, is_ordered=order.is_holding)
-            while waiting and batch is None and not self._rests.is_held:
+                self._idle_workers.rest(self.slot(), left, is_ordered=order.is_holding)
+            while waiting and batch is None and not self._idle_workers.is_held:
                 part = self._size
-                if seat is not None:
-                    is_slow = self._is_one_by_one and seat.stats.row > SLOW_ROW
+                if slot is not None:
+                    is_slow = self._is_one_by_one and slot.stats.row > SLOW_ROW
                     is_part = is_slow or self._is_part
-                    part = self._part(seat, is_slow) if is_part else part
+                    part = self._part(slot, is_slow) if is_part else part
                 batch = order.cut(part)
                 if self._room.count or self._filling is not None:
                     self._note_cut(batch)
@@ -211,32 +213,32 @@ class Inbox(ControlledQueue):
             self._room.call_due()
         return batch
 
-    def give_back(self, seat: WorkerSlot, relay: Handoff, is_owing: bool) -> None:
-        """Takes back a seat that was lent: its worker's own thread rests there again, or works.
+    def give_back(self, slot: WorkerSlot, handoff: Handoff, is_owing: bool) -> None:
+        """Takes back a slot that was lent: its worker's own thread rests there again, or works.
 
         Args:
-            seat: The seat.
-            relay: Who was lent it.
+            slot: The slot.
+            handoff: Who was lent it.
             is_owing: Its worker is to wait for room behind the stage before it takes more.
         """
         with self._lock:
-            if seat.tenant is relay:  # else it was given back, and may be somebody else's
-                seat.is_owing = is_owing
-                seat.tenant = None
-                if self._rests.is_held:
-                    self._rests.look_again()
+            if slot.borrower is handoff:  # else it was given back, and may be somebody else's
+                slot.is_owing = is_owing
+                slot.borrower = None
+                if self._idle_workers.is_held:
+                    self._idle_workers.look_again()
             if is_owing or self._is_closed:
-                seat.wake()
+                slot.wake()
             elif self._waiting:
                 self._wake_worker()
 
-    def _part(self, seat: WorkerSlot, is_slow: bool) -> int:
+    def _part(self, slot: WorkerSlot, is_slow: bool) -> int:
         """Returns the most rows that a worker takes of a burst: its part of what waits.
 
         All, where a call is not worth waking another thread for.
 
         Args:
-            seat: The worker's.
+            slot: The worker's.
             is_slow: They take long and gain nothing from one another: each goes by itself.
         """
         ready, size = self._order.ready, self._size
@@ -244,14 +246,14 @@ class Inbox(ControlledQueue):
             return max(1, min(size, self._most_rows()))
         if is_slow:
             part = 1
-        elif seat.is_cheap:
+        elif slot.is_cheap:
             return size
         else:
             part = -(-ready // self.policy.workers) or 1
         if part >= size:
             return size
         if part < ready:
-            seat.note_part()
+            slot.note_part()
         return part
 
     def _note_cut(self, batch: Batch | None) -> None:

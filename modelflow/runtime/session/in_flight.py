@@ -1,4 +1,4 @@
-"""``max_in_flight``: the bound on the rows inside the whole graph, held at its entrance.
+"""``max_in_flight``: the bound on the rows inside the whole graph, held at its submitter.
 
 With a bound of 2: two rows enter, the third waits; one row leaves, and the third enters.
 """
@@ -14,7 +14,7 @@ class InFlight:
     """Counts the rows of all sessions inside the graph. Safe from any thread."""
 
     bound: int
-    """Rows at which entrants begin to wait."""
+    """Rows at which entries begin to wait."""
     rows: int
     """Rows inside now."""
     is_open: bool
@@ -29,7 +29,7 @@ class InFlight:
 
     @property
     def is_full(self) -> bool:
-        """Tells whether entrants must wait."""
+        """Tells whether entries must wait."""
         return self.is_open and self.rows >= self.set_bounds
 
     def go_by(self, bound: int) -> None:

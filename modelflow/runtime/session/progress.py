@@ -30,7 +30,7 @@ class Progress:
     is_closed: bool
     """Nothing can be sent any more."""
     ended: set[str]
-    """The inputs whose end has gone in; guarded by the entrance, which puts it in."""
+    """The inputs whose end has gone in; guarded by the submitter, which puts it in."""
     is_finished: bool
     """The end has passed every terminal, or the session was cancelled."""
     is_counted: bool
@@ -71,7 +71,7 @@ class Progress:
 
     @property
     def unread(self) -> int:
-        """Rows between the entrance and the slowest reader of the session's results.
+        """Rows between the submitter and the slowest reader of the session's results.
 
         Where a row that is sent may become none or many, those that wait for their reader.
         """

@@ -1,9 +1,10 @@
-"""A bundle: requests of one row each that travel as one session, and do not wait for each other.
+"""A request batch: requests of one row each that travel as one session, and do not wait for each
+other.
 
 Thirty-two requests of one image are one session with thirty-two rows, in a graph through which
 every row passes by itself (`Origin.is_row_by_row`). They are cut into batches like any rows, have
 no order to keep, and whatever comes out is handed to its request at once, by its position: what is
-slow, late, wrong or given up holds up no other. What a session costs, the bundle costs once.
+slow, late, wrong or given up holds up no other. What a session costs, the request batch costs once.
 """
 
 from collections import deque
@@ -34,7 +35,7 @@ class RequestBatch:
 
     gone: set[int]
     """The positions that nobody waits for any more."""
-    _party: BatchMembers
+    _batch_members: BatchMembers
 
     def __init__(self, terminals: int) -> None:
         """Begins empty.
@@ -58,10 +59,10 @@ class RequestBatch:
         """How many requests it has carried."""
         return self._size
 
-    def board(self, party: BatchMembers, size: int) -> None:
+    def board(self, batch_members: BatchMembers, size: int) -> None:
         """Takes who waits for so many rows; before any of them is in the graph."""
         with self._lock:
-            self._party, self._size = party, size
+            self._batch_members, self._size = batch_members, size
             self._waiting = set(range(size))
             if self._terminals > 1:
                 self._found = [{} for _ in range(size)]
@@ -107,13 +108,13 @@ class RequestBatch:
     def _arrive(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         if positions:
             self._waiting.difference_update(positions)
-            self._due.append(partial(self._party.on_result, positions, found))
+            self._due.append(partial(self._batch_members.on_result, positions, found))
             self._let_go()
 
     def _let_go(self) -> None:
-        """Forgets who waits where nobody does any more: they may know the bundle, too."""
+        """Forgets who waits where nobody does any more: they may know the request batch, too."""
         if not self._waiting:
-            del self._party
+            del self._batch_members
 
     def call_due(self) -> None:
         """Tells of the rows that have come; with no lock held."""
@@ -129,7 +130,7 @@ class RequestBatch:
                 return
             self._waiting.remove(position)
             self.gone.add(position)
-            self._due.append(partial(self._party.on_failure, (position,), failure))
+            self._due.append(partial(self._batch_members.on_failure, (position,), failure))
             self._let_go()
         self.call_due()
 
@@ -139,6 +140,6 @@ class RequestBatch:
             positions = sorted(self._waiting)
             self._waiting.clear()
             if positions:
-                self._due.append(partial(self._party.on_failure, positions, failure))
+                self._due.append(partial(self._batch_members.on_failure, positions, failure))
                 self._let_go()
         self.call_due()

@@ -34,9 +34,9 @@ class Session:
         "_on_finished",
         "_opener",
         "began",
-        "bundle",
         "context",
         "failure",
+        "handoff",
         "has_deadlines",
         "is_cancelled",
         "is_stopped",
@@ -45,7 +45,7 @@ class Session:
         "on_error",
         "origin",
         "progress",
-        "relay",
+        "request_batch",
         "results",
         "single_outputs",
         "spoilt",
@@ -77,9 +77,9 @@ class Session:
     """Why it was cancelled, if the flow did it; None if its user did."""
     has_deadlines: bool
     """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
-    bundle: RequestBatch | None
+    request_batch: RequestBatch | None
     """Who waits for each of its rows; None: its results are read as one stream."""
-    relay: Handoff | None
+    handoff: Handoff | None
     """What whoever sends goes on with on its own thread; None: with nothing."""
     began: float | None
     """When it was opened, by the clock; None: it is a source's own, which is no request."""
@@ -117,7 +117,7 @@ class Session:
         self.context = {}
         self.stream = Stream(self)
         self.meta = self.stream.meta
-        self.bundle = self.watcher = self.relay = self.began = self.spoilt = None
+        self.request_batch = self.watcher = self.handoff = self.began = self.spoilt = None
         self.on_error = None
         self.results = {
             output: Results() if opener is None else SharedResults(opener.results[output])
@@ -141,9 +141,9 @@ class Session:
         """The progress of the session whose reader takes the results."""
         return self.progress if self._opener is None else self._opener.progress
 
-    def carry(self, bundle: RequestBatch) -> None:
+    def carry(self, request_batch: RequestBatch) -> None:
         """Has each of its rows be a request of its own; before any has entered."""
-        self.bundle = bundle
+        self.request_batch = request_batch
         self.results = {}
         self.progress.is_collected = True
 
@@ -154,7 +154,7 @@ class Session:
                 if self.spoilt is None:
                     self.spoilt = {}
                 is_late = isinstance(buffer.error.__cause__, DeadlineExceeded)
-                self.spoilt.setdefault(0 if self.bundle is None else position, is_late)
+                self.spoilt.setdefault(0 if self.request_batch is None else position, is_late)
 
     def tell_errors(self, buffers: Sequence[Buffer]) -> None:
         """Tells of the errors that arrive where no reader is; with no lock held."""
@@ -217,8 +217,8 @@ class Session:
         failure = failure or Cancelled(message)
         for results in self.results.values():
             results.fail(failure)
-        if self.bundle is not None:
-            self.bundle.fail(failure)
+        if self.request_batch is not None:
+            self.request_batch.fail(failure)
         self.progress.wake()
         self.finish()
         return True

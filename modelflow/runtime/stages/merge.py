@@ -69,7 +69,9 @@ class Merge:
 
     append_whole = None
 
-    def append(self, port: int, segments: Sequence[Segment], relay: Handoff | None = None) -> bool:
+    def append(
+        self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None
+    ) -> bool:
         """Takes in what a branch brings, or the order; passes on what has its turn.
 
         Returns:
@@ -96,7 +98,7 @@ class Merge:
                 return False
             self._room.wake()
             # Under the lock: what goes on must be appended in its order.
-            return self._target.append(self._port, due, relay)
+            return self._target.append(self._port, due, handoff)
 
     def call_due(self) -> None:
         """Calls those who waited for what has happened in the input behind."""
@@ -151,10 +153,10 @@ class Merge:
             while not self._has_room():
                 self._room.wait(self._clock, None)
 
-    def find_blocker(self, port: int) -> str | None:
+    def find_backpressure(self, port: int) -> str | None:
         """Returns what a producer of ``port`` waits for now, or None."""
         if port == BRANCH:
-            return self._target.find_blocker(self._port)
+            return self._target.find_backpressure(self._port)
         return None if self._has_room() else f"the branches that meet before {self._name!r}"
 
     def _has_room(self) -> bool:

@@ -24,14 +24,14 @@ class Receiver(Protocol):
         """
 
     def append(
-        self, port: int, segments: Sequence[Segment], relay: Handoff | None = None, /
+        self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None, /
     ) -> bool:
         """Takes segments in, without waiting; True: `call_due` must follow with no lock held.
 
         Args:
             port: The receiver's port.
             segments: What it is given.
-            relay: What the calling thread may go on with itself; None: others must be woken.
+            handoff: What the calling thread may go on with itself; None: others must be woken.
         """
 
     def call_due(self) -> None:
@@ -40,7 +40,7 @@ class Receiver(Protocol):
     def wait_for_room(self, port: int) -> object:
         """Waits while it is full."""
 
-    def find_blocker(self, port: int) -> str | None:
+    def find_backpressure(self, port: int) -> str | None:
         """Returns the node for whose queue a producer of ``port`` waits now, or None."""
 
 
@@ -116,7 +116,7 @@ class Outbox:
         self._append_whole = None if self._only is None else self._only[0].append_whole
 
     def emit(
-        self, batch: Batch, results: Columns, has_errors: bool, relay: Handoff | None = None
+        self, batch: Batch, results: Columns, has_errors: bool, handoff: Handoff | None = None
     ) -> None:
         """Sends the results of a batch, a column an output port, to where they belong.
 
@@ -126,23 +126,23 @@ class Outbox:
             batch: What was worked on.
             results: What it became.
             has_errors: Some of it may be in error.
-            relay: What the calling thread may go on with itself.
+            handoff: What the calling thread may go on with itself.
         """
         gate, only = self._gate, self._only
         if only is not None and (gate is None or _is_alone(batch)):
-            if self._forward(only, batch, results, has_errors, relay):
+            if self._forward(only, batch, results, has_errors, handoff):
                 only[0].call_due()
             return
         if gate is None:
-            told = self._send(self._pieces(batch, results, has_errors), relay)
+            told = self._send(self._pieces(batch, results, has_errors), handoff)
         else:
             # Under the lock: two workers that release one after the other append in turn.
             with self._lock:
                 if only is not None and self._passes(batch):
-                    is_due = self._forward(only, batch, results, has_errors, relay)
+                    is_due = self._forward(only, batch, results, has_errors, handoff)
                     told = [only[0]] if is_due else []
                 else:
-                    told = self._send(self._due(gate, batch, results, has_errors), relay)
+                    told = self._send(self._due(gate, batch, results, has_errors), handoff)
             gate.call_due()
         for receiver in told:
             receiver.call_due()
@@ -153,15 +153,15 @@ class Outbox:
         batch: Batch,
         results: Columns,
         has_errors: bool,
-        relay: Handoff | None,
+        handoff: Handoff | None,
     ) -> bool:
         """Gives a batch to the only receiver, whole if that takes it so; True: `call_due`."""
         batch.columns = results if len(results) == 1 else [results[0]]
         batch.has_errors = has_errors
         if self._append_whole is not None:
-            self._append_whole(batch, relay)
+            self._append_whole(batch, handoff)
             return False
-        return to[0].append(to[1], batch.segments(), relay)
+        return to[0].append(to[1], batch.segments(), handoff)
 
     def _passes(self, batch: Batch) -> bool:
         """Lets a batch pass as a whole if all of it has its turn, and nothing waits behind it."""
@@ -218,12 +218,14 @@ class Outbox:
         """Tells whether `wait_for_room` would wait."""
         if self._only is not None:
             receiver, port = self._only
-            return receiver.find_blocker(port) is not None
-        return bool(self.find_blocker())
+            return receiver.find_backpressure(port) is not None
+        return bool(self.find_backpressure())
 
-    def find_blocker(self) -> list[str]:
+    def find_backpressure(self) -> list[str]:
         """Returns the nodes whose queues are full, so that the workers wait."""
-        found = [receiver.find_blocker(port) for route in self._routes for receiver, port in route]
+        found = [
+            receiver.find_backpressure(port) for route in self._routes for receiver, port in route
+        ]
         return [node for node in dict.fromkeys(found) if node is not None]
 
     def count_held(self) -> int:
@@ -277,7 +279,7 @@ class Outbox:
             )
         return pieces
 
-    def _send(self, pieces: Sequence[Routed], relay: Handoff | None) -> list[Receiver]:
+    def _send(self, pieces: Sequence[Routed], handoff: Handoff | None) -> list[Receiver]:
         """Appends to every receiver; returns those that `call_due` must be called of."""
         told: list[Receiver] = []
         for port, route in enumerate(self._routes):
@@ -287,14 +289,14 @@ class Outbox:
                 segments = [segment for piece in pieces for segment in piece[port]]
             if len(route) == 1:
                 ((receiver, target),) = route
-                if segments and receiver.append(target, segments, relay):
+                if segments and receiver.append(target, segments, handoff):
                     told.append(receiver)
             elif segments and route:
                 # Each has its own, made before the first is appended: who reads it may change the
                 # list, and the buffers' meta, at once.
                 others = [[segment.twin() for segment in segments] for _ in route[1:]]
                 for (receiver, target), own in zip(route, (segments, *others), strict=True):
-                    if receiver.append(target, own, relay):
+                    if receiver.append(target, own, handoff):
                         told.append(receiver)
         return told
 

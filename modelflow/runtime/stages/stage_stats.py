@@ -93,7 +93,7 @@ class StageStats:
             self._closed_before.subtract(dict(after))
             self._plan = plan
 
-    def done(self) -> int:
+    def count_calls(self) -> int:
         """Returns how many calls have been made: a figure that grows while something moves."""
         left = self._left[0]
         return sum(stats.batches for stats in self.workers) + (0 if left is None else left.batches)

@@ -11,7 +11,7 @@ _FORGETTING = 0.125
 
 
 class WorkerStats:
-    """The counters of one worker, written by whoever is in its seat.
+    """The counters of one worker, written by whoever is in its slot.
 
     Attributes:
         errors: Rows that failed in the unit.

@@ -37,10 +37,10 @@ def give_up_gone(batch: Batch) -> None:
     """Has every row that nobody waits for any more be past its deadline."""
     start = 0
     for span in batch.spans:
-        bundle = span.stream.session.bundle
-        if bundle is not None and bundle.gone:
+        request_batch = span.stream.session.request_batch
+        if request_batch is not None and request_batch.gone:
             for row, position in enumerate(span.positions, start):
-                if position in bundle.gone:
+                if position in request_batch.gone:
                     batch.columns[0][row]._deadline = -math.inf
         start += len(span.positions)
 

@@ -104,7 +104,7 @@ class Watchdog:
 
     def _look_at(self, stage: Stage) -> None:
         """Warns once of a stage that has rows, is in no call, and has done nothing lately."""
-        done = stage.figures.done()
+        done = stage.figures.count_calls()
         is_standing = stage.inbox.ready > 0 and self._done.get(stage) == done
         self._done[stage] = done
         if not is_standing:
@@ -115,7 +115,7 @@ class Watchdog:
         ):
             return
         self._standing.add(stage)
-        blocked = stage.outbox.find_blocker()
+        blocked = stage.outbox.find_backpressure()
         logger.warning(
             "flow %r: node %r has not begun a batch for %.0f s although %d buffers wait for it: %s",
             self._flow,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Worker(WorkerReport):
     """The life of one thread of a stage, with its unit instance."""
 
-    seat: WorkerSlot
+    slot: WorkerSlot
     """Its place at the stage's inbox."""
     is_given_up: bool = False
     """Opening it was ended by a Ctrl-C, or by what is no error: nobody wants the others either."""
@@ -36,7 +36,7 @@ class Worker(WorkerReport):
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
         self._own_thread = 0
-        self.seat = stage.inbox.seat(self, stage.figures.workers[number])
+        self.slot = stage.inbox.slot(self, stage.figures.workers[number])
         self._own = Handoff(stage.inbox.waiting)  # what its thread goes on with elsewhere
         self._units: list[FlowUnit] = []
         self._is_loaded = True
@@ -63,7 +63,7 @@ class Worker(WorkerReport):
             if self._owner.wait_until_all_open():
                 self.begin()
             self._stats.since = self._clock.now()
-            if not self.seat.is_leaving:  # else it was to join a running flow, and is not
+            if not self.slot.is_leaving:  # else it was to join a running flow, and is not
                 self.loop()
             self.finish()
             self._stats.until = self._clock.now()
@@ -112,15 +112,15 @@ class Worker(WorkerReport):
                 return False
             self._leave()
         self.call = call = self.call_of(self.stage.calls_of(self._units))
-        self.look_at_seat()
+        self.look_at_slot()
         if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
             self._batch_call = call
         self._owner.on_open()
         return True
 
-    def look_at_seat(self) -> None:
+    def look_at_slot(self) -> None:
         """Notes whether others may run its unit."""
-        self.seat.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
+        self.slot.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
 
     def join(self, owner: WorkerOwner) -> None:
         """Belongs to somebody else from now on."""
@@ -162,28 +162,28 @@ class Worker(WorkerReport):
     def loop(self) -> None:
         """Works until the inbox is closed."""
         inbox, outbox = self.stage.inbox, self.stage.outbox
-        own, seat = self._own, self.seat
-        while (batch := inbox.take(seat)) is not None:
+        own, slot = self._own, self.slot
+        while (batch := inbox.take(slot)) is not None:
             if batch.spans:
                 self.run(batch, own)
             del batch  # nobody who waits keeps rows
-            if own.seats:
+            if own.slots:
                 own.go_on()
             if outbox.is_blocked():
                 self._wait_for_room()
 
-    def stand_in(self, relay: Handoff) -> None:
-        """Does one batch of what waits, on the calling thread, and gives the seat back.
+    def stand_in(self, handoff: Handoff) -> None:
+        """Does one batch of what waits, on the calling thread, and gives the slot back.
 
-        What is behind goes on with ``relay``, too. Nothing is lost if the thread is a caller's and
-        a Ctrl-C comes: whose rows were in the batch is told that they were given up.
+        What is behind goes on with ``handoff``, too. Nothing is lost if the thread is a caller's
+        and a Ctrl-C comes: whose rows were in the batch is told that they were given up.
         """
         batch, is_owing = None, False
         self.thread_id = threading.get_ident()
         try:
-            batch = self.stage.inbox.take_nowait(self.seat)
+            batch = self.stage.inbox.take_nowait(self.slot)
             if batch is not None:
-                self.run(batch, relay)
+                self.run(batch, handoff)
                 is_owing = self.stage.outbox.is_blocked()
         except KeyboardInterrupt:
             for span in () if batch is None else batch.spans:
@@ -192,24 +192,24 @@ class Worker(WorkerReport):
         except BaseException as error:
             self._report(error, "process")
         finally:
-            self.rise(relay, is_owing=is_owing)
+            self.rise(handoff, is_owing=is_owing)
 
-    def rise(self, relay: Handoff, *, is_owing: bool) -> None:
-        """Gives back the seat that ``relay`` was lent; harmless where that was done before.
+    def rise(self, handoff: Handoff, *, is_owing: bool) -> None:
+        """Gives back the slot that ``handoff`` was lent; harmless where that was done before.
 
         Args:
-            relay: Whose it was.
+            handoff: Whose it was.
             is_owing: Our own thread is to wait for room behind the stage before it takes more.
         """
-        if self.seat.tenant is relay:
+        if self.slot.borrower is handoff:
             self._leave()
             self.thread_id = self._own_thread
-        self.stage.inbox.give_back(self.seat, relay, is_owing)
+        self.stage.inbox.give_back(self.slot, handoff, is_owing)
 
     @property
     def is_away(self) -> bool:
         """Tells whether its thread runs another worker."""
-        return bool(self._own.seats)
+        return bool(self._own.slots)
 
     def wake(self) -> None:
         """Wakes the worker where it waits for anything but its inbox: the flow drains or stops."""
@@ -226,12 +226,12 @@ class Worker(WorkerReport):
 
     # -- a batch --------------------------------------------------------------------------------
 
-    def run(self, batch: Batch, relay: Handoff | None = None) -> None:
+    def run(self, batch: Batch, handoff: Handoff | None = None) -> None:
         """Calls the unit for a batch and sends the results on; does not wait.
 
         Args:
             batch: What the unit is given.
-            relay: What the calling thread may go on with itself; None: others must be woken.
+            handoff: What the calling thread may go on with itself; None: others must be woken.
         """
         size = len(batch.columns[0])  # as `Batch.size`, without a call for every batch
         has_errors = batch.has_errors
@@ -271,7 +271,7 @@ class Worker(WorkerReport):
                 self._record(batch, results, start, end, arrived, is_kept=is_kept)
             if deadlines is not None:
                 carry(deadlines, results)
-        self.stage.outbox.emit(batch, results, has_errors, relay)
+        self.stage.outbox.emit(batch, results, has_errors, handoff)
         if self._exits:
             self._count_out(batch)
 

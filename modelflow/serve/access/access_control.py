@@ -25,7 +25,7 @@ class AccessControl:
 
     Attributes:
         tls: What connections over HTTP are taken with; None: no TLS.
-        reception: What requests pass.
+        middleware: What requests pass.
         tracer: Who begins their spans; None: nobody. Closed behind the flows, by `end`.
     """
 
@@ -45,7 +45,7 @@ class AccessControl:
         except ConfigError:
             self.end()
             raise
-        self.reception = Middleware(self._keys, self._log, cors, self.tracer)
+        self.middleware = Middleware(self._keys, self._log, cors, self.tracer)
         if self._keys is not None and self.tls is None:
             _warn_of_open_keys(options)
 

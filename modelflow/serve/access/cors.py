@@ -34,13 +34,13 @@ class Cors:
         found = self._allow(origin)
         return found and {**found, "access-control-expose-headers": _SHOWN}
 
-    def preflight(self, exchange: HttpRequest, origin: str) -> Reply | None:
+    def preflight(self, http_request: HttpRequest, origin: str) -> Reply | None:
         """Returns the answer to a browser that asks whether a page may ask; None: it does not."""
-        method = exchange.head.named.get(_METHOD)
-        if exchange.head.method != "OPTIONS" or method is None:
+        method = http_request.head.named.get(_METHOD)
+        if http_request.head.method != "OPTIONS" or method is None:
             return None
         allowed = self._allow(origin)
-        names = exchange.head.named.get(_HEADERS, b"").decode("latin-1")
+        names = http_request.head.named.get(_HEADERS, b"").decode("latin-1")
         if not allowed or not _NAMES.fullmatch(names):
             message = f"pages of the origin {origin!r} may not ask here; serve with --cors-origin"
             return refusal(Problem(message, Code.PERMISSION_DENIED))

@@ -31,27 +31,29 @@ class EncodingError(Problem):
     known = ", ".join(_WINDOWS)
 
 
-def whole_body(exchange: HttpRequest, most: int) -> bytes:
+def whole_body(http_request: HttpRequest, most: int) -> bytes:
     """Returns the body of a request, decompressed if it is compressed.
 
     Args:
-        exchange: The request.
+        http_request: The request.
         most: Most bytes that it may be.
 
     Raises:
         EncodingError: it is compressed in a way that is not known.
         Problem: it is damaged, or too long.
     """
-    encoding = exchange.head.named.get(b"content-encoding", b"identity").decode("latin-1").lower()
+    encoding = (
+        http_request.head.named.get(b"content-encoding", b"identity").decode("latin-1").lower()
+    )
     if encoding == "identity":
-        return exchange.body
+        return http_request.body
     window = _WINDOWS.get(encoding)
     if window is None:
         message = f"Content-Encoding: {encoding!r}; expected gzip, deflate or identity"
         raise EncodingError(message)
     reader = zlib.decompressobj(window)
     try:
-        body = reader.decompress(exchange.body, most + 1)
+        body = reader.decompress(http_request.body, most + 1)
     except zlib.error as error:
         message = f"the body is no {encoding}: {error}"
         raise Problem(message) from error
@@ -64,9 +66,11 @@ def whole_body(exchange: HttpRequest, most: int) -> bytes:
     return body
 
 
-def compress_reply(exchange: HttpRequest, reply: Reply) -> Reply:
+def compress_reply(http_request: HttpRequest, reply: Reply) -> Reply:
     """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
-    accepted = _list_accepted(exchange.head.named.get(b"accept-encoding", b"").decode("latin-1"))
+    accepted = _list_accepted(
+        http_request.head.named.get(b"accept-encoding", b"").decode("latin-1")
+    )
     encoding = next((name for name in _WINDOWS if name in accepted), None)
     if encoding is None or len(reply.body) < _LEAST:
         return reply
@@ -120,10 +124,10 @@ def come_again(problem: Problem) -> int | None:
     return 1 if problem.code in _COME_AGAIN else None
 
 
-def settle(exchange: HttpRequest, make: Callable[..., Reply], *given: Any) -> None:
+def settle(http_request: HttpRequest, make: Callable[..., Reply], *given: Any) -> None:
     """Answers a request with what ``make`` makes of ``given``, or says why there is no answer."""
     try:
         reply = make(*given)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
         reply = refusal_of(error)
-    exchange.answer(reply)
+    http_request.answer(reply)

@@ -59,36 +59,36 @@ class Middleware:
         names = MARKS if cors is None else MARKS | {_ORIGIN}
         self.marks = frozenset(name.encode() for name in names)
 
-    def receive(self, exchange: HttpRequest, form: Form) -> None:
+    def receive(self, http_request: HttpRequest, form: Form) -> None:
         """Receives a request over HTTP.
 
         Args:
-            exchange: The request.
+            http_request: The request.
             form: What its path is like.
 
         Raises:
             RefusedError: it is answered already.
         """
-        found = read_headers(exchange.head.headers, _TOLD)
+        found = read_headers(http_request.head.headers, _TOLD)
         span = None
         if self.tracer is not None and form.group in _TRACED:
-            span = self.tracer.over_http(exchange, form.route, found)
-        visit = RequestContext(found, describe_request(exchange), self._log, span)
-        exchange.visit = visit
+            span = self.tracer.over_http(http_request, form.route, found)
+        request_context = RequestContext(found, describe_request(http_request), self._log, span)
+        http_request.request_context = request_context
         if self._cors is not None and (origins := found.get(_ORIGIN)):
-            reply = self._cors.preflight(exchange, origins[0])
+            reply = self._cors.preflight(http_request, origins[0])
             if reply is not None:
                 raise RefusedError(reply)
-            visit.headers.update(self._cors.headers(origins[0]))
+            request_context.headers.update(self._cors.headers(origins[0]))
 
-    def admit(self, exchange: HttpRequest, group: Group | None) -> None:
+    def admit(self, http_request: HttpRequest, group: Group | None) -> None:
         """Checks the key of a request over HTTP.
 
         Raises:
             RefusedError: it does not open the group.
         """
         try:
-            self._check(exchange.head.headers, group)
+            self._check(http_request.head.headers, group)
         except Problem as problem:
             raise RefusedError(refusal(problem)) from problem
 

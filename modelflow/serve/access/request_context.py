@@ -138,10 +138,10 @@ class RequestContext:
         self._log.write(line)
 
 
-def describe_request(exchange: HttpRequest) -> Mapping[str, Any]:
+def describe_request(http_request: HttpRequest) -> Mapping[str, Any]:
     """Returns who asks for what; without the query, in which somebody may have put a key."""
-    path = exchange.path[:_LONGEST_PATH]
-    return {"client": exchange.client, "method": exchange.head.method, "path": path}
+    path = http_request.path[:_LONGEST_PATH]
+    return {"client": http_request.client, "method": http_request.head.method, "path": path}
 
 
 def read_headers(pairs: Iterable[tuple[Any, Any]], names: frozenset[str]) -> dict[str, list[str]]:

@@ -29,7 +29,7 @@ class _Make(Protocol):
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
-        reception: Middleware | None = None,
+        middleware: Middleware | None = None,
         tls: TlsOptions | None = None,
     ) -> GrpcGuest: ...
 

@@ -30,10 +30,10 @@ _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 class Calls:
     """Brings messages to the methods, and their answers back. For the loop's thread."""
 
-    def __init__(self, budget: BodyBudget, reception: Middleware) -> None:
+    def __init__(self, budget: BodyBudget, middleware: Middleware) -> None:
         """Takes where the bytes of messages are taken from, and what every call passes first."""
         self._budget = budget
-        self._reception = reception
+        self._middleware = middleware
         self._readers: set[asyncio.Task[None]] = set()
 
     def handler(self, method: Method) -> Any:
@@ -51,14 +51,14 @@ class Calls:
 
     def _receive(self, method: Method, context: Any) -> GrpcInterceptor:
         metadata = context.invocation_metadata() or ()
-        passage = GrpcInterceptor(self._reception, method, metadata, context.peer)
-        if passage.visit is not None:
+        passage = GrpcInterceptor(self._middleware, method, metadata, context.peer)
+        if passage.request_context is not None:
             context.set_trailing_metadata(passage.trailers)
         return passage
 
     async def _one(self, method: Method, data: bytes, context: Any) -> bytes:
         passage = self._receive(method, context)
-        rpc = Rpc(context.time_remaining(), passage.visit)
+        rpc = Rpc(context.time_remaining(), passage.request_context)
         passage.bytes_in = len(data)
         try:
             passage.admit()
@@ -121,7 +121,7 @@ class Calls:
         try:
             async for data in requests:
                 passage.bytes_in += len(data)
-                rpc = Rpc(context.time_remaining(), passage.visit)
+                rpc = Rpc(context.time_remaining(), passage.request_context)
                 await coming.put(rpc)
                 self._begin(rpc, method, data)
         finally:
@@ -180,7 +180,7 @@ class GrpcServer:
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
-        reception: Middleware | None = None,
+        middleware: Middleware | None = None,
         tls: TlsOptions | None = None,
     ) -> None:
         """Takes what to answer; `start` begins.
@@ -192,14 +192,14 @@ class GrpcServer:
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
             health: What probes are told.
-            reception: What every call passes first.
+            middleware: What every call passes first.
             tls: Certificate and key, which `server_context` takes.
         """
         self._is_shared = is_shared(bound)
         self.address = address_of(bound)
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
-        self._calls = Calls(limits.messages, reception or Middleware())
+        self._calls = Calls(limits.messages, middleware or Middleware())
         self._tls = tls
         self._health = health
         known = [*services, *health.services]

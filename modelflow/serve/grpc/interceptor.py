@@ -33,7 +33,7 @@ class GrpcInterceptor:
     """A call on its way through the server, whichever server that is. For the loop's thread.
 
     Attributes:
-        visit: What is noted of it; None: nothing.
+        request_context: What is noted of it; None: nothing.
         bytes_in: Those of the messages that have come.
     """
 
@@ -41,15 +41,15 @@ class GrpcInterceptor:
         "_bytes_out",
         "_metadata",
         "_method",
-        "_reception",
+        "_middleware",
         "_status",
         "bytes_in",
-        "visit",
+        "request_context",
     )
 
     def __init__(
         self,
-        reception: Middleware,
+        middleware: Middleware,
         method: Method,
         metadata: Sequence[Any],
         peer: Callable[[], str],
@@ -57,22 +57,22 @@ class GrpcInterceptor:
         """Receives a call; `admit` checks whether it may be made.
 
         Args:
-            reception: What every call passes first.
+            middleware: What every call passes first.
             method: What is called.
             metadata: Names in lower case, and values.
             peer: Gives the client's address, as gRPC says it: ``ipv4:127.0.0.1:50000``.
         """
-        self._reception = reception
+        self._middleware = middleware
         self._method = method
         self._metadata = metadata
-        self.visit = reception.receive_call(method.path, method.group, metadata, peer)
+        self.request_context = middleware.receive_call(method.path, method.group, metadata, peer)
         self.bytes_in = self._bytes_out = 0
         self._status: Code | None = Code.CANCELLED  # until it is said otherwise
 
     @property
     def trailers(self) -> tuple[tuple[str, str], ...]:
         """The metadata that the call ends with, if it does not fail."""
-        return () if self.visit is None else tuple(self.visit.headers.items())
+        return () if self.request_context is None else tuple(self.request_context.headers.items())
 
     def admit(self) -> None:
         """Checks its key.
@@ -80,7 +80,7 @@ class GrpcInterceptor:
         Raises:
             Problem: it does not open the method.
         """
-        self._reception.admit_call(self._metadata, self._method.group)
+        self._middleware.admit_call(self._metadata, self._method.group)
 
     def send(self, answer: Any) -> bytes:
         """Returns an answer as it goes out."""
@@ -99,8 +99,8 @@ class GrpcInterceptor:
 
     def end(self) -> None:
         """Notes that it is over."""
-        if self.visit is not None:
-            self.visit.end(self._status or "OK", self.bytes_in, self._bytes_out)
+        if self.request_context is not None:
+            self.request_context.end(self._status or "OK", self.bytes_in, self._bytes_out)
 
 
 def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> CallStatus:

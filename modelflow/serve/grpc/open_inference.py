@@ -8,7 +8,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.serve.access.keys import Group
 from modelflow.serve.grpc.service import Rpc, Service
-from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Stock
+from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
@@ -106,11 +106,11 @@ _GROUPS: Mapping[str, Group | None] = MappingProxyType(
 class OpenInferenceGrpc:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, stock: Stock, fleet: ReplicaGroup) -> None:
+    def __init__(self, stock: ModelSource, replica_group: ReplicaGroup) -> None:
         """Takes what is served, and what changes it."""
         self._models = stock.models
         self._stock = stock
-        self._fleet = fleet
+        self._group = replica_group
         answers = {
             "ServerLive": _live,
             "ServerReady": self._ready,
@@ -158,12 +158,12 @@ class OpenInferenceGrpc:
     def _statistics(self, rpc: Rpc, message: Any) -> None:
         models = find_versions(self._models, message.name, message.version)
 
-        def notify(census: GroupCounts) -> None:
-            found = statistics_of(models, census.pictures)
+        def notify(counts: GroupCounts) -> None:
+            found = statistics_of(models, counts.pictures)
             answer = OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
             rpc.answer(answer)
 
-        self._fleet.census(notify)
+        self._group.counts(notify)
 
     def _index(self, rpc: Rpc, message: Any) -> None:
         rows = index_of(self._models, is_ready_alone=message.ready)
@@ -172,12 +172,12 @@ class OpenInferenceGrpc:
     def _load(self, rpc: Rpc, message: Any) -> None:
         if message.parameters:
             raise no_parameters()
-        done = partial(_answer_change, rpc, "RepositoryModelLoadResponse")
-        self._fleet.load(message.model_name, done)
+        make_reply = partial(_answer_change, rpc, "RepositoryModelLoadResponse")
+        self._group.load(message.model_name, make_reply)
 
     def _unload(self, rpc: Rpc, message: Any) -> None:
-        done = partial(_answer_change, rpc, "RepositoryModelUnloadResponse")
-        self._fleet.unload(message.model_name, done)
+        make_reply = partial(_answer_change, rpc, "RepositoryModelUnloadResponse")
+        self._group.unload(message.model_name, make_reply)
 
     def _infer(self, rpc: Rpc, message: Any) -> None:
         request = infer_request(message)
@@ -191,8 +191,8 @@ class OpenInferenceGrpc:
         if all(port.is_single for port in model.signature.outputs):
             _send(rpc, model, request, _whole_stream)
         else:
-            send = lambda done: infer(  # noqa: E731
-                model, request, done, rpc.seconds, rpc.visit, is_stream=True
+            send = lambda make_reply: infer(  # noqa: E731
+                model, request, make_reply, rpc.seconds, rpc.request_context, is_stream=True
             )
             ResponseStream(InferParts(model, request, message), send).begin(rpc)
 
@@ -204,8 +204,8 @@ def _send(
     answer: Callable[[InferRequest, Inference], Any],
 ) -> None:
     """Sends a request that has one answer."""
-    done = partial(rpc.settle, answer, request)
-    rpc.on_gone = infer(model, request, done, rpc.seconds, rpc.visit).cancel
+    make_reply = partial(rpc.settle, answer, request)
+    rpc.on_gone = infer(model, request, make_reply, rpc.seconds, rpc.request_context).cancel
 
 
 def _answer(request: InferRequest, call: Inference) -> Any:
@@ -217,12 +217,12 @@ def _whole_stream(request: InferRequest, call: Inference) -> Any:
 
 
 def _answer_change(rpc: Rpc, name: str, error: Exception | None) -> None:
-    def done() -> Any:
+    def make_reply() -> Any:
         if error is not None:
             raise error
         return OPEN_INFERENCE[f"inference.{name}"]()
 
-    rpc.settle(done)
+    rpc.settle(make_reply)
 
 
 def _live(rpc: Rpc, _: Any) -> None:

@@ -20,7 +20,7 @@ class Rpc:
 
     Attributes:
         seconds: How long the client waits, as it says; None: for ever.
-        visit: What is noted of the call; None: nothing.
+        request_context: What is noted of the call; None: nothing.
         is_over: It has its last answer, or nobody waits for it.
         on_gone: Called when the client has gone before the last answer.
         on_room: Called when an answer is on its way to the client, and none waits behind it.
@@ -37,13 +37,15 @@ class Rpc:
         "on_gone",
         "on_room",
         "refusal",
+        "request_context",
         "seconds",
-        "visit",
     )
 
-    def __init__(self, seconds: float | None, visit: RequestObserver | None = None) -> None:
+    def __init__(
+        self, seconds: float | None, request_context: RequestObserver | None = None
+    ) -> None:
         self.seconds = seconds
-        self.visit = visit
+        self.request_context = request_context
         self.is_over = False
         self.on_gone: Callable[[], None] = _nothing
         self.on_room: Callable[[], None] = _nothing

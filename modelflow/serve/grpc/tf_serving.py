@@ -90,7 +90,7 @@ class Tasks:
                     examples,
                     partial(self._one_done, place),
                     self._rpc.seconds,
-                    self._rpc.visit,
+                    self._rpc.request_context,
                 )
         except Problem:
             self._cancel()
@@ -160,10 +160,10 @@ _STATES = "tensorflow.serving.ModelVersionStatus.State"
 class TensorflowGrpc:
     """Answers predict, status and metadata requests."""
 
-    def __init__(self, models: Models, fleet: ReplicaGroup) -> None:
+    def __init__(self, models: Models, replica_group: ReplicaGroup) -> None:
         """Takes what is served, and what changes that."""
         self._models = models
-        self._fleet = fleet
+        self._group = replica_group
         answers: dict[str, Answerer] = {
             "Predict": self._predict,
             "GetModelMetadata": self._metadata,
@@ -186,8 +186,8 @@ class TensorflowGrpc:
         model = model.with_signature(message.model_spec.signature_name)
         wanted = list_wanted_outputs(message.output_filter, model.outputs)
         arrays = predict_arrays(message, model.types, most_elements=model.limits.elements)
-        done = partial(rpc.settle, _prediction, wanted)
-        rpc.on_gone = model.infer(arrays, done, rpc.seconds, rpc.visit).cancel
+        make_reply = partial(rpc.settle, _prediction, wanted)
+        rpc.on_gone = model.infer(arrays, make_reply, rpc.seconds, rpc.request_context).cancel
 
     def _metadata(self, rpc: Rpc, message: Any) -> None:
         if not message.metadata_field:
@@ -207,8 +207,10 @@ class TensorflowGrpc:
     def _examples(self, method: str, rpc: Rpc, message: Any) -> None:
         model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
         examples = examples_of_input(message.input)
-        done = partial(rpc.settle, examples_response, method)
-        rpc.on_gone = send_examples(model, examples, done, rpc.seconds, rpc.visit).cancel
+        make_reply = partial(rpc.settle, examples_response, method)
+        rpc.on_gone = send_examples(
+            model, examples, make_reply, rpc.seconds, rpc.request_context
+        ).cancel
 
     def _tasks(self, rpc: Rpc, message: Any) -> None:
         tasks = read_tasks(message)
@@ -217,7 +219,7 @@ class TensorflowGrpc:
         Tasks(rpc, tasks, models).send(examples_of_input(message.input))
 
     def _reload(self, rpc: Rpc, message: Any) -> None:
-        self._fleet.configure(message.SerializeToString(), partial(_reload, rpc))
+        self._group.configure(message.SerializeToString(), partial(_reload, rpc))
 
     def _status(self, rpc: Rpc, message: Any) -> None:
         found = map(_status, statuses_of(self._models, *_read_spec(message.model_spec)))
@@ -226,14 +228,14 @@ class TensorflowGrpc:
 
 
 def _reload(rpc: Rpc, error: Exception | None) -> None:
-    def done() -> Any:
+    def make_reply() -> Any:
         if error is not None:
             raise error
         answer = TF_SERVING["tensorflow.serving.ReloadConfigResponse"]()
         answer.status.error_code = 0
         return answer
 
-    rpc.settle(done)
+    rpc.settle(make_reply)
 
 
 def _read_spec(spec: Any) -> tuple[str, str, str]:

@@ -29,9 +29,9 @@ _EVENTS = re.compile("/dashboard/events(?:/(?P<name>[^/]+))?", re.IGNORECASE)
 class Dashboard:
     """Answers the pages; for the server's thread. Nothing is looked at that no page shows."""
 
-    def __init__(self, fleet: ReplicaGroup, models: Models) -> None:
+    def __init__(self, replica_group: ReplicaGroup, models: Models) -> None:
         """Takes who has counted, and what is served."""
-        self._fleet = fleet
+        self._group = replica_group
         self._models = models
         self._watches: set[_Watch] = set()
         self.endpoints: tuple[Endpoint, ...] = (
@@ -45,18 +45,18 @@ class Dashboard:
         for watch in tuple(self._watches):
             watch.end()
 
-    def _watch(self, exchange: HttpRequest, names: Mapping[str, str]) -> None:
-        watch = _Watch(self._fleet, self._models, names.get("name"), self._watches.discard)
+    def _watch(self, http_request: HttpRequest, names: Mapping[str, str]) -> None:
+        watch = _Watch(self._group, self._models, names.get("name"), self._watches.discard)
         self._watches.add(watch)
-        exchange.answer(StreamingReply(200, watch.begin, STREAM))
+        http_request.answer(StreamingReply(200, watch.begin, STREAM))
 
 
-def _page(exchange: HttpRequest, names: Mapping[str, str]) -> None:
-    exchange.answer(page(*PAGES[names.get("file", "").lower()]))
+def _page(http_request: HttpRequest, names: Mapping[str, str]) -> None:
+    http_request.answer(page(*PAGES[names.get("file", "").lower()]))
 
 
-def _move(exchange: HttpRequest, _: Mapping[str, str]) -> None:
-    exchange.answer(Reply(HTTPStatus.PERMANENT_REDIRECT, b"", {"location": "/dashboard/"}))
+def _move(http_request: HttpRequest, _: Mapping[str, str]) -> None:
+    http_request.answer(Reply(HTTPStatus.PERMANENT_REDIRECT, b"", {"location": "/dashboard/"}))
 
 
 class _Watch:
@@ -64,67 +64,67 @@ class _Watch:
 
     def __init__(
         self,
-        fleet: ReplicaGroup,
+        replica_group: ReplicaGroup,
         models: Models,
         name: str | None,
         forget: Callable[["_Watch"], object],
     ) -> None:
         """Takes who has counted, what is served, which is shown (None: the first), who is told."""
-        self._fleet = fleet
+        self._group = replica_group
         self._models = models
         self._name = name
         self._forget = forget
-        self._outflow: StreamingResponse | None = None
+        self._body_stream: StreamingResponse | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._known = b""  # what the page knows of all models
         self._shown: tuple[str, int] | None = None
         self._picture = b""
         self._moments = Moments()
 
-    def begin(self, outflow: StreamingResponse) -> None:
+    def begin(self, body_stream: StreamingResponse) -> None:
         """Begins to tell."""
-        self._outflow = outflow
-        outflow.on_gone = self._on_cancel
+        self._body_stream = body_stream
+        body_stream.on_gone = self._on_cancel
         self._look()
 
     def end(self) -> None:
         """Tells that nothing follows."""
-        outflow = self._outflow
+        body_stream = self._body_stream
         self._on_cancel()
-        if outflow is not None:
-            outflow.send(event("end", {}))
-            outflow.end()
+        if body_stream is not None:
+            body_stream.send(event("end", {}))
+            body_stream.end()
 
     def _on_cancel(self) -> None:
-        self._outflow = None
+        self._body_stream = None
         if self._timer is not None:
             self._timer.cancel()
         self._forget(self)
 
     def _look(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_EVERY, self._look)
-        if self._outflow is not None and self._outflow.has_room:
-            self._fleet.census(self._notify)
+        if self._body_stream is not None and self._body_stream.has_room:
+            self._group.counts(self._notify)
 
-    def _notify(self, census: GroupCounts) -> None:
-        if self._outflow is None:  # it has gone meanwhile
+    def _notify(self, counts: GroupCounts) -> None:
+        if self._body_stream is None:  # it has gone meanwhile
             return
-        names = sorted({picture.name for picture in census.pictures})
+        names = sorted({picture.name for picture in counts.pictures})
         models = event("models", {"served": names, "unready": self._models.unready()})
         is_known, self._known = self._known == models, models
         parts = [] if is_known else [models]
-        picture = self._find_model(census, names)
+        picture = self._find_model(counts, names)
         if picture is None:
             what = "nothing" if self._name is None else f"no model {shorten(self._name)}"
             parts.append(event("lost", f"{what} is served"))
         else:
             parts += self._news(picture)
-        self._outflow.send(b"".join(parts))
+        self._body_stream.send(b"".join(parts))
 
-    def _find_model(self, census: GroupCounts, names: list[str]) -> ModelSnapshot | None:
+    def _find_model(self, counts: GroupCounts, names: list[str]) -> ModelSnapshot | None:
         """Returns the newest version of what is shown; None: it is not served."""
         name = self._name if self._name is not None else names[0] if names else None
-        found = [picture for picture in census.pictures if picture.name == name]
+        found = [picture for picture in counts.pictures if picture.name == name]
         return max(found, key=lambda picture: picture.version, default=None)
 
     def _news(self, picture: ModelSnapshot) -> list[bytes]:

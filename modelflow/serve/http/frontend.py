@@ -12,7 +12,7 @@ from modelflow.serve.http.dashboard import Dashboard
 from modelflow.serve.http.metrics import MetricsPage
 from modelflow.serve.http.pages import Pages
 from modelflow.serve.http.stats import StatsPages
-from modelflow.serve.interfaces import ReplicaGroup, Stock
+from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.rest.generate import Generate
 from modelflow.serve.rest.open_inference import OpenInferenceRest
@@ -34,35 +34,35 @@ class HttpFrontend:
 
     def __init__(
         self,
-        stock: Stock,
-        fleet: ReplicaGroup,
+        stock: ModelSource,
+        replica_group: ReplicaGroup,
         limits: BodyLimits,
         reads: ReadLimits | None = None,
-        reception: Middleware | None = None,
+        middleware: Middleware | None = None,
     ) -> None:
         """Takes what there is to answer with.
 
         Args:
             stock: What is served.
-            fleet: What changes it.
+            replica_group: What changes it.
             limits: What bodies may be.
             reads: What they may hold.
-            reception: What every request passes first.
+            middleware: What every request passes first.
         """
-        self._reception = reception or Middleware()
+        self._middleware = middleware or Middleware()
         self._limits = limits
         reads = reads or ReadLimits()
         models = stock.models
-        self._dashboard = Dashboard(fleet, models)
+        self._dashboard = Dashboard(replica_group, models)
         endpoints = (
             *TensorflowRest(models, reads).endpoints,
-            *OpenInferenceRest(models, fleet, reads).endpoints,
+            *OpenInferenceRest(models, replica_group, reads).endpoints,
             *Generate(models, reads).endpoints,
-            *RepositoryRest(stock, fleet, reads).endpoints,
-            *MetricsPage(fleet, models).endpoints,
-            *StatsPages(fleet).endpoints,
+            *RepositoryRest(stock, replica_group, reads).endpoints,
+            *MetricsPage(replica_group, models).endpoints,
+            *StatsPages(replica_group).endpoints,
             *self._dashboard.endpoints,
-            *Pages(stock, has_keys=self._reception.keys is not None).endpoints,
+            *Pages(stock, has_keys=self._middleware.keys is not None).endpoints,
         )
         self._router = Router(endpoints)
 
@@ -70,25 +70,25 @@ class HttpFrontend:
         """Ends what would go on for ever: the server is being stopped."""
         self._dashboard.end()
 
-    def begin(self, exchange: HttpRequest) -> BodyLimits:
+    def begin(self, http_request: HttpRequest) -> BodyLimits:
         """Finds out who answers a request.
 
         Raises:
             RefusedError: nobody does.
         """
-        route = exchange.head.route
+        route = http_request.head.route
         if route is None:
-            route = exchange.head.route = self._route(exchange.head)
+            route = http_request.head.route = self._route(http_request.head)
         is_seen, found = route
         if is_seen:
-            self._receive(exchange)
+            self._receive(http_request)
         if isinstance(found, Reply):
             raise RefusedError(found)
         return self._limits
 
     def _route(self, head: RequestHead) -> tuple[bool, Route | Reply]:
         """Returns whether a request with this head is to be received, and who answers it."""
-        is_seen = self._reception.sees_all or not self._reception.marks.isdisjoint(head.named)
+        is_seen = self._middleware.sees_all or not self._middleware.marks.isdisjoint(head.named)
         found = self._router.find(head.method, head.target)
         if isinstance(found, Reply):
             return is_seen, _explain(head, found)
@@ -103,23 +103,23 @@ class HttpFrontend:
         is_small = len(length) < _DIGITS and length.isdigit() and int(length) <= most
         return is_small and _ALONE.isdisjoint(head.named)
 
-    def _receive(self, exchange: HttpRequest) -> None:
-        form = self._router.form_of(exchange.path)
-        self._reception.receive(exchange, form)
-        if self._reception.keys is not None:
-            self._reception.admit(exchange, form.group)
+    def _receive(self, http_request: HttpRequest) -> None:
+        form = self._router.form_of(http_request.path)
+        self._middleware.receive(http_request, form)
+        if self._middleware.keys is not None:
+            self._middleware.admit(http_request, form.group)
 
-    def handle(self, exchange: HttpRequest) -> None:
+    def handle(self, http_request: HttpRequest) -> None:
         """Answers a whole request, now or later."""
-        exchange.on_end = partial(self._limits.budget.give_back, len(exchange.body))
-        if exchange.head.gathering is not None:
-            exchange.head.gathering.add(exchange)
+        http_request.on_end = partial(self._limits.budget.give_back, len(http_request.body))
+        if http_request.head.gathering is not None:
+            http_request.head.gathering.add(http_request)
             return
-        _, route = exchange.head.route
+        _, route = http_request.head.route
         try:
-            route.answer(exchange, route.names)
+            route.answer(http_request, route.names)
         except Problem as problem:
-            exchange.answer(refusal(problem))
+            http_request.answer(refusal(problem))
 
 
 def _explain(head: RequestHead, nobody: Reply) -> Reply:

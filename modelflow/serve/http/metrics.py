@@ -42,55 +42,55 @@ _LABELS = ("model", "version")
 class MetricsPage:
     """Answers ``/metrics``, and ``/monitoring/prometheus/metrics``, as TensorFlow Serving does."""
 
-    def __init__(self, fleet: ReplicaGroup, models: Models) -> None:
+    def __init__(self, replica_group: ReplicaGroup, models: Models) -> None:
         """Takes who has counted, and how each version fares."""
-        self._fleet = fleet
+        self._group = replica_group
         self._models = models
         paths = ("/metrics", "/monitoring/prometheus/metrics")  # TensorFlow Serving's is the second
         self.endpoints: tuple[Endpoint, ...] = tuple(
             endpoint(path, GET=self._ask).of(Group.METRICS) for path in paths
         )
 
-    def _ask(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
-        self._fleet.census(partial(_answer, exchange, self._models))
+    def _ask(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
+        self._group.counts(partial(_answer, http_request, self._models))
 
 
 class _OneCollection(Collector):  # type: ignore[misc]  # it is not always there
     """The metrics of one moment."""
 
-    def __init__(self, census: GroupCounts, models: Models) -> None:
-        self._census = census
+    def __init__(self, counts: GroupCounts, models: Models) -> None:
+        self._counts = counts
         self._states = _states(models)
 
     def collect(self) -> Iterator[Metric]:
-        models = self._census.pictures
+        models = self._counts.pictures
         return itertools.chain(
             _own(models),
             self._states,
             _triton(models),
             _tensorflow(models),
-            _processes(self._census),
+            _processes(self._counts),
         )
 
 
-def _answer(exchange: HttpRequest, models: Models, census: GroupCounts) -> None:
+def _answer(http_request: HttpRequest, models: Models, counts: GroupCounts) -> None:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_OneCollection(census, models))
+    registry.register(_OneCollection(counts, models))
     text = generate_latest(registry)
-    exchange.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
+    http_request.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
 
 
-def _processes(census: GroupCounts) -> Iterator[Metric]:
+def _processes(counts: GroupCounts) -> Iterator[Metric]:
     """What there is to know of several processes; of one that is alone nothing."""
-    if census.up is not None:
+    if counts.up is not None:
         text = "Replicas whose figures are in these."
-        yield GaugeMetricFamily("modelflow_replicas_up", text, census.up)
+        yield GaugeMetricFamily("modelflow_replicas_up", text, counts.up)
         text = "Replicas that there are meant to be."
-        yield GaugeMetricFamily("modelflow_replicas", text, census.count)
-    if census.deaths:
+        yield GaugeMetricFamily("modelflow_replicas", text, counts.count)
+    if counts.deaths:
         text = "Processes that have ended and were replaced."
         deaths = CounterMetricFamily("modelflow_process_deaths", text, labels=("process",))
-        for name, count in census.deaths.items():
+        for name, count in counts.deaths.items():
             deaths.add_metric([name], count)
         yield deaths
 

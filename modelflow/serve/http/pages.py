@@ -11,14 +11,14 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.http.openapi import openapi_document
-from modelflow.serve.interfaces import Stock
+from modelflow.serve.interfaces import ModelSource
 from modelflow.wire.json_text import json_of
 
 
 class Pages:
     """Answers with the description of the server. The page itself holds nothing of it."""
 
-    def __init__(self, stock: Stock, *, has_keys: bool) -> None:
+    def __init__(self, stock: ModelSource, *, has_keys: bool) -> None:
         """Takes what is described; ``has_keys``: API keys are asked for."""
         self._stock = stock
         self._has_keys = has_keys
@@ -28,16 +28,16 @@ class Pages:
             endpoint("/docs", GET=self._read).of(None),
         )
 
-    def _document(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
+    def _document(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
         document = openapi_document(
             self._stock.models,
             has_keys=self._has_keys,
             is_repository_open=self._stock.is_open,
         )
-        exchange.answer(Reply(200, json_of(document), JSON))
+        http_request.answer(Reply(200, json_of(document), JSON))
 
-    def _read(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
-        exchange.answer(self._page)
+    def _read(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
+        http_request.answer(self._page)
 
 
 def _page() -> Reply:

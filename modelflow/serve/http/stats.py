@@ -20,9 +20,9 @@ _LONG = 200  # characters: no name that somebody meant
 class StatsPages:
     """Answers with the figures of every node; what several processes have counted is added up."""
 
-    def __init__(self, fleet: ReplicaGroup) -> None:
+    def __init__(self, replica_group: ReplicaGroup) -> None:
         """Takes who has counted."""
-        self._fleet = fleet
+        self._group = replica_group
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/stats", GET=self._ask).of(Group.METRICS),
             endpoint("/stats/(?P<name>[^/]+)", GET=self._ask).of(Group.METRICS),
@@ -31,11 +31,11 @@ class StatsPages:
             ),
         )
 
-    def _ask(self, exchange: HttpRequest, names: Mapping[str, str]) -> None:
-        def notify(census: GroupCounts) -> None:
-            settle(exchange, partial(_answer, census.pictures, names))
+    def _ask(self, http_request: HttpRequest, names: Mapping[str, str]) -> None:
+        def notify(counts: GroupCounts) -> None:
+            settle(http_request, partial(_answer, counts.pictures, names))
 
-        self._fleet.census(notify)
+        self._group.counts(notify)
 
 
 def _answer(pictures: Sequence[ModelSnapshot], names: Mapping[str, str]) -> Reply:

@@ -257,7 +257,7 @@ def infer(
     request: InferRequest,
     done: Callable[[Inference], None],
     seconds: float | None,
-    visit: RequestObserver | None,
+    request_context: RequestObserver | None,
     *,
     is_stream: bool = False,
 ) -> Inference:
@@ -269,7 +269,7 @@ def infer(
         done: Called on this thread, with what has the answer.
         seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
             may say less.
-        visit: What is noted of it.
+        request_context: What is noted of it.
         is_stream: ``done`` is called for each part of the answer; see `Model.send`.
 
     Raises:
@@ -280,7 +280,7 @@ def infer(
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
     if request.parameters:
         seconds = earlier(seconds, _timeout(request))
-    return model.infer(arrays, done, seconds, visit, is_stream=is_stream)
+    return model.infer(arrays, done, seconds, request_context, is_stream=is_stream)
 
 
 def answer_of(call: Inference, request: InferRequest) -> InferAnswer:

@@ -61,7 +61,7 @@ def send_examples(
     examples: Sequence[Example],
     done: Callable[[Inference], None],
     deadline: float | None,
-    visit: RequestObserver | None,
+    request_context: RequestObserver | None,
 ) -> Inference:
     """Sends examples to a signature, of any method name: TensorFlow 2 writes none but predict.
 
@@ -70,7 +70,7 @@ def send_examples(
         examples: An item each.
         done: Called on this thread when there is an answer.
         deadline: Seconds for which the client waits; None: for ever.
-        visit: What is noted of the request.
+        request_context: What is noted of the request.
 
     Raises:
         Problem: the signature takes no examples, they are over a limit of the model, or there is
@@ -89,7 +89,7 @@ def send_examples(
         raise Problem(message)
     array = np.empty(len(examples), np.object_)
     array[:] = _serialize(examples, model.limits)
-    return model.infer({inputs[0].name: array}, done, deadline, visit)
+    return model.infer({inputs[0].name: array}, done, deadline, request_context)
 
 
 def _serialize(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]:

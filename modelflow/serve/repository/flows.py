@@ -85,7 +85,7 @@ def list_placed(path: Path, settings: "ModelSettings") -> tuple[list[str], list[
     config = read_config(path)
     nodes = [node.name for node in config.nodes]
     config = settings.environment.fitting(nodes, config.args).apply(config)
-    return list(_placed_in(config, settings)), list(config.placements)
+    return list(_find_placements(config, settings)), list(config.placements)
 
 
 def _model_flow(path: Path, spec: FlowUnitSpec, settings: "ModelSettings") -> Flow:
@@ -125,14 +125,14 @@ def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
 
 def _flow(config: FlowConfig, settings: "ModelSettings") -> Flow:
     overrides, args = settings.overrides, settings.args
-    if settings.engine is None or not any(_placed_in(config, settings)):
+    if settings.engine is None or not any(_find_placements(config, settings)):
         return Flow(config, overrides=overrides, args=args)
     from modelflow.remote import placed
 
     return Flow(placed(config, settings.engine(), overrides=overrides, args=args))
 
 
-def _placed_in(config: FlowConfig, settings: "ModelSettings") -> Iterator[str]:
+def _find_placements(config: FlowConfig, settings: "ModelSettings") -> Iterator[str]:
     config = substitute_args(apply_overrides(config, settings.overrides), settings.args)
     for node in config.nodes:
         is_unit = node.attributes.get("type") in (None, "flowunit")

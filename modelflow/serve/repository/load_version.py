@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_version(
-    name: str, version: ModelVersion, loader: Loader, mailbox: LoopQueue, limits: ModelLimits
+    name: str, version: ModelVersion, loader: Loader, loop_queue: LoopQueue, limits: ModelLimits
 ) -> ServedModel:
     """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
 
@@ -31,7 +31,7 @@ def load_version(
         name: What clients call it.
         version: What to load.
         loader: Holds the flows that run.
-        mailbox: How other threads reach the server's.
+        loop_queue: How other threads reach the server's.
         limits: What each signature takes.
 
     Raises:
@@ -43,7 +43,7 @@ def load_version(
 
     def load(signature: SignatureFlow) -> ServedModel:
         flow = loader.load(partial(signature.make, group))
-        served = ServedModel(name, version.number, flow, mailbox, limits)
+        served = ServedModel(name, version.number, flow, loop_queue, limits)
         served.signature_name, served.method = signature.name, signature.method
         served.tensor_names = signature.tensor_names
         return served

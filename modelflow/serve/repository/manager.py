@@ -38,7 +38,7 @@ class VersionManager:
         name: str,
         models: Models,
         loader: Loader,
-        mailbox: LoopQueue,
+        loop_queue: LoopQueue,
         limits: ModelLimits,
         activity: ActivityTable,
     ) -> None:
@@ -46,7 +46,7 @@ class VersionManager:
         self.name = name
         self._models = models
         self._loader = loader
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
         self._limits = limits
         self._activity = activity
         self._wanted: dict[int, ModelVersion] = {}
@@ -144,11 +144,13 @@ class VersionManager:
         self._note(number, State.START)
 
         def load() -> tuple[ServedModel, VersionActivity]:
-            self._mailbox.post(partial(self._on_begin, instance))
+            self._loop_queue.post(partial(self._on_begin, instance))
             doing = self._activity.begin(name, number)
             try:
                 with doing.loading():
-                    model = load_version(name, version, self._loader, self._mailbox, self._limits)
+                    model = load_version(
+                        name, version, self._loader, self._loop_queue, self._limits
+                    )
             except BaseException:
                 self._activity.end(doing)
                 raise
@@ -157,11 +159,11 @@ class VersionManager:
             model.admission.doing = doing
             return model, doing
 
-        def loaded(outcome: tuple[ServedModel, VersionActivity] | Exception) -> None:
-            self._mailbox.post(partial(self._on_load, instance, outcome))
+        def on_loaded(outcome: tuple[ServedModel, VersionActivity] | Exception) -> None:
+            self._loop_queue.post(partial(self._on_load, instance, outcome))
 
         is_suspect = (name, number) in self._activity.suspects
-        instance.work = self._loader.run(load, loaded, weight=ALONE if is_suspect else 1)
+        instance.work = self._loader.run(load, on_loaded, weight=ALONE if is_suspect else 1)
 
     def _drop(self, instance: Instance) -> None:
         """Does without a version that is being loaded: what comes of it is ended."""
@@ -183,8 +185,8 @@ class VersionManager:
         assert model is not None
         assert doing is not None
 
-        def unloaded(outcome: Exception | None) -> None:
-            self._mailbox.post(partial(self._on_unload, instance, outcome))
+        def on_unloaded(outcome: Exception | None) -> None:
+            self._loop_queue.post(partial(self._on_unload, instance, outcome))
 
         def unload() -> None:
             try:
@@ -193,7 +195,7 @@ class VersionManager:
             finally:
                 self._activity.end(doing)
 
-        self._loader.run(unload, unloaded)
+        self._loader.run(unload, on_unloaded)
 
     # -- events ---------------------------------------------------------------------------------
 

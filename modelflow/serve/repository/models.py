@@ -116,7 +116,7 @@ class Models:
         if models.get(model.version) is model:
             del models[model.version]
             entry.newest = models[max(models)] if models else None
-            self._changed()
+            self._on_change()
 
     # -- how they fare --------------------------------------------------------------------------
 
@@ -131,22 +131,22 @@ class Models:
         """
         entry = self._entries.setdefault(name, _Entry(peer=peer))
         entry.is_due = entry.is_due or is_due
-        self._changed()
+        self._on_change()
 
     def dismiss(self, name: str) -> None:
         """Notes that a model is not asked for any more: the server is ready without it."""
         self._entries[name].is_due = self._entries[name].is_complete = False
-        self._changed()
+        self._on_change()
 
     def forget(self, name: str) -> None:
         """Forgets a model that nobody asks for and that has no version left."""
         self._entries.pop(name, None)
-        self._changed()
+        self._on_change()
 
     def note(self, name: str, status: VersionStatus) -> None:
         """Takes up how a version fares."""
         self._entries[name].statuses[status.version] = status
-        self._changed()
+        self._on_change()
 
     def settle(self, name: str, *, is_complete: bool, reason: str = "") -> None:
         """Notes that all that was asked for of a model was tried, and why there is nothing."""
@@ -154,7 +154,7 @@ class Models:
         entry.is_settled, entry.reason = True, reason
         if is_complete:
             entry.is_complete = entry.is_due = True
-        self._changed()
+        self._on_change()
 
     def statuses(self, name: str, version: str = "", label: str = "") -> list[VersionStatus]:
         """Returns how the versions of a model fare, also those that have ended, newest first.
@@ -185,7 +185,7 @@ class Models:
         found = {name: entry.amiss() for name, entry in self._entries.items() if entry.is_due}
         return {name: reason for name, reason in found.items() if reason}
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         if self.on_change is not None:
             self.on_change()
 
@@ -213,7 +213,7 @@ class Models:
         """
         kept = {name: entry for name, entry in self._entries.items() if entry.peer != peer}
         self._entries = {**kept, **{one["name"]: _entry(one, model_of, peer) for one in document}}
-        self._changed()
+        self._on_change()
 
     def lose(self, peer: int) -> None:
         """Notes that a process has ended, and that all that it had will be loaded again."""
@@ -223,7 +223,7 @@ class Models:
             entry.models, entry.statuses, entry.labels = {}, {}, {}
             entry.newest = None
             entry.is_settled, entry.reason = False, ""
-        self._changed()
+        self._on_change()
 
     # -- labels ---------------------------------------------------------------------------------
 
@@ -241,14 +241,14 @@ class Models:
             raise Problem(message, Code.FAILED_PRECONDITION)
         if self._entries[name].labels.get(label) != number:
             self._entries[name].labels[label] = number
-            self._changed()
+            self._on_change()
 
     def keep_labels(self, name: str, labels: Mapping[str, int]) -> None:
         """Takes away the labels that are not among these."""
         kept = self._entries[name].labels
         for label in kept.keys() - labels.keys():
             del kept[label]
-            self._changed()
+            self._on_change()
 
     def _entry(self, name: str) -> _Entry:
         entry = self._entries.get(name)

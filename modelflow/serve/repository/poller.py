@@ -68,20 +68,20 @@ class RepositoryPoller:
         self.config = config
         self._loader = loader
         self._poll = poll
-        self._mailbox: LoopQueue | None = None
+        self._loop_queue: LoopQueue | None = None
         self._on_found: OnFound | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asking: list[Told] = []
         self._last_error = ""
 
-    def begin(self, mailbox: LoopQueue, on_found: OnFound) -> None:
+    def begin(self, loop_queue: LoopQueue, on_found: OnFound) -> None:
         """Looks every so many seconds from now on.
 
         Args:
-            mailbox: How the loader's threads reach the server's.
+            loop_queue: How the loader's threads reach the server's.
             on_found: Called with what there is after each look that was not for one caller.
         """
-        self._mailbox, self._on_found = mailbox, on_found
+        self._loop_queue, self._on_found = loop_queue, on_found
         self._wait_for_poll()
 
     def refresh(self) -> None:
@@ -118,10 +118,10 @@ class RepositoryPoller:
             told(reason)
 
     def _look(self, on_look: Callable[[Mapping[str, FoundModel] | Exception], None]) -> None:
-        mailbox = self._mailbox
-        assert mailbox is not None  # it has begun
+        loop_queue = self._loop_queue
+        assert loop_queue is not None  # it has begun
         done = partial(look, self.config)
-        self._loader.look(done, lambda outcome: mailbox.post(partial(on_look, outcome)))
+        self._loader.look(done, lambda outcome: loop_queue.post(partial(on_look, outcome)))
 
     def _wait_for_poll(self) -> None:
         if self._poll:

@@ -65,7 +65,7 @@ class Repository:
         self._loader = loader
         self._limits = ModelLimits.of(options)
         self._activity = activity or ActivityTable()
-        self._mailbox: LoopQueue | None = None
+        self._loop_queue: LoopQueue | None = None
         self._managers: dict[str, VersionManager] = {}
         self._unloaded = set(unloaded)
         self._found: Mapping[str, FoundModel] = {}  # by the first look
@@ -75,7 +75,7 @@ class Repository:
     # -- as the server knows it -----------------------------------------------------------------
 
     @property
-    def fleet(self) -> "Repository":
+    def replica_group(self) -> "Repository":
         """What loads and unloads models here."""
         return self
 
@@ -97,22 +97,24 @@ class Repository:
             self.models.expect(name, is_due=True)
         return [*self._found]
 
-    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
+    def begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
         """Begins to load what was found; calls ``told`` when all of it was tried."""
-        mailbox.post(partial(self._begin, mailbox, told))  # behind: the server may not listen yet
+        loop_queue.post(
+            partial(self._begin, loop_queue, told)
+        )  # behind: the server may not listen yet
 
-    def _begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
-        def tried(failures: Sequence[Exception]) -> None:
+    def _begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
+        def on_tried(failures: Sequence[Exception]) -> None:
             self._failures = failures
             told()
 
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
         self._unloaded &= self._found.keys()
         for name in self._unloaded:
             self._manager(name).want_nothing()
-        self._when_all_settled(self._found.keys() - self._unloaded, tried)
+        self._when_all_settled(self._found.keys() - self._unloaded, on_tried)
         self._want(self._found)
-        self._poller.begin(mailbox, self._on_found)
+        self._poller.begin(loop_queue, self._on_found)
 
     def check(self) -> None:
         """Looks whether there is anything to serve, or may be.
@@ -149,7 +151,7 @@ class Repository:
 
     # -- as clients know it ---------------------------------------------------------------------
 
-    def census(self, told: Callable[[GroupCounts], object]) -> None:
+    def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Gives what the models here have counted."""
         own = [model for model in self.models if isinstance(model, ServedModel)]
         told(GroupCounts([ModelSnapshot.of(model) for model in own]))
@@ -218,7 +220,7 @@ class Repository:
         self._poller.config = new
         names = [source.name for source in sources]
 
-        def tried(failures: Sequence[Exception]) -> None:
+        def on_tried(failures: Sequence[Exception]) -> None:
             if failures:
                 first = failures[0]
                 told(first if isinstance(first, Problem) else Problem(reason_of(first)))
@@ -228,7 +230,7 @@ class Repository:
         def on_found(found: Mapping[str, FoundModel]) -> None:
             self._unloaded.difference_update(names)
             if names:
-                self._when_all_settled(names, tried)
+                self._when_all_settled(names, on_tried)
             self._on_found(found)
             if not names:
                 told(None)
@@ -253,7 +255,7 @@ class Repository:
     def _check_runs(self) -> None:
         if self._is_ending:
             raise _ending()
-        if self._mailbox is None:
+        if self._loop_queue is None:
             message = "the server begins; come again"
             raise Problem(message, Code.UNAVAILABLE)
 
@@ -301,9 +303,9 @@ class Repository:
 
     def _manager(self, name: str) -> VersionManager:
         if name not in self._managers:
-            assert self._mailbox is not None  # it has begun
+            assert self._loop_queue is not None  # it has begun
             self._managers[name] = VersionManager(
-                name, self.models, self._loader, self._mailbox, self._limits, self._activity
+                name, self.models, self._loader, self._loop_queue, self._limits, self._activity
             )
         return self._managers[name]
 

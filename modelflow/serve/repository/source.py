@@ -35,7 +35,7 @@ class VersionPolicy:
     latest: int = 1
     specific: tuple[int, ...] = ()
 
-    def chosen(self, there: Collection[int]) -> list[int]:
+    def choose(self, there: Collection[int]) -> list[int]:
         """Returns the versions to serve, the oldest first; of ``specific`` also what is missing."""
         if self.specific:
             return sorted(set(self.specific))
@@ -202,7 +202,7 @@ class ModelConfig:
         there = find_versions(path)
         if not there:
             return [self._version(1, path)]
-        chosen = self.settings.policy.chosen(there)
+        chosen = self.settings.policy.choose(there)
         return [self._version(number, there.get(number, path / str(number))) for number in chosen]
 
     def _version(self, number: int, path: Path) -> ModelVersion:

@@ -115,10 +115,10 @@ def outcome_of(work: Callable[[], T]) -> T | Exception:
     try:
         return work()
     except BaseException as error:  # noqa: BLE001 - whoever asked is told
-        return error if isinstance(error, Exception) else _told(error)
+        return error if isinstance(error, Exception) else _format_error(error)
 
 
-def _told(error: BaseException) -> Exception:
+def _format_error(error: BaseException) -> Exception:
     """Says what code of a model has raised to end the process, as ``sys.exit`` does."""
     told = EngineError(
         f"{describe_error(error)}: raised while it was loaded; a model may end nothing"

@@ -77,9 +77,9 @@ class InferCall:
         """Has somebody told that it was taken: `ServedModel.send` would have refused it."""
         told(None)
 
-    def watch(self, visit: RequestObserver) -> None:
+    def watch(self, request_context: RequestObserver) -> None:
         """Has who watches the visit told of its batches; before it goes in."""
-        watcher = visit.watcher()
+        watcher = request_context.watcher()
         if watcher is not None:
             self.request.watch(watcher)
 
@@ -117,7 +117,7 @@ class InferCall:
         self.done(self)
 
     def _came(self, _: Request) -> None:
-        self.model.mailbox.post(partial(self.done, self))  # from whichever thread
+        self.model.loop_queue.post(partial(self.done, self))  # from whichever thread
 
     def part(self) -> tuple[str, Buffer] | None:
         """Returns the next buffer of a stream, with its output's name; None: there is none now.

@@ -156,7 +156,7 @@ class Model(Protocol):
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: RequestObserver | None = None,
+        request_context: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> Inference:
@@ -171,7 +171,7 @@ class Model(Protocol):
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: RequestObserver | None = None,
+        request_context: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> Inference:

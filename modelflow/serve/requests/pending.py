@@ -60,7 +60,7 @@ class RowReader(Protocol):
     ) -> "Sequence[Any | Problem]":
         """Returns what each row is answered: of each output a buffer for each row has come."""
 
-    def alone(self, asker: Any, model: "Model") -> None:
+    def alone(self, responder: Any, model: "Model") -> None:
         """Answers a request that is to be read by itself, and has found its model already."""
 
 
@@ -100,21 +100,21 @@ class PendingRequests:
         """
         model = self._model
         if self.row_type is None or model.others:
-            for asker in requests:
-                reader.alone(asker, model)
+            for responder in requests:
+                reader.alone(responder, model)
             return
         room = model.room(len(requests))
         taken = requests[:room]
         model.admission.take(len(taken))
-        for asker in taken:
-            asker.on_gone = self._on_cancel
+        for responder in taken:
+            responder.on_gone = self._on_cancel
         self._reader = reader
         self._requests += taken
         self._began += [SYSTEM_CLOCK.now()] * len(taken)
         if len(taken) < len(requests):
             reply = reader.refusal(model.admission.refuse(len(requests) - len(taken)))
-            for asker in requests[room:]:
-                asker.answer(reply)
+            for responder in requests[room:]:
+                responder.answer(reply)
 
     def wait(self) -> None:
         """Waits for room in the graph: those that wait too long are given up."""
@@ -148,13 +148,13 @@ class PendingRequests:
             return None
         model, reader = self._model, self._reader
         assert reader is not None  # it has come with the first of them
-        places, rows = self._rows(reader, [asker.body for asker, _ in waiting])
+        places, rows = self._rows(reader, [responder.body for responder, _ in waiting])
         if len(places) < len(waiting):
             for place in sorted({*range(len(waiting))}.difference(places)):
-                asker, _ = waiting[place]
-                asker.on_gone = _nothing
+                responder, _ = waiting[place]
+                responder.on_gone = _nothing
                 model.on_done()
-                reader.alone(asker, model)
+                reader.alone(responder, model)
             waiting = [waiting[place] for place in places]
         if not waiting:
             return None

@@ -123,13 +123,13 @@ class RequestBatch:
         now = SYSTEM_CLOCK.now()
         figures, seconds = model.figures, []
         for position, answer in zip(positions, answers, strict=True):
-            asker, began = waiting[position]
+            responder, began = waiting[position]
             if isinstance(answer, Problem):
                 figures.on_failure(answer.code, 1, now - began)
-                asker.answer(reader.refusal(answer))
+                responder.answer(reader.refusal(answer))
             else:
                 seconds.append(now - began)
-                asker.answer(reply(answer))
+                responder.answer(reply(answer))
         figures.on_answers(seconds, now - left)
 
     def _count_out(self, count: int) -> None:
@@ -148,6 +148,6 @@ class RequestBatch:
         self._count_out(len(positions))
         reply = self._reader.refusal(problem)
         for position in positions:
-            asker, began = self._waiting[position]
+            responder, began = self._waiting[position]
             figures.on_failure(problem.code, 1, now - began)
-            asker.answer(reply)
+            responder.answer(reply)

@@ -43,7 +43,7 @@ class ServedModel:
         triggers: What the graph gets of a request to a model without inputs.
         types: The element types of its inputs, by name; None: it takes what comes.
         outputs: Its outputs, by name.
-        mailbox: How other threads reach the server's.
+        loop_queue: How other threads reach the server's.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
         limits: What it takes.
         admission: Which requests it takes.
@@ -58,7 +58,7 @@ class ServedModel:
     """
 
     def __init__(
-        self, name: str, version: int, flow: Flow, mailbox: LoopQueue, limits: ModelLimits
+        self, name: str, version: int, flow: Flow, loop_queue: LoopQueue, limits: ModelLimits
     ) -> None:
         """Takes a flow that runs; it stays the caller's to stop.
 
@@ -66,7 +66,7 @@ class ServedModel:
             name: Its name.
             version: Its version.
             flow: What answers.
-            mailbox: How other threads reach the server's.
+            loop_queue: How other threads reach the server's.
             limits: What it takes; what is more is refused.
         """
         self.name = name
@@ -77,7 +77,7 @@ class ServedModel:
             for port in self.signature.inputs
         }
         self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
-        self.mailbox = mailbox
+        self.loop_queue = loop_queue
         self.flow = flow
         self.limits = limits
         self.admission = Admission(name, limits.requests)
@@ -85,7 +85,7 @@ class ServedModel:
         self.time_limit = TimeLimit(limits.seconds)
         self.on_closed: Callable[[], object] | None = None
         self.unread = PendingRequests(self)
-        self._gangway = SubmitQueue(flow, mailbox, self.unread, self._on_close)
+        self._submit_queue = SubmitQueue(flow, loop_queue, self.unread, self._on_close)
         self.signature_name = DEFAULT_SIGNATURE
         self.method = PREDICT_METHOD
         self.tensor_names: Mapping[str, str] = {}
@@ -101,7 +101,7 @@ class ServedModel:
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[InferCall], None],
         deadline: float | None = None,
-        visit: RequestObserver | None = None,
+        request_context: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> InferCall:
@@ -117,7 +117,7 @@ class ServedModel:
             if array.ndim and len(array) > limits.rows and self._is_batched(name):
                 limits.check_rows(len(array), f"input {name!r}")
         items = items_of(self.signature, arrays)
-        call = self.send(items, done, deadline, visit, is_stream=is_stream)
+        call = self.send(items, done, deadline, request_context, is_stream=is_stream)
         ports = self.signature.inputs
         call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
         return call
@@ -130,7 +130,7 @@ class ServedModel:
         items: Mapping[str, Sequence[Any]],
         done: Callable[[InferCall], None],
         deadline: float | None = None,
-        visit: RequestObserver | None = None,
+        request_context: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> InferCall:
@@ -140,13 +140,15 @@ class ServedModel:
             items: Those of each input.
             done: Called once; of a stream, whenever it has a part of its answer.
             deadline: Seconds from now after which nobody waits for the answer; None: for ever.
-            visit: What is noted of the request; its session is told of it.
+            request_context: What is noted of the request; its session is told of it.
             is_stream: The answer is taken part by part; see `InferCall.part`.
 
         Raises:
             RefusedError: there is no room for it.
         """
-        context = None if visit is None else visit.enter(self.name, self.version)
+        context = (
+            None if request_context is None else request_context.enter(self.name, self.version)
+        )
         admission = self.admission
         if deadline is not None or admission.under_way >= admission.most:
             self._make_room(deadline)
@@ -154,8 +156,8 @@ class ServedModel:
         given = items or self.triggers
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
         admission.admit(deadline)
-        if visit is not None:
-            call.watch(visit)
+        if request_context is not None:
+            call.watch(request_context)
         limit = self.time_limit
         if deadline is None:  # as `TimeLimit.add`, without a call: most requests
             limit.until[call] = call.began + limit.seconds
@@ -163,7 +165,7 @@ class ServedModel:
                 limit.begin()
         else:
             limit.add(call, deadline)
-        self._gangway.add(call)
+        self._submit_queue.add(call)
         return call
 
     def receive(self, requests: Sequence[Responder], reader: RowReader) -> None:
@@ -174,7 +176,7 @@ class ServedModel:
             reader: What reads them, and writes their answers.
         """
         self.unread.add(requests, reader)
-        self._gangway.hurry()
+        self._submit_queue.hurry()
 
     def room(self, wanted: int) -> int:
         """Returns how many requests more may be under way; all of ``wanted``, if that can be."""
@@ -223,8 +225,8 @@ class ServedModel:
         """
         now = SYSTEM_CLOCK.now()
         if now - self._caught_up >= _TURN:
-            self._gangway.hurry()
-            self.mailbox.run()
+            self._submit_queue.hurry()
+            self.loop_queue.run()
             self._caught_up = now
 
     def forget(self, call: InferCall) -> None:
@@ -237,7 +239,7 @@ class ServedModel:
 
     def withdraw(self, call: InferCall) -> bool:
         """Takes a request back; False: the flow has it, or it is over."""
-        return self._gangway.forget(call)
+        return self._submit_queue.forget(call)
 
     def over(self, end: Callable[[], None]) -> None:
         """Has requests end on the server's thread, with one wake-up for many; from any thread.
@@ -248,7 +250,7 @@ class ServedModel:
         self._over.append(end)
         if not self._is_told:  # looked at behind the append; `_finish` clears it before it looks
             self._is_told = True
-            self.mailbox.post(self._finish)
+            self.loop_queue.post(self._finish)
 
     def _finish(self) -> None:
         """Ends the requests that are over."""

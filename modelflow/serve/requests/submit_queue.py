@@ -2,7 +2,7 @@
 
 What arrives in one turn of the event loop goes in together (`Flow.submit`); what finds no room
 waits here, in order, until the flow says that there is some. Small requests wait as they came, and
-are read together, too, when they go in. Answers come back over the server's mailbox: one wake-up
+are read together, too, when they go in. Answers come back over the server's loop queue: one wake-up
 for all that a batch has finished.
 """
 
@@ -25,7 +25,7 @@ class SubmitQueue:
     def __init__(
         self,
         flow: Flow,
-        mailbox: LoopQueue,
+        loop_queue: LoopQueue,
         unread: PendingRequests,
         on_closed: Callable[[], None],
     ) -> None:
@@ -33,12 +33,12 @@ class SubmitQueue:
 
         Args:
             flow: What answers them.
-            mailbox: How other threads reach the loop's.
+            loop_queue: How other threads reach the loop's.
             unread: Requests that go in as well, and are read then.
             on_closed: Called when the flow takes no calls any more: it has ended.
         """
         self._flow = flow
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
         self._unread = unread
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch] = deque()
@@ -68,21 +68,21 @@ class SubmitQueue:
     def _enter(self) -> None:
         if self._unread:
             self._is_due = True  # what is added now goes in below
-            convoy = self._unread.read()
-            if convoy is not None:
-                self._waiting.append(convoy)
+            request_batch = self._unread.read()
+            if request_batch is not None:
+                self._waiting.append(request_batch)
         self._is_due = self._is_blocked = False
         try:
             while self._waiting and not self._is_blocked:
                 if isinstance(self._waiting[0], RequestBatch):
-                    self._enter_convoy(self._waiting[0])
+                    self._enter_batch(self._waiting[0])
                 else:
                     self._enter_calls()
         except StreamClosed:
             self._give_up()
 
-    def _enter_convoy(self, convoy: RequestBatch) -> None:
-        rest = convoy.enter(self._flow, self._on_room)
+    def _enter_batch(self, request_batch: RequestBatch) -> None:
+        rest = request_batch.enter(self._flow, self._on_room)
         if rest is None:
             self._waiting.popleft()
         else:
@@ -90,22 +90,23 @@ class SubmitQueue:
             self._is_blocked = True
 
     def _enter_calls(self) -> None:
-        """Offers the flow what it has room for of the calls before the next convoy, and one more.
+        """Offers the flow what it has room for of the calls before the next request batch, and one
+        more.
 
         For that one the flow says when there is room. What each admission costs does not depend on
         how many calls wait.
         """
         room = self._flow.free_rows
-        gang: list[InferCall] = []
+        group: list[InferCall] = []
         for one in self._waiting:
             if isinstance(one, RequestBatch):
                 break
-            gang.append(one)
+            group.append(one)
             if room <= 0:
                 break
             room -= one.rows
-        rest = self._flow.submit([call.request for call in gang], self._on_room)
-        for _ in range(len(gang) - len(rest)):
+        rest = self._flow.submit([call.request for call in group], self._on_room)
+        for _ in range(len(group) - len(rest)):
             self._waiting.popleft()
         self._is_blocked = bool(rest)
 
@@ -124,4 +125,4 @@ class SubmitQueue:
         self._on_closed()
 
     def _on_room(self) -> None:
-        self._mailbox.post(self._enter)
+        self._loop_queue.post(self._enter)

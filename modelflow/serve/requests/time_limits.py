@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _HEADER = b"inference-timeout-ms"
 
 
-def seconds_of(exchange: HttpRequest) -> float | None:
+def seconds_of(http_request: HttpRequest) -> float | None:
     """Returns what the header ``Inference-Timeout-Ms`` says, in seconds; None: nothing.
 
     Raises:
         Problem: it is no number above 0.
     """
-    value = exchange.head.named.get(_HEADER)
+    value = http_request.head.named.get(_HEADER)
     if value is None:
         return None
     text = value.decode("latin-1")
@@ -91,7 +91,7 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             one: What is given up: with `list_late` it finds which, and adds itself again.
             asking: Who asks, in order, and when each came, by the clock.
         """
-        began = next((began for asker, began in asking if not asker.is_over), None)
+        began = next((began for responder, began in asking if not responder.is_over), None)
         if began is not None:
             self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
 
@@ -100,8 +100,8 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
         latest = SYSTEM_CLOCK.now() - self.seconds + _EARLY
         return [
             place
-            for place, (asker, began) in enumerate(asking)
-            if began <= latest and not asker.is_over
+            for place, (responder, began) in enumerate(asking)
+            if began <= latest and not responder.is_over
         ]
 
     def renew(self, one: LimitedRequest) -> None:

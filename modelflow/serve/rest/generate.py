@@ -159,31 +159,38 @@ class Generate:
             endpoint(f"{_PATH}_stream", POST=self._stream),
         )
 
-    def _generate(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _generate(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        items = self._items(exchange, model)
-        exchange.on_gone = model.send(
-            items, partial(_answer, exchange), seconds_of(exchange), exchange.visit
+        items = self._items(http_request, model)
+        http_request.on_gone = model.send(
+            items,
+            partial(_answer, http_request),
+            seconds_of(http_request),
+            http_request.request_context,
         ).cancel
 
-    def _stream(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _stream(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        items, seconds, visit = self._items(exchange, model), seconds_of(exchange), exchange.visit
-        send = lambda done: model.send(items, done, seconds, visit, is_stream=True)  # noqa: E731
+        items, seconds, request_context = (
+            self._items(http_request, model),
+            seconds_of(http_request),
+            http_request.request_context,
+        )
+        send = lambda done: model.send(items, done, seconds, request_context, is_stream=True)  # noqa: E731
         feed = ResponseStream(_Events(), send)
-        exchange.on_gone = feed.cancel
+        http_request.on_gone = feed.cancel
 
         def notify(problem: Problem | None) -> None:
             if problem is None:
-                exchange.answer(StreamingReply(200, feed.begin, _EVENTS))
+                http_request.answer(StreamingReply(200, feed.begin, _EVENTS))
             else:
-                exchange.answer(refusal(problem))
+                http_request.answer(refusal(problem))
 
         feed.call_when_taken(notify)
 
-    def _items(self, exchange: HttpRequest, model: Model) -> dict[str, list[Any]]:
-        body = whole_body(exchange, self._limits.decompressed)
-        kind = exchange.head.named.get(b"content-type", b"").decode("latin-1")
+    def _items(self, http_request: HttpRequest, model: Model) -> dict[str, list[Any]]:
+        body = whole_body(http_request, self._limits.decompressed)
+        kind = http_request.head.named.get(b"content-type", b"").decode("latin-1")
         return item_of(body, kind, model, self._limits.json)
 
 
@@ -204,8 +211,8 @@ def _event(value: Mapping[str, Any]) -> bytes:
     return b"data: %b\n\n" % reply_of(Buffer(value)).body
 
 
-def _answer(exchange: HttpRequest, call: Inference) -> None:
-    settle(exchange, lambda: compress_reply(exchange, _reply(call)))
+def _answer(http_request: HttpRequest, call: Inference) -> None:
+    settle(http_request, lambda: compress_reply(http_request, _reply(call)))
 
 
 def _reply(call: Inference) -> Reply:

@@ -38,10 +38,10 @@ _LENGTH = b"inference-header-content-length"
 class OpenInferenceRest:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, fleet: ReplicaGroup, limits: ReadLimits) -> None:
+    def __init__(self, models: Models, replica_group: ReplicaGroup, limits: ReadLimits) -> None:
         """Takes what is served, who else serves it, and what a body may hold."""
         self._models = models
-        self._fleet = fleet
+        self._group = replica_group
         self._limits = limits
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
@@ -53,16 +53,18 @@ class OpenInferenceRest:
             endpoint("/v2/?", GET=_server),
         )
 
-    def _infer(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
-        model, seconds = find_model(self._models, **path), seconds_of(exchange)
+    def _infer(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
+        model, seconds = find_model(self._models, **path), seconds_of(http_request)
         model.expect(seconds)
-        request = self._read(exchange, model)
-        done = partial(_answer, exchange, request)
-        exchange.on_gone = infer(model, request, done, seconds, exchange.visit).cancel
+        request = self._read(http_request, model)
+        done = partial(_answer, http_request, request)
+        http_request.on_gone = infer(
+            model, request, done, seconds, http_request.request_context
+        ).cancel
 
-    def _read(self, exchange: HttpRequest, model: Model) -> InferRequest:
-        body = whole_body(exchange, self._limits.decompressed)
-        length = exchange.head.named.get(_LENGTH)
+    def _read(self, http_request: HttpRequest, model: Model) -> InferRequest:
+        body = whole_body(http_request, self._limits.decompressed)
+        length = http_request.head.named.get(_LENGTH)
         if length is not None and not length.isdigit():
             text = length.decode("latin-1")
             message = f"Inference-Header-Content-Length: {text!r}; expected a number of bytes"
@@ -71,38 +73,38 @@ class OpenInferenceRest:
             return _read_raw(body, model)
         return read_infer(body, None if length is None else int(length), self._limits.json)
 
-    def _metadata(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))
-        exchange.answer(Reply(200, info.document(), JSON))
+        http_request.answer(Reply(200, info.document(), JSON))
 
-    def _statistics(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _statistics(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         models = find_versions(self._models, **path)
 
-        def notify(census: GroupCounts) -> None:
-            found = statistics_of(models, census.pictures)
-            exchange.answer(Reply(200, json_of({"model_stats": found}), JSON))
+        def notify(counts: GroupCounts) -> None:
+            found = statistics_of(models, counts.pictures)
+            http_request.answer(Reply(200, json_of({"model_stats": found}), JSON))
 
-        self._fleet.census(notify)
+        self._group.counts(notify)
 
-    def _all_statistics(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
-        self._statistics(exchange, {})
+    def _all_statistics(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
+        self._statistics(http_request, {})
 
-    def _config(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _config(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         found = configuration(find_model(self._models, **path))
-        exchange.answer(Reply(200, json_of(found), JSON))
+        http_request.answer(Reply(200, json_of(found), JSON))
 
-    def _model_ready(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _model_ready(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         try:
             find_model(self._models, **path)
         except Problem as problem:
             if problem.code is not Code.UNAVAILABLE:
                 raise
             raise Problem(str(problem)) from problem  # the protocol's answer to "not ready" is 400
-        exchange.answer(Reply(200, b"", {}))
+        http_request.answer(Reply(200, b"", {}))
 
 
-def _server(exchange: HttpRequest, _: Mapping[str, str]) -> None:
-    exchange.answer(Reply(200, server_document(*SERVER), JSON))
+def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
+    http_request.answer(Reply(200, server_document(*SERVER), JSON))
 
 
 def _read_raw(body: bytes, model: Model) -> InferRequest:
@@ -115,8 +117,8 @@ def _read_raw(body: bytes, model: Model) -> InferRequest:
     return read_raw_input(body, named, datatype_of(tensor.dtype))
 
 
-def _answer(exchange: HttpRequest, request: InferRequest, call: Inference) -> None:
-    settle(exchange, lambda: compress_reply(exchange, _reply(call, request)))
+def _answer(http_request: HttpRequest, request: InferRequest, call: Inference) -> None:
+    settle(http_request, lambda: compress_reply(http_request, _reply(call, request)))
 
 
 def _reply(call: Inference, request: InferRequest) -> Reply:

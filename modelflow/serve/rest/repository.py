@@ -9,7 +9,7 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, refusal, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.interfaces import ReplicaGroup, Stock
+from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import index_of, no_parameters
 from modelflow.wire.json_document import read_json
@@ -22,15 +22,15 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(self, stock: Stock, fleet: ReplicaGroup, limits: ReadLimits) -> None:
+    def __init__(self, stock: ModelSource, replica_group: ReplicaGroup, limits: ReadLimits) -> None:
         """Takes what is served.
 
         Args:
             stock: What is served.
-            fleet: What changes it.
+            replica_group: What changes it.
             limits: What a body may hold.
         """
-        self._fleet = fleet
+        self._group = replica_group
         self._models = stock.models
         self._stock = stock
         self._limits = limits
@@ -42,28 +42,28 @@ class RepositoryRest:
             endpoint(f"{_MODEL}/unload", POST=self._unload).of(Group.REPOSITORY),
         )
 
-    def _ready(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
+    def _ready(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
         reason = self._stock.unready()
         if reason:
-            exchange.answer(refusal(Problem(reason, Code.UNAVAILABLE)))
+            http_request.answer(refusal(Problem(reason, Code.UNAVAILABLE)))
         else:
-            exchange.answer(Reply(200, b"", {}))
+            http_request.answer(Reply(200, b"", {}))
 
-    def _index(self, exchange: HttpRequest, _: Mapping[str, str]) -> None:
-        is_ready_alone = bool(self._document(exchange).get("ready"))
+    def _index(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
+        is_ready_alone = bool(self._document(http_request).get("ready"))
         rows = index_of(self._models, is_ready_alone=is_ready_alone)
-        exchange.answer(Reply(200, json_of(rows), JSON))
+        http_request.answer(Reply(200, json_of(rows), JSON))
 
-    def _load(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
-        if self._document(exchange).get("parameters"):
+    def _load(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
+        if self._document(http_request).get("parameters"):
             raise no_parameters()
-        self._fleet.load(path["name"], partial(_answer_change, exchange))
+        self._group.load(path["name"], partial(_answer_change, http_request))
 
-    def _unload(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
-        self._fleet.unload(path["name"], partial(_answer_change, exchange))
+    def _unload(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
+        self._group.unload(path["name"], partial(_answer_change, http_request))
 
-    def _document(self, exchange: HttpRequest) -> Mapping[str, Any]:
-        body = whole_body(exchange, self._limits.decompressed)
+    def _document(self, http_request: HttpRequest) -> Mapping[str, Any]:
+        body = whole_body(http_request, self._limits.decompressed)
         document = read_json(body, self._limits.json) if body.strip() else {}
         if not isinstance(document, dict):
             message = "request: expected a JSON object, or nothing"
@@ -71,15 +71,15 @@ class RepositoryRest:
         return document
 
 
-def _answer_change(exchange: HttpRequest, error: Exception | None) -> None:
-    settle(exchange, partial(_done, error))
+def _answer_change(http_request: HttpRequest, error: Exception | None) -> None:
+    settle(http_request, partial(_make_reply, error))
 
 
-def _done(error: Exception | None) -> Reply:
+def _make_reply(error: Exception | None) -> Reply:
     if error is not None:
         raise error
     return Reply(200, b"", {})
 
 
-def _live(exchange: HttpRequest, _: Mapping[str, str]) -> None:
-    exchange.answer(Reply(200, b"", {}))
+def _live(http_request: HttpRequest, _: Mapping[str, str]) -> None:
+    http_request.answer(Reply(200, b"", {}))

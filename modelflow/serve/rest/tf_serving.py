@@ -70,22 +70,22 @@ class RowGatherer:
         """Has `requests` read when this turn of the loop is over; called for the first."""
         asyncio.get_running_loop().call_soon(self._end)
 
-    def add(self, exchange: HttpRequest) -> None:
+    def add(self, http_request: HttpRequest) -> None:
         """Takes a request."""
         if not self.requests:
             self.begin()
-        self.requests.append(exchange)
+        self.requests.append(http_request)
 
     def _end(self) -> None:
         requests, self.requests = self.requests, []
-        requests = [exchange for exchange in requests if not exchange.is_over]
+        requests = [http_request for http_request in requests if not http_request.is_over]
         try:
             model = self._models.find(**self._path)
             model.receive(requests, self._reader)
         except Exception as error:  # noqa: BLE001 - of whatever kind, nobody is left waiting
             reply = refusal_of(error)
-            for exchange in requests:
-                exchange.answer(reply)
+            for http_request in requests:
+                http_request.answer(reply)
 
 
 _WHERE = "'instances'"
@@ -205,26 +205,26 @@ class TensorflowRest:
     def _gathering(self, path: Mapping[str, str]) -> RowGatherer:
         return RowGatherer(self._models, path, self._reader)
 
-    def _predict(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
-        self._ask(self._models.find(**path), exchange)
+    def _predict(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
+        self._ask(self._models.find(**path), http_request)
 
-    def _ask(self, model: Model, exchange: HttpRequest) -> None:
-        seconds = seconds_of(exchange)
+    def _ask(self, model: Model, http_request: HttpRequest) -> None:
+        seconds = seconds_of(http_request)
         model.expect(seconds)
-        sent = whole_body(exchange, self._limits.decompressed)
-        self._send(model, exchange, seconds, *read_predict(sent, self._limits.json))
+        sent = whole_body(http_request, self._limits.decompressed)
+        self._send(model, http_request, seconds, *read_predict(sent, self._limits.json))
 
-    def _alone(self, exchange: HttpRequest, model: Model) -> None:
+    def _alone(self, http_request: HttpRequest, model: Model) -> None:
         """Answers a request that was gathered, and does not go with others."""
         try:
-            self._ask(model, exchange)
+            self._ask(model, http_request)
         except Exception as error:  # noqa: BLE001 - the others are answered all the same
-            exchange.answer(refusal_of(error))
+            http_request.answer(refusal_of(error))
 
     def _send(
         self,
         model: Model,
-        exchange: HttpRequest,
+        http_request: HttpRequest,
         seconds: float | None,
         signature: str,
         is_row: bool,
@@ -235,27 +235,29 @@ class TensorflowRest:
             arrays, reply = arrays_of_rows(value, model.types), _row_reply
         else:
             arrays, reply = arrays_of_columns(value, model.types), _column_reply
-        done = partial(settle, exchange, reply)
-        exchange.on_gone = model.infer(arrays, done, seconds, exchange.visit).cancel
-
-    def _examples(self, method: str, exchange: HttpRequest, path: Mapping[str, str]) -> None:
-        model = self._models.find(**path)
-        sent = whole_body(exchange, self._limits.decompressed)
-        body = read_examples(sent, self._limits.json)
-        model = model.with_signature(body.signature_name)
-        done = partial(settle, exchange, _results, method)
-        exchange.on_gone = send_examples(
-            model, body.examples, done, seconds_of(exchange), exchange.visit
+        done = partial(settle, http_request, reply)
+        http_request.on_gone = model.infer(
+            arrays, done, seconds, http_request.request_context
         ).cancel
 
-    def _status(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
-        document = status_document(statuses_of(self._models, **path))
-        exchange.answer(Reply(200, document, JSON))
+    def _examples(self, method: str, http_request: HttpRequest, path: Mapping[str, str]) -> None:
+        model = self._models.find(**path)
+        sent = whole_body(http_request, self._limits.decompressed)
+        body = read_examples(sent, self._limits.json)
+        model = model.with_signature(body.signature_name)
+        done = partial(settle, http_request, _results, method)
+        http_request.on_gone = send_examples(
+            model, body.examples, done, seconds_of(http_request), http_request.request_context
+        ).cancel
 
-    def _metadata(self, exchange: HttpRequest, path: Mapping[str, str]) -> None:
+    def _status(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
+        document = status_document(statuses_of(self._models, **path))
+        http_request.answer(Reply(200, document, JSON))
+
+    def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         document = metadata_document(model.name, model.version, signatures_of(model))
-        exchange.answer(Reply(200, document, JSON))
+        http_request.answer(Reply(200, document, JSON))
 
 
 def _row_reply(call: Inference) -> Reply:

@@ -46,7 +46,7 @@ class EditHandler:
         self,
         gate: TokenCheck,
         file: GraphFile,
-        mailbox: Callable[[], LoopQueue],
+        loop_queue: Callable[[], LoopQueue],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Begins with nothing to do.
@@ -54,11 +54,11 @@ class EditHandler:
         Args:
             gate: Who may come in.
             file: What is edited.
-            mailbox: Gives the loop of the server.
+            loop_queue: Gives the loop of the server.
             clock: What the time of the work on a request goes by.
         """
         self._gate = gate
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
         self._trials = Trials()
         self._tasks = Tasks(file, self._trials).by_name
         self._clerk = TaskQueue(_MOST_WORK_SECONDS, _LAST_WORK_SECONDS, clock)
@@ -72,17 +72,17 @@ class EditHandler:
         self._trials.give_up()  # what the clerk has left alone begins nothing any more
         self._trials.close()
 
-    def begin(self, exchange: HttpRequest) -> BodyLimits:
+    def begin(self, http_request: HttpRequest) -> BodyLimits:
         """Looks at the head of a request.
 
         Raises:
             RefusedError: it may not be.
         """
-        path = exchange.path
+        path = http_request.path
         is_task = path.startswith(_API)
         is_secret = is_task or path in ("/", _EVENTS) or _VALUE.fullmatch(path) is not None
         method = "POST" if is_task else "GET"
-        refusal = self._gate.refusal(exchange.head, is_secret=is_secret, method=method)
+        refusal = self._gate.refusal(http_request.head, is_secret=is_secret, method=method)
         if refusal is not None:
             raise RefusedError(refusal)
         return self._limits_of(path)
@@ -90,62 +90,63 @@ class EditHandler:
     def _limits_of(self, path: str) -> BodyLimits:
         return self._run_limits if path == f"{_API}run" else self._limits
 
-    def handle(self, exchange: HttpRequest) -> None:
+    def handle(self, http_request: HttpRequest) -> None:
         """Answers a request, at once or by the clerk."""
-        path = exchange.path
-        self._limits_of(path).budget.give_back(len(exchange.body))
+        path = http_request.path
+        self._limits_of(path).budget.give_back(len(http_request.body))
         task = self._tasks.get(path.removeprefix(_API)) if path.startswith(_API) else None
         if path == f"{_API}stop":  # at once, whatever the clerk is at
             self._trials.stop()
-            exchange.answer(_reply(HTTPStatus.OK, self._trials.document()))
+            http_request.answer(_reply(HTTPStatus.OK, self._trials.document()))
         elif task is not None:
             self._clerk.take(
                 Task(
-                    partial(self._work, task, exchange),
-                    partial(self._give_up, exchange),
-                    partial(exchange.answer_soon, _CLOSED),
+                    partial(self._work, task, http_request),
+                    partial(self._give_up, http_request),
+                    partial(http_request.answer_soon, _CLOSED),
                 )
             )
         elif path == _EVENTS:
-            self._follow(exchange)
+            self._follow(http_request)
         elif (value := _VALUE.fullmatch(path)) is not None:
-            self._show(exchange, int(value[1]))
+            self._show(http_request, int(value[1]))
         elif (name := path.removeprefix("/")) in EDITOR_PAGES:
-            exchange.answer(page(*EDITOR_PAGES[name]))
+            http_request.answer(page(*EDITOR_PAGES[name]))
         else:
             message = f"there is nothing at {path!r}"
-            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
 
-    def _follow(self, exchange: HttpRequest) -> None:
-        viewer = self._trials.viewer(self._mailbox())
+    def _follow(self, http_request: HttpRequest) -> None:
+        viewer = self._trials.viewer(self._loop_queue())
         if viewer is None:
-            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, "nothing has been run"))
+            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, "nothing has been run"))
         else:
-            exchange.answer(StreamingReply(200, viewer.begin, STREAM))
+            http_request.answer(StreamingReply(200, viewer.begin, STREAM))
 
-    def _show(self, exchange: HttpRequest, number: int) -> None:
+    def _show(self, http_request: HttpRequest, number: int) -> None:
         picture = self._trials.picture(number)
         if picture is None:
             message = "this image is not kept any more"
-            exchange.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
         else:
             headers = {**HEADERS, "content-type": picture.kind}
-            exchange.answer(Reply(200, picture.contents, headers))
+            http_request.answer(Reply(200, picture.contents, headers))
 
-    def _give_up(self, exchange: HttpRequest) -> None:
+    def _give_up(self, http_request: HttpRequest) -> None:
         """Answers a request on which the work has not ended in time."""
         self._trials.give_up()
         text = (
-            f"{exchange.path} took longer than {_MOST_WORK_SECONDS:g} s and was given up; it may "
+            f"{http_request.path} took longer than {_MOST_WORK_SECONDS:g} s and was given up; "
+            f"it may "
             "still be done later. Most likely a unit's module does not return when it is imported: "
             "correct it, then start the editor again, since that import goes on until then"
         )
         _log.error("%s", text)
-        exchange.answer_soon(_reply(HTTPStatus.GATEWAY_TIMEOUT, {"error": text}))
+        http_request.answer_soon(_reply(HTTPStatus.GATEWAY_TIMEOUT, {"error": text}))
 
-    def _work(self, task: Callable[[Asked], dict[str, Any]], exchange: HttpRequest) -> None:
+    def _work(self, task: Callable[[Asked], dict[str, Any]], http_request: HttpRequest) -> None:
         try:
-            reply = _reply(HTTPStatus.OK, task(_read_request(exchange.body)))
+            reply = _reply(HTTPStatus.OK, task(_read_request(http_request.body)))
         except BadTaskError as error:
             reply = _reply(HTTPStatus.BAD_REQUEST, {"error": str(error)})
         except ChangedError as error:
@@ -157,7 +158,7 @@ class EditHandler:
             _log.exception("a request of the editor failed")
             text = f"the editor failed: {describe_error(error)}; its log tells more"
             reply = _reply(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": text})
-        exchange.answer_soon(reply)
+        http_request.answer_soon(reply)
 
 
 def _read_request(body: bytes) -> Asked:
@@ -218,7 +219,7 @@ class Editor:
             MissingDependencyError: what reads requests is not installed.
         """
         site = self._site
-        self._desk = EditHandler(site.gate, GraphFile(self._path), lambda: site.mailbox)
+        self._desk = EditHandler(site.gate, GraphFile(self._path), lambda: site.loop_queue)
         try:
             site.open(self._desk)
         except BaseException:

@@ -119,11 +119,11 @@ def _picture(buffer: Buffer) -> ImagePreview | None:
         kinds = (kind for start, kind in _SIGNATURES.items() if contents.startswith(start))
         kind = next(kinds, None)
         return None if kind is None else ImagePreview(kind, contents)
-    contents_or_none = _thinned(buffer)._repr_png_() if _is_image(data) else None
+    contents_or_none = _thin(buffer)._repr_png_() if _is_image(data) else None
     return None if contents_or_none is None else ImagePreview("image/png", contents_or_none)
 
 
-def _thinned(buffer: Buffer) -> Buffer:
+def _thin(buffer: Buffer) -> Buffer:
     """Returns an image of which so many rows and columns are left out that it is soon encoded."""
     data = buffer.data
     rows, columns = data.shape[-3:-1] if data.ndim == 3 else data.shape

@@ -352,6 +352,6 @@ class Trials:
         """Returns an image that `describe_passed` has named; None: it is too old."""
         return None if self._last is None else self._last.describe_passed.picture(number)
 
-    def viewer(self, mailbox: LoopQueue) -> Viewer | None:
+    def viewer(self, loop_queue: LoopQueue) -> Viewer | None:
         """Returns who sends the figures of the run to a page; None: nothing has been run."""
-        return None if self._last is None else Viewer(self._last.board, mailbox)
+        return None if self._last is None else Viewer(self._last.board, loop_queue)

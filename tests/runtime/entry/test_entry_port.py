@@ -12,7 +12,7 @@ class Taker:
 
     append_whole = None
 
-    def append(self, port, segments, _relay=None, /):
+    def append(self, port, segments, _handoff=None, /):
         for segment in segments:
             for buffer in segment.columns[0]:
                 assert buffer.meta == {}

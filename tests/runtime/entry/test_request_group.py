@@ -16,7 +16,7 @@ def double(x):
     return 2 * x
 
 
-def entrants(flow, *rows, due=None):
+def entries(flow, *rows, due=None):
     """Requests of some values each, for the input "input"."""
     sessions = flow.scheduler.create_sessions(len(rows))
     return [
@@ -27,9 +27,9 @@ def entrants(flow, *rows, due=None):
 
 def enter(flow, *rows, **more):
     """Has requests enter; returns their sessions, how many are in, and what is in the way."""
-    gang = entrants(flow, *rows, **more)
-    count, blocker = flow.scheduler.entrance.enter_many(gang)
-    return [entrant.session for entrant in gang], count, blocker
+    group = entries(flow, *rows, **more)
+    count, backpressure = flow.scheduler.submitter.enter_many(group)
+    return [entry.session for entry in group], count, backpressure
 
 
 def answer(session, flow, output="output"):
@@ -38,8 +38,8 @@ def answer(session, flow, output="output"):
 
 def test_each_request_gets_its_own_answer():
     with Running(chain(per_item(double))) as flow:
-        sessions, count, blocker = enter(flow, [1], [2, 3], [])
-        assert (count, blocker) == (3, None)
+        sessions, count, backpressure = enter(flow, [1], [2, 3], [])
+        assert (count, backpressure) == (3, None)
         assert [told(answer(session, flow)) for session in sessions] == [[2], [4, 6], []]
 
 
@@ -47,7 +47,7 @@ def test_all_enter_under_one_lock_of_each_queue(monkeypatch):
     appended = []
     append = Inbox.append
 
-    def noting(inbox, port, segments, relay):
+    def noting(inbox, port, segments, handoff):
         appended.append(len(segments))
         return append(inbox, port, segments)
 
@@ -93,7 +93,7 @@ def test_every_consumer_of_an_input_and_every_input_gets_its_rows():
     with Running(graph) as flow:
         (session,) = flow.scheduler.create_sessions(1)
         columns = {"x": [Buffer(1), Buffer(2)], "y": [Buffer(10), Buffer(20)]}
-        flow.scheduler.entrance.enter_many([SessionEntry(session, columns, None)])
+        flow.scheduler.submitter.enter_many([SessionEntry(session, columns, None)])
         assert told(answer(session, flow, "sum")) == [11, 22]
         assert told(answer(session, flow, "same")) == [1, 2]
 
@@ -105,7 +105,7 @@ def test_an_input_that_nothing_is_given_to_ends_all_the_same():
     )
     with Running(graph) as flow:
         (session,) = flow.scheduler.create_sessions(1)
-        flow.scheduler.entrance.enter_many([SessionEntry(session, {"x": [Buffer(1)]}, None)])
+        flow.scheduler.submitter.enter_many([SessionEntry(session, {"x": [Buffer(1)]}, None)])
         assert told(answer(session, flow, "one")) == [1]
         assert told(answer(session, flow, "other")) == []
         assert flow.scheduler.wait_for(session, 60)
@@ -127,22 +127,22 @@ def test_as_many_enter_as_there_is_room_for_and_the_rest_may_come_again(
     with Running(chain((gate.spec(), settings), max_in_flight=in_flight)) as flow:
         first, _, _ = enter(flow, [0])
         gate.entered.acquire()
-        gang = entrants(flow, *([n] for n in range(1, 6)))
-        count, blocker = flow.scheduler.entrance.enter_many(gang)
+        group = entries(flow, *([n] for n in range(1, 6)))
+        count, backpressure = flow.scheduler.submitter.enter_many(group)
         assert count == expected
-        if blocker is None:
+        if backpressure is None:
             assert reason is None
         else:
-            assert reason in blocker.reason
-            blocker.on_gone(lambda: came.append(1))
+            assert reason in backpressure.reason
+            backpressure.on_gone(lambda: came.append(1))
             assert came == []
         gate.open.set()
-        while gang := gang[count:]:  # as whoever is told that there is room
-            gang[0].session.progress.wake()
+        while group := group[count:]:  # as whoever is told that there is room
+            group[0].session.progress.wake()
             answer(first[0], flow)
-            count, blocker = flow.scheduler.entrance.enter_many(gang)
-            if blocker is not None:
-                blocker.wait(60)
+            count, backpressure = flow.scheduler.submitter.enter_many(group)
+            if backpressure is not None:
+                backpressure.wait(60)
     assert flow.scheduler.count_held() == {}
     assert came == ([1] if reason else [])
 
@@ -156,21 +156,21 @@ def test_a_big_request_enters_whole_where_there_is_room_for_a_row():
 
 def test_a_request_that_is_over_before_it_enters_is_passed_over():
     with Running(chain(per_item(double))) as flow:
-        gang = entrants(flow, [1], [2])
-        flow.scheduler.cancel(gang[0].session)
-        assert flow.scheduler.entrance.enter_many(gang) == (2, None)
-        assert told(answer(gang[1].session, flow)) == [4]
+        group = entries(flow, [1], [2])
+        flow.scheduler.cancel(group[0].session)
+        assert flow.scheduler.submitter.enter_many(group) == (2, None)
+        assert told(answer(group[1].session, flow)) == [4]
         assert flow.scheduler.count_held() == {}
 
 
 def test_a_gang_that_ctrl_c_breaks_off_in_the_middle_is_cancelled(monkeypatch):
-    def interrupt(inbox, port, segments, relay):
+    def interrupt(inbox, port, segments, handoff):
         raise KeyboardInterrupt
 
     with Running(chain(spec_of())) as flow:
-        gang = entrants(flow, [1], [2])
+        group = entries(flow, [1], [2])
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(Inbox, "append", interrupt)
-            flow.scheduler.entrance.enter_many(gang)
-        assert [entrant.session.is_cancelled for entrant in gang] == [True, True]
+            flow.scheduler.submitter.enter_many(group)
+        assert [entry.session.is_cancelled for entry in group] == [True, True]
         assert flow.scheduler.count_held() == {}

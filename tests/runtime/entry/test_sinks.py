@@ -78,7 +78,7 @@ def test_a_sink_keeps_the_errors_that_end_there_and_ends_the_session():
 def test_nobody_waits_at_a_terminal():
     here = SinkTerminal("sink", {})
     here.wait_for_room(0)
-    here.find_blocker(0)
+    here.find_backpressure(0)
 
 
 def test_what_comes_with_a_cancelled_session_arrives():

@@ -395,7 +395,7 @@ class Way:
         self.in_flight = None if in_flight is None else InFlight(in_flight)
         names = ("a", "b")
         ports = {n: EntryPort(n, ((self.box, 0),), is_rejecting, lambda: None) for n in names}
-        self.entrance = Submitter(ports, self.in_flight, unread_bound, self.clock, Session.cancel)
+        self.submitter = Submitter(ports, self.in_flight, unread_bound, self.clock, Session.cancel)
 
     def session(self, name="s", outputs=("out", "other")):
         ends = Origin(outputs, outputs, outputs, frozenset(outputs), is_counted=True)
@@ -403,12 +403,12 @@ class Way:
         return Session(name, "", ends, in_flight=in_flight, on_finished=lambda _: None)
 
     def try_send(self, session, *data, **more):
-        return self.entrance.try_send(session, "a", [Buffer(value) for value in data], **more)
+        return self.submitter.try_send(session, "a", [Buffer(value) for value in data], **more)
 
 
 def test_an_input_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(KeyError, match=r"no input 'c' .*\(inputs: a, b\)"):
-        Way().entrance.port("c")
+        Way().submitter.port("c")
     nowhere = Submitter({}, None, 1, FakeClock(), Session.cancel)
     with pytest.raises(KeyError, match=r"no input 'c' \(inputs: none\)"):
         nowhere.port("c")
@@ -454,8 +454,8 @@ def test_a_reader_who_is_late_is_waited_for_also_by_an_input_that_rejects():
     way = Way(unread_bound=1, is_rejecting=True)
     session = way.session()
     way.try_send(session, 1)
-    blocker = way.try_send(session, 2)
-    assert blocker.reason == (
+    backpressure = way.try_send(session, 2)
+    assert backpressure.reason == (
         "send to 'a' waits because 1 buffers of session 's' have not been received: read its "
         "outputs 'out' (0 unread), 'other' (0 unread), or raise results_bound"
     )
@@ -466,9 +466,9 @@ def test_a_session_that_fills_its_own_share_waits_for_its_own_rows():
     full, other = way.session("full"), way.session("other")
     way.try_send(full, 1, 2)
     calls = []
-    blocker = way.try_send(full, 3)
+    backpressure = way.try_send(full, 3)
     assert way.try_send(other, 1) is None
-    blocker.on_gone(lambda: calls.append("room"))
+    backpressure.on_gone(lambda: calls.append("room"))
     assert calls == []
     way.box.take()
     assert calls == ["room"]
@@ -478,20 +478,20 @@ def test_a_callback_for_room_comes_at_once_where_the_input_is_closed():
     way, calls = Way(bound=1), []
     session = way.session()
     way.try_send(session, 1)
-    blocker = way.try_send(session, 2)
+    backpressure = way.try_send(session, 2)
     session.progress.close()
-    blocker.on_gone(lambda: calls.append("closed"))
+    backpressure.on_gone(lambda: calls.append("closed"))
     assert calls == ["closed"]
 
 
 def test_a_callback_for_max_in_flight_comes_when_a_row_has_left_unless_it_is_taken_back():
     way, calls = Way(in_flight=1), []
     way.try_send(way.session(), 1)
-    blocker = way.try_send(way.session(), 2)
+    backpressure = way.try_send(way.session(), 2)
     callbacks = [lambda number=number: calls.append(number) for number in range(2)]
     for callback in callbacks:
-        blocker.on_gone(callback)
-    blocker.forget(callbacks[0])
+        backpressure.on_gone(callback)
+    backpressure.forget(callbacks[0])
     assert calls == []
     way.in_flight.remove(1)
     way.in_flight.call_due()
@@ -503,10 +503,10 @@ def test_nobody_waits_for_room_behind_a_closed_input(bounds):
     way, calls = Way(**bounds), []
     session = way.session()
     way.try_send(session, 1)
-    blocker = way.try_send(session, 2)
+    backpressure = way.try_send(session, 2)
     session.progress.close()
-    blocker.wait(None)
-    blocker.on_gone(lambda: calls.append("closed"))
+    backpressure.wait(None)
+    backpressure.on_gone(lambda: calls.append("closed"))
     assert calls == ["closed"]
 
 
@@ -515,9 +515,9 @@ def test_a_source_waits_for_nothing_once_it_is_over(bounds):
     way, calls = Way(**bounds), []
     session = way.session()
     way.try_send(session, 1)
-    blocker = way.entrance.blocker_for_source(session, "camera", lambda: True)
-    blocker.wait(None)
-    blocker.on_gone(lambda: calls.append("over"))
+    backpressure = way.submitter.backpressure_for_source(session, "camera", lambda: True)
+    backpressure.wait(None)
+    backpressure.on_gone(lambda: calls.append("over"))
     assert calls == ["over"]
 
 
@@ -542,12 +542,12 @@ def test_a_send_that_is_woken_too_early_waits_until_the_end_of_its_time():
     session = way.session()
     way.try_send(session, 1)
     with pytest.raises(TimeoutError):
-        way.entrance.send(session, "a", [Buffer(2)], timeout=4.0)
+        way.submitter.send(session, "a", [Buffer(2)], timeout=4.0)
     assert way.clock.waits == [3.0, 1.0]
 
 
 def test_a_send_that_breaks_off_behind_the_count_of_its_row_cancels_its_session(monkeypatch):
-    def break_off(port, segments, relay):
+    def break_off(port, segments, handoff):
         raise KeyboardInterrupt
 
     way = Way(in_flight=1)

@@ -178,10 +178,10 @@ def test_what_is_cancelled_in_one_unit_is_given_to_none_behind_it():
         flows.append(flow)
         streams = {name: flow.session() for name in ("gone", "stays")}
         sessions.update({name: stream._session for name, stream in streams.items()})
-        entrants = [
+        entries = [
             SessionEntry(sessions[name], {"input": [Buffer(name)]}, None) for name in streams
         ]
-        assert flow.scheduler.entrance.enter_many(entrants) == (2, None)
+        assert flow.scheduler.submitter.enter_many(entries) == (2, None)
         assert streams["stays"].recv("output").data == "stays"
         with pytest.raises(Cancelled):
             streams["gone"].recv("output")

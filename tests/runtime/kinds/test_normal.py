@@ -107,8 +107,8 @@ def test_a_result_is_read_only_where_the_reader_of_another_has_the_same_array():
 
     with Running(chain((unit_of(process), {"batch_size": 2, "threads": 1})), is_inline=True) as f:
         stream = f.session()
-        entrance = f.scheduler.entrance
-        entrance.send(stream._session, "input", [Buffer(1), Buffer(2)])
+        submitter = f.scheduler.submitter
+        submitter.send(stream._session, "input", [Buffer(1), Buffer(2)])
         first, second = stream.recv(), stream.recv()
         assert first.data is second.data
         assert not first.data.flags.writeable
@@ -140,7 +140,7 @@ def test_a_buffer_that_a_unit_gives_more_than_once_is_an_item_each_time(how):
     with Running(graph_of(nodes, edges), is_inline=True) as flow:
         stream = flow.session()
         if how == "twice on one":
-            flow.scheduler.entrance.send(stream._session, "input", [Buffer(1), Buffer(2)])
+            flow.scheduler.submitter.send(stream._session, "input", [Buffer(1), Buffer(2)])
         else:
             stream.send("input", 1)
             stream.send("input", 2)

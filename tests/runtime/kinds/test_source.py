@@ -370,9 +370,9 @@ def test_a_source_that_may_not_produce_does_nothing():
             pass
         assert not source.worker.try_step()
         assert source.session.progress.sent == 1
-        blocker = source.worker._blocker()
+        backpressure = source.worker._backpressure()
         source.flow.scheduler.is_draining = True
-        blocker.wait(None)  # nobody waits where the flow ends
+        backpressure.wait(None)  # nobody waits where the flow ends
         source.flow.scheduler.is_draining = False
 
 
@@ -476,7 +476,7 @@ def test_a_source_waits_for_admission_and_warns_once_at_its_time(monkeypatch, ca
             source.clock.advance(3.0)
 
         blockers = iter([SimpleNamespace(wait=wait, reason="it is full")] * 4)
-        monkeypatch.setattr(source.worker, "_blocker", lambda: next(blockers, None))
+        monkeypatch.setattr(source.worker, "_backpressure", lambda: next(blockers, None))
         assert source.worker._wait_for_admission()
     assert waits == [WARN_AFTER, WARN_AFTER - 3.0, None, None]
     said = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]

@@ -62,15 +62,15 @@ class Counted(Segment):
 def test_a_long_segment_is_handed_out_in_order_and_not_copied_for_every_batch(rows, size):
     Counted.copied = 0
     column = [Buffer(number) for number in range(rows)]
-    rests: deque[Segment] = deque()
-    rests.append(Counted(stream("s"), range(rows), [column], True, False))
+    idle_workers: deque[Segment] = deque()
+    idle_workers.append(Counted(stream("s"), range(rows), [column], True, False))
     found: list[int] = []
-    while rests:
-        piece = rests.popleft()
+    while idle_workers:
+        piece = idle_workers.popleft()
         if len(piece.positions) > size:
-            piece = first_rows(piece, size, rests)
+            piece = first_rows(piece, size, idle_workers)
             assert len(piece.positions) == size
-        assert piece.is_last == (not rests)
+        assert piece.is_last == (not idle_workers)
         assert [buffer.data for buffer in piece.columns[0]] == list(piece.positions)
         found += piece.positions
     assert found == list(range(rows))

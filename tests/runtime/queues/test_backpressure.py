@@ -15,10 +15,10 @@ def never():
 def test_too_many_rows_inside_the_graph():
     in_flight, calls = InFlight(1), []
     in_flight.add(1)
-    blocker = check_in_flight(in_flight, FakeClock(), never)
-    assert blocker.reason == "max_in_flight=1 buffers are inside the graph"
-    assert blocker.is_rejectable
-    blocker.on_gone(lambda: calls.append(1))
+    backpressure = check_in_flight(in_flight, FakeClock(), never)
+    assert backpressure.reason == "max_in_flight=1 buffers are inside the graph"
+    assert backpressure.is_rejectable
+    backpressure.on_gone(lambda: calls.append(1))
     assert calls == []
     in_flight.remove(1)
     in_flight.call_due()
@@ -34,12 +34,12 @@ def test_a_full_queue():
         gate.entered.acquire()
         stream.send("input", 2)
         inbox = flow.scheduler._wiring.stages["n0"].inbox
-        blocker = check_inbox(inbox, 0, stream._session)
-        assert blocker.reason == "the queue of node 'n0' is full (1 buffers)"
-        blocker.on_gone(lambda: calls.append(1))
+        backpressure = check_inbox(inbox, 0, stream._session)
+        assert backpressure.reason == "the queue of node 'n0' is full (1 buffers)"
+        backpressure.on_gone(lambda: calls.append(1))
         assert calls == []
         gate.open.set()
-        blocker.wait(60)
+        backpressure.wait(60)
     assert calls == [1]
 
 
@@ -49,11 +49,11 @@ def test_a_reader_that_is_behind():
         stream.send("input", Buffer(1))
         stream.wait_ready(timeout=60)
         calls = []
-        blocker = check_unread(stream._session, "send to 'input'", 1, FakeClock(), never)
-        assert "1 buffers of session '0' have not been received" in blocker.reason
-        assert "'output' (1 unread)" in blocker.reason
-        assert not blocker.is_rejectable
-        blocker.on_gone(lambda: calls.append(1))
+        backpressure = check_unread(stream._session, "send to 'input'", 1, FakeClock(), never)
+        assert "1 buffers of session '0' have not been received" in backpressure.reason
+        assert "'output' (1 unread)" in backpressure.reason
+        assert not backpressure.is_rejectable
+        backpressure.on_gone(lambda: calls.append(1))
         assert calls == []
         stream.recv(timeout=60)
     assert calls == [1]

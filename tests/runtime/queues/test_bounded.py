@@ -88,9 +88,9 @@ def test_on_room_calls_back_once_there_is_room():
 
 def test_a_full_queue_says_whose_it_is():
     box, s = inbox(bounds=(1,)), stream()
-    assert box.find_blocker(0) is None
+    assert box.find_backpressure(0) is None
     box.append(0, [segment(s, 0, 1)])
-    assert box.find_blocker(0) == "node"
+    assert box.find_backpressure(0) == "node"
 
 
 def test_who_is_woken_too_early_waits_for_room_until_the_end_of_his_time():

@@ -10,16 +10,16 @@ from tests.runtime.queues.test_inbox import data, inbox, segment, stream
 
 def workers_of(box, count):
     """So many workers that take what there is; with what they were given, and those threads."""
-    given, seats = [], [box.seat() for _ in range(count)]
+    given, slots = [], [box.slot() for _ in range(count)]
 
-    def work(seat):
-        while (batch := box.take(seat)) is not None:
+    def work(slot):
+        while (batch := box.take(slot)) is not None:
             given.append(data(batch))
 
-    threads = [threading.Thread(target=work, args=(seat,)) for seat in seats]
+    threads = [threading.Thread(target=work, args=(slot,)) for slot in slots]
     for thread in threads:
         thread.start()
-    return seats, threads, given
+    return slots, threads, given
 
 
 def end(box, threads):
@@ -44,9 +44,9 @@ def test_what_is_held_gives_out_nothing_until_it_is_let_go():
 
 def test_who_is_dismissed_ends_and_the_others_go_on():
     box, s = inbox(clock=SYSTEM_CLOCK), stream()
-    seats, threads, given = workers_of(box, 3)
+    slots, threads, given = workers_of(box, 3)
     assert box.hold(3)
-    box.dismiss(seats[1:])
+    box.dismiss(slots[1:])
     threads[1].join()
     threads[2].join()
     box.release()
@@ -68,19 +68,19 @@ def test_a_close_ends_a_hold():
 
 def test_a_lent_seat_is_waited_for_and_given_no_batch_meanwhile():
     box, s = inbox(clock=SYSTEM_CLOCK), stream()
-    seats, threads, given = workers_of(box, 1)
+    slots, threads, given = workers_of(box, 1)
     assert box.hold(1)
     box.release()
-    relay = Handoff(None)
-    seats[0].tenant = relay  # as a thread that has brought something would be lent it
+    handoff = Handoff(None)
+    slots[0].borrower = handoff  # as a thread that has brought something would be lent it
     found = []
     holder = threading.Thread(target=lambda: found.append(box.hold(1)))
     holder.start()
     box.append(0, [segment(s, 0, 1)])
-    while not box._rests.is_held:
+    while not box._idle_workers.is_held:
         pass
-    assert box.take_nowait(seats[0]) is None
-    box.give_back(seats[0], relay, False)
+    assert box.take_nowait(slots[0]) is None
+    box.give_back(slots[0], handoff, False)
     holder.join()
     assert found == [True]
     box.release()

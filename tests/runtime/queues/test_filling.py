@@ -63,11 +63,11 @@ def test_who_was_woken_for_a_full_batch_is_woken_again_when_it_has_rested():
     taken, is_taken = [], threading.Semaphore(0)
 
     def work():
-        while (batch := box.take(seat)) is not None:
+        while (batch := box.take(slot)) is not None:
             taken.append(data(batch))
             is_taken.release()
 
-    seat = box.seat()
+    slot = box.slot()
     worker = threading.Thread(target=work, name="modelflow/test")
     worker.start()
     try:

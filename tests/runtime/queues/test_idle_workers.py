@@ -11,14 +11,14 @@ from modelflow.runtime.worker_slot import WorkerSlot
 def resting(count):
     """So many threads that rest, each until it is woken; with what names those who were."""
     lock = make_lock("inbox")
-    rests, woken = IdleWorkers(lock, SYSTEM_CLOCK), []
-    seats = [WorkerSlot(lock) for _ in range(count)]
+    idle_workers, woken = IdleWorkers(lock, SYSTEM_CLOCK), []
+    slots = [WorkerSlot(lock) for _ in range(count)]
     here = threading.Semaphore(0)
 
     def rest(number):
         with lock:
             here.release()
-            rests.rest(seats[number], None, is_ordered=False)
+            idle_workers.rest(slots[number], None, is_ordered=False)
             woken.append(number)
 
     threads = []
@@ -27,45 +27,45 @@ def resting(count):
         threads[-1].start()
         here.acquire()
         with lock:  # it waits by now
-            assert len(rests.seats) == number + 1
-    return lock, rests, seats, threads, woken
+            assert len(idle_workers.slots) == number + 1
+    return lock, idle_workers, slots, threads, woken
 
 
 def test_the_last_to_come_is_the_first_to_be_woken():
-    lock, rests, _, threads, woken = resting(3)
+    lock, idle_workers, _, threads, woken = resting(3)
     with lock:
-        rests.offer(None)
+        idle_workers.offer(None)
     threads[2].join()
     assert woken == [2]
     with lock:
-        rests.wake_all()
+        idle_workers.wake_all()
     for thread in threads:
         thread.join()
-    assert not rests.seats
+    assert not idle_workers.slots
 
 
 def test_nobody_is_woken_while_all_are_held():
-    lock, rests, seats, threads, woken = resting(2)
+    lock, idle_workers, slots, threads, woken = resting(2)
     with lock:
-        rests.is_held = True
-        rests.offer(None)
-        assert not any(seat.is_called for seat in seats)
-        assert rests.is_quiet(2)
-        assert not rests.is_quiet(3)
-        rests.dismiss(seats[:1])
+        idle_workers.is_held = True
+        idle_workers.offer(None)
+        assert not any(slot.is_called for slot in slots)
+        assert idle_workers.is_quiet(2)
+        assert not idle_workers.is_quiet(3)
+        idle_workers.dismiss(slots[:1])
     threads[0].join()
-    assert (woken, seats[0].is_leaving, seats[1].is_leaving) == ([0], True, False)
+    assert (woken, slots[0].is_leaving, slots[1].is_leaving) == ([0], True, False)
     with lock:
-        rests.wake_all()
+        idle_workers.wake_all()
     threads[1].join()
 
 
 def test_a_seat_that_is_lent_is_not_quiet_until_it_is_given_back():
-    lock, rests, seats, threads, _ = resting(1)
+    lock, idle_workers, slots, threads, _ = resting(1)
     with lock:
-        seats[0].tenant = object()
-        assert not rests.is_quiet(1)
-        seats[0].tenant = None
-        assert rests.is_quiet(1)
-        rests.wake_all()
+        slots[0].borrower = object()
+        assert not idle_workers.is_quiet(1)
+        slots[0].borrower = None
+        assert idle_workers.is_quiet(1)
+        idle_workers.wake_all()
     threads[0].join()

@@ -169,10 +169,10 @@ def test_what_falls_due_between_two_looks_at_the_clock_is_handed_out():
     order = BySession(InboxPolicy((8,)), 1, clock)
     box = Inbox("node", ("in",), order._policy, order, clock)
     box.append(0, [segment(Stream(session), 0, 1)])
-    lane = box.take().lane
-    lane.open = OpenStream(Stream(session), [])
-    box.change(lambda: order.post(lane, lane.open, "event", 0.6))
-    box.change(lambda: order.done(lane, is_session_end=False, is_parked=False))
+    session_queue = box.take().session_queue
+    session_queue.open = OpenStream(Stream(session), [])
+    box.change(lambda: order.post(session_queue, session_queue.open, "event", 0.6))
+    box.change(lambda: order.done(session_queue, is_session_end=False, is_parked=False))
     assert box.take().event == "event"
 
 
@@ -194,12 +194,12 @@ def test_what_waits_behind_a_held_stream_does_not_count_in_bytes_either():
     box = Inbox("node", ("in",), policy, order, FakeClock())
     first, second = Stream(session), Stream(session)
     box.append(0, [Segment(first, range(1), [[Buffer(b"x")]], True, False)])
-    lane = box.take().lane
-    lane.open = OpenStream(first, [])
-    lane.open.is_held = True
+    session_queue = box.take().session_queue
+    session_queue.open = OpenStream(first, [])
+    session_queue.open.is_held = True
     box.append(0, [Segment(second, range(1), [[Buffer(bytes(100))]], True, False)])
     assert not box.has_room(0)
-    assert not box.change(lambda: order.try_end(lane, lane.open))
+    assert not box.change(lambda: order.try_end(session_queue, session_queue.open))
     assert box.has_room(0)
 
 

@@ -78,14 +78,14 @@ def test_the_condition_alone_is_held_back_while_too_much_waits():
     here.append(ORDER, told(s, 0, 1, 2, 3))
     here.append(BRANCH, brought(s, 1, 2))
     here.wait_for_room(BRANCH)
-    assert here.find_blocker(ORDER) == "the branches that meet before 'join'"
-    assert here.find_blocker(BRANCH) is None
+    assert here.find_backpressure(ORDER) == "the branches that meet before 'join'"
+    assert here.find_backpressure(BRANCH) is None
     thread = threading.Thread(target=here.wait_for_room, args=(ORDER,), name="modelflow/test")
     thread.start()
     clock.until_waiting()
     here.append(BRANCH, brought(s, 0))
     thread.join()
-    assert here.find_blocker(ORDER) is None
+    assert here.find_backpressure(ORDER) is None
 
 
 def test_without_a_bound_the_condition_goes_on():
@@ -94,7 +94,7 @@ def test_without_a_bound_the_condition_goes_on():
     here.append(ORDER, told(s, *range(100)))
     here.append(BRANCH, brought(s, *range(1, 100)))
     here.wait_for_room(ORDER)
-    assert here.find_blocker(ORDER) is None
+    assert here.find_backpressure(ORDER) is None
 
 
 def test_a_session_that_is_cancelled_leaves_nothing_and_wakes_the_condition():
@@ -148,9 +148,9 @@ def test_a_condition_waits_for_the_bound_of_each_session_that_waits():
     here.append(ORDER, told(one, *range(4)) + told(other, *range(4)))
     here.append(BRANCH, brought(one, 1) + brought(other, 1))
     here.append(BRANCH, brought(one, 2))
-    assert here.find_blocker(ORDER) is None
+    assert here.find_backpressure(ORDER) is None
     here.append(BRANCH, brought(one, 3))
-    assert here.find_blocker(ORDER) is not None
+    assert here.find_backpressure(ORDER) is not None
 
 
 def test_nothing_goes_on_while_the_first_has_not_come():
@@ -175,8 +175,8 @@ def test_an_empty_stream_passes_and_of_a_sub_stream_nothing_is_left():
 
 def test_a_branch_waits_for_the_port_behind_the_merge():
     class Full(Receiver):
-        def find_blocker(self, port):
+        def find_backpressure(self, port):
             return f"port {port}"
 
     here = Merge("join", (Full(), 7), 2, None, FakeClock())
-    assert here.find_blocker(BRANCH) == "port 7"
+    assert here.find_backpressure(BRANCH) == "port 7"

@@ -37,7 +37,7 @@ class Receiver:
     def append_whole(self):
         return None
 
-    def append(self, port, segments, _relay=None, /):
+    def append(self, port, segments, _handoff=None, /):
         assert segments, "there is nothing to append"
         self.got += segments
         self.ports.append(port)
@@ -49,7 +49,7 @@ class Receiver:
     def wait_for_room(self, port):
         return None
 
-    def find_blocker(self, port):
+    def find_backpressure(self, port):
         return None
 
     def values(self, stream):
@@ -136,7 +136,7 @@ class Whole(Receiver):
     def append_whole(self):
         return self._take
 
-    def _take(self, batch, _relay=None):
+    def _take(self, batch, _handoff=None):
         self.batches.append([(span.stream, list(span.positions)) for span in batch.spans])
         assert [buffer.data for buffer in batch.columns[0]] == [
             position for span in batch.spans for position in span.positions
@@ -194,7 +194,7 @@ class Marking(Receiver):
 
     append_whole = None
 
-    def append(self, port, segments, _relay=None, /):
+    def append(self, port, segments, _handoff=None, /):
         for segment in segments:
             for buffer in segment.columns[0]:
                 assert buffer.meta == {}
@@ -212,10 +212,10 @@ def test_no_receiver_sees_what_another_writes_to_its_buffers_at_once():
 def test_no_consumer_of_an_input_sees_what_another_writes_at_once():
     first, second = Marking(), Marking()
     port = EntryPort("input", ((first, 0), (second, 0)), False, lambda: None)
-    entrance = Submitter({"input": port}, None, 10, SYSTEM_CLOCK, Session.cancel)
+    submitter = Submitter({"input": port}, None, 10, SYSTEM_CLOCK, Session.cancel)
     ends = Origin(("output",), ("output",), ("output",), frozenset(), is_counted=True)
     session = Session("s", "", ends, in_flight=None, on_finished=lambda _: None)
-    entrance.send(session, "input", [Buffer(1)])
+    submitter.send(session, "input", [Buffer(1)])
     assert len(second.got) == 1
 
 

@@ -116,7 +116,12 @@ def test_the_figures_of_a_node_are_those_of_its_workers_and_of_its_queue():
     here.inbox.append(0, [segment(stream(), 0, 3)])
     here.inbox.take_nowait()
     (stats,) = here.figures.nodes()
-    assert (stats.node, stats.unit, stats.threads, here.figures.done()) == ("n0", "forward", 2, 2)
+    assert (stats.node, stats.unit, stats.threads, here.figures.count_calls()) == (
+        "n0",
+        "forward",
+        2,
+        2,
+    )
     assert (stats.batches, stats.buffers, stats.errors, stats.queue) == (2, 3, 1, 1)
     assert stats.closed == {"full": 1}
 

@@ -47,9 +47,9 @@ def run(main):
 
 
 def linked(one, other):
-    mailbox = LoopQueue(asyncio.get_running_loop())
+    loop_queue = LoopQueue(asyncio.get_running_loop())
     for heard, ends in zip((one, other), new_link(), strict=True):
-        heard.link = Link(ends, mailbox, heard)
+        heard.link = Link(ends, loop_queue, heard)
         heard.link.begin()
     return one.link, other.link
 
@@ -105,10 +105,10 @@ def test_slots_come_back_when_nobody_looks_at_them_any_more():
         for _ in range(3):
             here.say("n", here.value(np.zeros(4 << 20)))  # half of all there is
         await other.until(3)
-        assert here._packer.arena.on_admitted == 1 + 1
+        assert here._packer.memory_writer.on_admitted == 1 + 1
         kept = other.messages.pop()
         other.messages.clear()
-        while here._packer.arena.on_admitted > 1:
+        while here._packer.memory_writer.on_admitted > 1:
             await asyncio.sleep(0)
         assert kept[1].sum() == 0
         await closed(here, there)
@@ -125,7 +125,7 @@ def test_a_slot_may_be_given_back_by_any_thread():
         thread = threading.Thread(target=other.messages.clear)
         thread.start()
         thread.join()
-        while here._packer.arena.on_admitted:
+        while here._packer.memory_writer.on_admitted:
             await asyncio.sleep(0)
         await closed(here, there)
 
@@ -186,10 +186,10 @@ def test_nothing_is_left_open():
 def test_a_hatch_gives_what_was_put_in():
     async def main():
         ours, theirs = socket.socketpair()
-        hatch, found = FdChannel(theirs), []
+        fd_channel, found = FdChannel(theirs), []
         one, other = new_link()
         give(ours, one, 7)
-        hatch.open(lambda ends, peer: found.append((ends, peer)))
+        fd_channel.open(lambda ends, peer: found.append((ends, peer)))
         while not found:
             await asyncio.sleep(0)
         ((taken, peer),) = found
@@ -203,7 +203,7 @@ def test_a_hatch_gives_what_was_put_in():
         for side in sides:
             side.close()
         ours.close()
-        hatch.close()
+        fd_channel.close()
         give(ours, new_link()[0], 0)  # nobody takes it, and nothing is raised
 
     run(main)

@@ -22,16 +22,16 @@ class Pair:
 
     def __init__(self):
         memory = new_memory()
-        self.arena = SharedMemoryWriter(memory)
-        self.gallery = SharedMemoryReader(memory, self.arena.free)
-        self.packer = FrameWriter(self.arena)
+        self.memory_writer = SharedMemoryWriter(memory)
+        self.memory_reader = SharedMemoryReader(memory, self.memory_writer.free)
+        self.packer = FrameWriter(self.memory_writer)
         os.close(memory)
 
     def unpacked(self, before=b""):
         parcel = before + b"".join(self.packer.close())
         length, size = HEAD.unpack_from(parcel, len(before))
         assert len(parcel) == len(before) + HEAD.size + length + size
-        return FrameReader(parcel, len(before), self.gallery)
+        return FrameReader(parcel, len(before), self.memory_reader)
 
     def through(self, value):
         self.packer.add([self.packer.value(value)])
@@ -141,26 +141,26 @@ def test_bfloat16_is_kept(pair):
 
 def test_a_slot_is_free_again_when_the_last_view_of_its_array_is_gone(pair):
     found = pair.through(np.arange(100_000.0))
-    assert pair.arena.on_admitted == 1
+    assert pair.memory_writer.on_admitted == 1
     part = memoryview(found[5:].reshape(-1, 5)[3])
     del found
     gc.collect()
-    assert pair.arena.on_admitted == 1
+    assert pair.memory_writer.on_admitted == 1
     assert part[0] == 20.0
     del part
     gc.collect()
-    assert pair.arena.on_admitted == 0
+    assert pair.memory_writer.on_admitted == 0
 
 
 def test_bytes_give_their_slot_back_at_once(pair):
     assert pair.through(b"x" * 100_000) == b"x" * 100_000
-    assert pair.arena.on_admitted == 0
+    assert pair.memory_writer.on_admitted == 0
 
 
 def test_what_has_no_room_in_the_shared_memory_goes_another_way(pair):
     large = np.zeros(33 << 20, np.uint8)
     kept = [pair.through(large), pair.through(large), pair.through(np.ones(10_000))]
-    assert pair.arena.on_admitted == 2
+    assert pair.memory_writer.on_admitted == 2
     assert [one.nbytes for one in kept] == [large.nbytes, large.nbytes, 80_000]
 
 
@@ -181,7 +181,7 @@ def test_slots_never_overlap_and_all_room_comes_back(sizes, random):
     pair = Pair()
     taken = {}
     for size in sizes:
-        where = pair.arena.put(np.zeros(size, np.uint8))
+        where = pair.memory_writer.put(np.zeros(size, np.uint8))
         if where is None:
             continue
         assert all(where + size <= at or at + other <= where for at, other in taken.items())
@@ -189,7 +189,7 @@ def test_slots_never_overlap_and_all_room_comes_back(sizes, random):
         if random.random() < 0.4:
             gone = random.choice(list(taken))
             del taken[gone]
-            pair.arena.free(gone)
+            pair.memory_writer.free(gone)
     for where in taken:
-        pair.arena.free(where)
-    assert pair.arena.put(np.zeros(64 << 20, np.uint8)) == 0
+        pair.memory_writer.free(where)
+    assert pair.memory_writer.put(np.zeros(64 << 20, np.uint8)) == 0

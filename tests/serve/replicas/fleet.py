@@ -171,17 +171,17 @@ def serving(folder, *arguments, count=2, said="serves ", option="--replicas"):
     with programs.started(
         command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
-        fleet = Fleet(process)
+        replica_group = Fleet(process)
         try:
-            line = fleet.wait_for(said)
+            line = replica_group.wait_for(said)
             found = re.search(r"https?://[\d.:]+\d", line)
-            fleet.address = found[0] if found else ""
+            replica_group.address = found[0] if found else ""
             if "--grpc" in arguments:
-                fleet.grpc = fleet.wait_for("over gRPC at").split()[-1]
-            yield fleet
+                replica_group.grpc = replica_group.wait_for("over gRPC at").split()[-1]
+            yield replica_group
         finally:
             process.kill()
-            fleet.end()
+            replica_group.end()
 
 
 def _process_of(status, found):
@@ -203,9 +203,9 @@ def wait_until(is_so):
         assert time.monotonic() < end, "it has not come to be so"
 
 
-def wait_until_closed(fleet):
+def wait_until_closed(replica_group):
     """Waits until nobody listens any more."""
-    host, port = fleet.address.removeprefix("http://").split(":")
+    host, port = replica_group.address.removeprefix("http://").split(":")
     with contextlib.suppress(ConnectionError):
         while True:
             socket.create_connection((host, int(port)), timeout=60).close()
@@ -220,7 +220,7 @@ def wait_until_ended(pids):
         assert not is_alive(pid)
 
 
-def lost_by_the_end(fleet):
+def lost_by_the_end(replica_group):
     """Ends processes in order under load; returns what went wrong for clients.
 
     A client that has connected is to be answered; who comes later is refused.
@@ -230,7 +230,7 @@ def lost_by_the_end(fleet):
     def load():
         try:
             while True:
-                answered[fleet.who()] += 1
+                answered[replica_group.who()] += 1
         except ConnectionRefusedError:
             pass
         except (OSError, http.client.HTTPException, AssertionError) as error:
@@ -240,7 +240,7 @@ def lost_by_the_end(fleet):
     for thread in threads:
         thread.start()
     wait_until(lambda: answered.total() > 40)
-    assert fleet.end(signal.SIGTERM) == 143
+    assert replica_group.end(signal.SIGTERM) == 143
     for thread in threads:
         thread.join()
     return amiss

@@ -90,9 +90,9 @@ def write_models(folder, load="", **units):
     return folder
 
 
-def ask(fleet, name, text, headers=None):
+def ask(replica_group, name, text, headers=None):
     """Status and document; 0: the connection was lost."""
-    connection = fleet.connect()
+    connection = replica_group.connect()
     try:
         body = json.dumps({"input": text})
         connection.request("POST", f"/v2/models/{name}/generate", body, headers or {})
@@ -104,10 +104,10 @@ def ask(fleet, name, text, headers=None):
         connection.close()
 
 
-def ask_until(fleet, status, name, text):
+def ask_until(replica_group, status, name, text):
     """Asks until this status comes, as a process is replaced meanwhile; returns the document."""
     end = time.monotonic() + LIMIT
-    while (found := ask(fleet, name, text))[0] != status:
+    while (found := ask(replica_group, name, text))[0] != status:
         assert found[0] in (0, 404, 503), found
-        assert time.monotonic() < end, (found, "".join(fleet.said))
+        assert time.monotonic() < end, (found, "".join(replica_group.said))
     return found[1]

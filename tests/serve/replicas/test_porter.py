@@ -13,17 +13,17 @@ from modelflow.serve.processes.replicas.acceptor import Acceptor, ListeningSocke
 class Behind:
     """A replica that only counts."""
 
-    def __init__(self, porter):
-        self.porter = porter
+    def __init__(self, acceptor):
+        self.acceptor = acceptor
         self.wait_until_ended = []
         ours, self.sock = socket.socketpair()
         self.sock.setblocking(False)
-        self.entrance = ListeningSocket(ours, self._ended)
+        self.submitter = ListeningSocket(ours, self._ended)
         self.on_admitted = []
 
-    def _ended(self, entrance):
-        self.wait_until_ended.append(entrance)
-        self.porter.forget(entrance)
+    def _ended(self, submitter):
+        self.wait_until_ended.append(submitter)
+        self.acceptor.forget(submitter)
 
     def take(self):
         """Takes what has been handed over; returns how many there are."""
@@ -39,7 +39,7 @@ class Behind:
         self.sock.send(REPORT.pack(len(self.on_admitted), is_open))
 
     def close(self):
-        self.entrance.close()
+        self.submitter.close()
         self.sock.close()
         for one in self.on_admitted:
             one.close()
@@ -51,9 +51,9 @@ class House:
     def __init__(self, count):
         bound = bind_socket(Endpoint("127.0.0.1", 0))
         self.address = bound.getsockname()
-        self.porter = Acceptor(bound)
-        self.porter.listen()
-        self.replicas = [Behind(self.porter) for _ in range(count)]
+        self.acceptor = Acceptor(bound)
+        self.acceptor.listen()
+        self.replicas = [Behind(self.acceptor) for _ in range(count)]
         self.clients = []
 
     async def connect(self, count):
@@ -65,7 +65,7 @@ class House:
             await asyncio.sleep(0)
 
     def close(self):
-        self.porter.close()
+        self.acceptor.close()
         for one in (*self.replicas, *self.clients):
             one.close()
 
@@ -81,13 +81,13 @@ def run(scene, count=2):
 def test_each_connection_goes_to_who_has_the_fewest():
     async def scene(house, one, two):
         for replica in (one, two):
-            house.porter.add(replica.entrance)
+            house.acceptor.add(replica.submitter)
         await house.connect(6)
         await house.until(lambda: one.take() + two.take() == 6)
         assert (len(one.on_admitted), len(two.on_admitted)) == (3, 3)
         one.report(3)
         two.report(0)  # all of its clients have gone
-        await house.until(lambda: two.entrance.load == 0)
+        await house.until(lambda: two.submitter.load == 0)
         await house.connect(3)
         await house.until(lambda: one.take() + two.take() == 9)
         assert (len(one.on_admitted), len(two.on_admitted)) == (3, 6)
@@ -98,7 +98,7 @@ def test_each_connection_goes_to_who_has_the_fewest():
 def test_connections_wait_until_there_is_somebody():
     async def scene(house, one):
         await house.connect(3)
-        house.porter.add(one.entrance)
+        house.acceptor.add(one.submitter)
         await house.until(lambda: one.take() == 3)
 
     run(scene, count=1)
@@ -106,11 +106,11 @@ def test_connections_wait_until_there_is_somebody():
 
 def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
     async def scene(house, one):
-        house.porter.add(one.entrance)
-        one.entrance._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        house.acceptor.add(one.submitter)
+        one.submitter._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         await house.connect(12)
-        await house.until(lambda: house.porter._held is not None)
-        assert one.entrance.handed < 12
+        await house.until(lambda: house.acceptor._held is not None)
+        assert one.submitter.handed < 12
         assert not one.wait_until_ended
         await house.until(lambda: one.take() == 12)
 
@@ -119,12 +119,12 @@ def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
 
 def test_who_has_gone_is_given_nothing_more():
     async def scene(house, one, two):
-        house.porter.add(one.entrance)
-        house.porter.add(two.entrance)
+        house.acceptor.add(one.submitter)
+        house.acceptor.add(two.submitter)
         one.sock.close()
         await house.connect(4)
         await house.until(lambda: two.take() == 4)
-        await house.until(lambda: one.wait_until_ended == [one.entrance])
+        await house.until(lambda: one.wait_until_ended == [one.submitter])
 
     run(scene)
 
@@ -133,7 +133,7 @@ def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
     monkeypatch.setattr("modelflow.serve.processes.replicas.acceptor._SECONDS", 1000.0)
 
     async def scene(house, one):
-        house.porter.add(one.entrance)
+        house.acceptor.add(one.submitter)
         await house.connect(1)
         one.sock.close()  # and nobody has looked at either yet
         (client,) = house.clients
@@ -147,8 +147,8 @@ def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
 
 def test_who_says_that_he_is_done_is_told_that_no_more_comes():
     async def scene(house, one, two):
-        house.porter.add(one.entrance)
-        house.porter.add(two.entrance)
+        house.acceptor.add(one.submitter)
+        house.acceptor.add(two.submitter)
         one.sock.shutdown(socket.SHUT_WR)
         await house.until(lambda: one.wait_until_ended)
         assert one.sock.recv(1) == b""
@@ -160,10 +160,10 @@ def test_who_says_that_he_is_done_is_told_that_no_more_comes():
 
 def test_what_has_connected_before_the_end_is_handed_over():
     async def scene(house, one, two):
-        house.porter.add(one.entrance)
-        house.porter.add(two.entrance)
+        house.acceptor.add(one.submitter)
+        house.acceptor.add(two.submitter)
         await house.connect(10)  # nothing turns the loop meanwhile
-        house.porter.close()
+        house.acceptor.close()
         assert one.take() + two.take() == 10
         assert one.wait_until_ended
         assert two.wait_until_ended

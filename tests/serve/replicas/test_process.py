@@ -21,18 +21,18 @@ def test_exit_code_is_its_own_however_often_an_ended_process_is_signalled(way):
 
     async def codes():
         listening = socket.create_server(("127.0.0.1", 0))
-        porter = Acceptor(listening)
+        acceptor = Acceptor(listening)
         found = []
         for number in range(1, 6):
             process = ReplicaProcess(
-                Role.REPLICA, number, "r", porter, answer, print, print, os.environ
+                Role.REPLICA, number, "r", acceptor, answer, print, print, os.environ
             )
             await process.start(dict, None, lambda: None)
             process.kill()
             for _ in range(2000):  # while the loop cannot hear of the end
                 way(process)
             found.append(await process.wait_until_ended())
-        porter.close()
+        acceptor.close()
         return found
 
     assert asyncio.run(codes()) == [-signal.SIGKILL] * 5
@@ -46,9 +46,9 @@ def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
         return message
 
     async def main():
-        porter = Acceptor(socket.create_server(("127.0.0.1", 0)))
+        acceptor = Acceptor(socket.create_server(("127.0.0.1", 0)))
         process = ReplicaProcess(
-            Role.REPLICA, 1, "replica 1", porter, answer, print, print, os.environ
+            Role.REPLICA, 1, "replica 1", acceptor, answer, print, print, os.environ
         )
         before = children()
         await process.start(dict, None, lambda: None)
@@ -56,7 +56,7 @@ def test_a_process_that_stands_still_is_killed(monkeypatch, caplog):
             os.kill(child, signal.SIGSTOP)
         await process.watch()
         code = await process.wait_until_ended()
-        porter.close()
+        acceptor.close()
         return code
 
     assert asyncio.run(main()) == -signal.SIGKILL

@@ -196,10 +196,10 @@ def test_replicas_send_their_spans_each(environment, tmp_path):
     write_graphs(tmp_path)
     (tmp_path / "serve.toml").write_text('sources = ["m.dot"]\nreplicas = 2\notel = true\n')
     with collecting(environment) as collector:
-        with serving(tmp_path, "--config", "serve.toml") as fleet:
-            asked = {fleet.who() for _ in range(6)}
+        with serving(tmp_path, "--config", "serve.toml") as replica_group:
+            asked = {replica_group.who() for _ in range(6)}
             assert len(asked) == 2
-            assert fleet.end(signal.SIGTERM) == 143
+            assert replica_group.end(signal.SIGTERM) == 143
         assert {found["process.pid"] for found in collector.attributes()} == asked
         names = sorted({span.name for span in collector.spans})
     assert names == ["POST /v1/models/{name}:predict", "who"]

@@ -279,24 +279,24 @@ def test_every_protocol_has_spans_of_nodes(spans):
 
 
 def test_what_is_not_sampled_travels_as_ever_and_nobody_watches_it():
-    spans, bundles = Spans(ParentBased(ALWAYS_OFF)), []
-    make = Scheduler.create_bundle
+    spans, request_batches = Spans(ParentBased(ALWAYS_OFF)), []
+    make = Scheduler.create_request_batch
 
     def noting(scheduler):
-        bundles.append(scheduler)
+        request_batches.append(scheduler)
         return make(scheduler)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scheduler, "create_bundle", noting)
+        patch.setattr(Scheduler, "create_request_batch", noting)
         with served(tracing=spans.provider) as server:
             scheduler = server.model("m").flow._scheduler
             assert ask(server, PREDICT, BODY)[0] == 200
-            assert (len(bundles), scheduler.is_watched) == (1, False)
+            assert (len(request_batches), scheduler.is_watched) == (1, False)
             sampled = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
             assert ask(server, PREDICT, BODY, headers=sampled)[0] == 200
-            assert (len(bundles), scheduler.is_watched) == (1, True)
+            assert (len(request_batches), scheduler.is_watched) == (1, True)
             assert ask(server, PREDICT, BODY)[0] == 200
-            assert len(bundles) == 2
+            assert len(request_batches) == 2
     assert sorted(span.name for span in spans.all) == ["POST /v1/models/{name}:predict", "mean"]
 
 

@@ -30,33 +30,35 @@ class Inside:
     def __init__(self):
         self.door = bind_socket(Endpoint("127.0.0.1", 0))
         self.given, taken = socket.socketpair()
-        self.hatch = FdChannel(taken)
+        self.fd_channel = FdChannel(taken)
         self.counters = set()
         self.activity = ActivityTable()
 
     def join(self, own):
-        self.roster = ModelDirectory(own.models)
-        self.fleet = PublishedModels(own.fleet, self.roster)
-        return self.fleet
+        self.directory = ModelDirectory(own.models)
+        self.replica_group = PublishedModels(own.replica_group, self.directory)
+        return self.replica_group
 
     def stock(self, _):
         return None
 
-    def begin(self, mailbox):
-        self.mailbox = mailbox
-        self.roster.begin(mailbox)
-        mailbox.post(partial(self.hatch.open, self._welcome))
+    def begin(self, loop_queue):
+        self.loop_queue = loop_queue
+        self.directory.begin(loop_queue)
+        loop_queue.post(partial(self.fd_channel.open, self._welcome))
 
     def _welcome(self, ends, _):
-        self.counters.add(RequestServer(ends, self.mailbox, self.roster, self.counters.discard))
+        self.counters.add(
+            RequestServer(ends, self.loop_queue, self.directory, self.counters.discard)
+        )
 
     async def end(self):
-        self.hatch.close()
+        self.fd_channel.close()
         for counter in tuple(self.counters):
             await counter.close()
 
     def close(self):
-        for one in (self.door, self.given, self.hatch):
+        for one in (self.door, self.given, self.fd_channel):
             one.close()
 
 
@@ -71,22 +73,22 @@ class Outside:
         port = options.grpc_port
         self.grpc = None if port is None else grpc_socket(options.grpc_host, port)
         self.given, taken = socket.socketpair()
-        self.hatch = FdChannel(taken)
+        self.fd_channel = FdChannel(taken)
 
     def stock(self, options):
-        self._stock = RemoteModelSource(options, self.hatch, {})
+        self._stock = RemoteModelSource(options, self.fd_channel, {})
         return self._stock
 
     def join(self, _):
         return self
 
-    def begin(self, mailbox):
-        self._mailbox = mailbox
+    def begin(self, loop_queue):
+        self._loop_queue = loop_queue
 
     async def end(self):
         await self._stock.close()
 
-    def census(self, told):
+    def counts(self, told):
         self._ask("census", told)
 
     def load(self, name, told):
@@ -100,18 +102,18 @@ class Outside:
 
     def _ask(self, what, told, *rest):
         def answered(found):
-            self._mailbox.post(partial(told, found))
+            self._loop_queue.post(partial(told, found))
 
         def ask():
             try:
-                getattr(self._inside.fleet, what)(*rest, answered)
+                getattr(self._inside.replica_group, what)(*rest, answered)
             except Problem as error:
                 answered(error)
 
-        self._inside.mailbox.post(ask)
+        self._inside.loop_queue.post(ask)
 
     def close(self):
-        for one in (self.door, self.given, self.hatch, self.grpc):
+        for one in (self.door, self.given, self.fd_channel, self.grpc):
             if one is not None:
                 one.close()
 
@@ -135,7 +137,7 @@ class Linked:
     def start(self):
         try:
             self._core.start()
-            self.inside.mailbox.post(self.inside.roster.settle)
+            self.inside.loop_queue.post(self.inside.directory.settle)
             self.outside = Outside(self.inside, self.options)
             self._worker = Server({}, self.options, self.outside)
             for place, ends in zip((self.inside, self.outside), new_link(), strict=True):

@@ -77,8 +77,8 @@ def test_arrays_are_whole_whoever_keeps_them_and_their_memory_comes_back(keeper)
         ):
             np.testing.assert_array_equal(found, array)
         (counter,) = server.inside.counters
-        there = server.outside._stock._mirrors[0]._link._packer.arena
-        back = counter._link._packer.arena
+        there = server.outside._stock._mirrors[0]._link._packer.memory_writer
+        back = counter._link._packer.memory_writer
         large = [one for one in keeper.kept if one.nbytes > 10_000]
         gc.collect()
         while there.on_admitted > len(large) or back.on_admitted:
@@ -100,4 +100,4 @@ def test_what_finds_no_room_goes_through_the_socket(keeper):
         for _ in range(7):
             np.testing.assert_array_equal(ask(server, array), array)
         assert len(keeper.kept) == 7
-        assert server.outside._stock._mirrors[0]._link._packer.arena.on_admitted == 5
+        assert server.outside._stock._mirrors[0]._link._packer.memory_writer.on_admitted == 5

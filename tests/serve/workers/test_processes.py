@@ -38,28 +38,30 @@ def workers(folder, *arguments, **more):
 
 
 @contextlib.contextmanager
-def connections(fleet, count=4):
+def connections(replica_group, count=4):
     """Connections to all workers, by turns."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(contextlib.closing(fleet.connect())) for _ in range(count)]
+        yield [
+            stack.enter_context(contextlib.closing(replica_group.connect())) for _ in range(count)
+        ]
 
 
-def models_process(fleet):
+def models_process(replica_group):
     """The process id of the one that has the models."""
-    return fleet.who()
+    return replica_group.who()
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory):
-    with workers(write_graphs(tmp_path_factory.mktemp("graphs")), "m.dot") as fleet:
-        yield fleet
+def replica_group(tmp_path_factory):
+    with workers(write_graphs(tmp_path_factory.mktemp("graphs")), "m.dot") as replica_group:
+        yield replica_group
 
 
-def test_one_process_runs_the_models_of_all_workers(fleet):
-    with connections(fleet, 8) as all_of_them:
-        (who,) = {fleet.who(one) for one in all_of_them}
-    assert who in fleet.children()
-    assert len(fleet.children()) == 3
+def test_one_process_runs_the_models_of_all_workers(replica_group):
+    with connections(replica_group, 8) as all_of_them:
+        (who,) = {replica_group.who(one) for one in all_of_them}
+    assert who in replica_group.children()
+    assert len(replica_group.children()) == 3
 
 
 @pytest.mark.parametrize(
@@ -76,42 +78,48 @@ def test_one_process_runs_the_models_of_all_workers(fleet):
         ("/v2/repository/index", {}),
     ],
 )
-def test_every_worker_says_what_one_process_says(fleet, path, document, tmp_path):
-    with connections(fleet) as all_of_them:
-        found = [fleet.ask(path, document, connection=one) for one in all_of_them]
+def test_every_worker_says_what_one_process_says(replica_group, path, document, tmp_path):
+    with connections(replica_group) as all_of_them:
+        found = [replica_group.ask(path, document, connection=one) for one in all_of_them]
     with serving(write_graphs(tmp_path), "m.dot", count=1) as alone:
         assert found == [alone.ask(path, document)] * 4
 
 
 def test_requests_are_counted_once_wherever_they_come_in(tmp_path):
-    with workers(write_graphs(tmp_path), "m.dot") as fleet, connections(fleet) as all_of_them:
+    with (
+        workers(write_graphs(tmp_path), "m.dot") as replica_group,
+        connections(replica_group) as all_of_them,
+    ):
         for _ in range(3):
             for one in all_of_them:
-                fleet.who(one)
+                replica_group.who(one)
         for one in all_of_them:
-            assert fleet.ask("/v1/models/m:predict", {"instances": []}, connection=one)[0] == 400
+            assert (
+                replica_group.ask("/v1/models/m:predict", {"instances": []}, connection=one)[0]
+                == 400
+            )
         ok = "modelflow_requests_total", ("code", "OK"), *M
-        assert fleet.metrics()[ok] == 12
+        assert replica_group.metrics()[ok] == 12
         assert (
-            fleet.metrics()[
+            replica_group.metrics()[
                 "modelflow_node_buffers_total", M[0], ("node", "who"), ("unit", "who"), M[1]
             ]
             == 12
         )
         for one in all_of_them:
-            (stats,) = fleet.ask("/v2/models/m/stats", connection=one)[1]["model_stats"]
+            (stats,) = replica_group.ask("/v2/models/m/stats", connection=one)[1]["model_stats"]
             assert stats["inference_count"] == 12
-            snapshot = fleet.ask("/stats", connection=one)[1]
+            snapshot = replica_group.ask("/stats", connection=one)[1]
             assert [node["buffers"] for node in snapshot["nodes"] if node["node"] == "who"] == [12]
 
 
 def test_requests_of_both_protocols_meet_in_one_process(tmp_path):
-    with workers(write_graphs(tmp_path), "m.dot", "--grpc", "127.0.0.1:0") as fleet:
+    with workers(write_graphs(tmp_path), "m.dot", "--grpc", "127.0.0.1:0") as replica_group:
         for _ in range(3):
             options = [("grpc.use_local_subchannel_pool", 1)]
-            with grpc.insecure_channel(fleet.grpc, options) as channel:
-                assert int(_who(Stub(channel))) == fleet.who()
-        assert fleet.end(signal.SIGTERM) == 143
+            with grpc.insecure_channel(replica_group.grpc, options) as channel:
+                assert int(_who(Stub(channel))) == replica_group.who()
+        assert replica_group.end(signal.SIGTERM) == 143
 
 
 def test_a_worker_loads_nothing_that_runs_models():
@@ -137,8 +145,8 @@ def test_workers_and_replicas_do_not_go_together(tmp_path):
 def test_the_number_may_stand_in_the_file_of_options(tmp_path):
     write_graphs(tmp_path)
     (tmp_path / "serve.toml").write_text('sources = ["m.dot"]\nworkers = 3\n')
-    with workers(tmp_path, "--config", "serve.toml", count=1) as fleet:
-        assert len(fleet.children()) == 2  # what is given as well wins
+    with workers(tmp_path, "--config", "serve.toml", count=1) as replica_group:
+        assert len(replica_group.children()) == 2  # what is given as well wins
 
 
 # -- what comes and goes ------------------------------------------------------------------------
@@ -147,17 +155,19 @@ def test_the_number_may_stand_in_the_file_of_options(tmp_path):
 def test_what_is_loaded_and_unloaded_every_worker_sees_at_once(tmp_path):
     write_graphs(tmp_path, m="who", n="who")
     arguments = "m.dot", "n.dot", "--allow-repository"
-    with workers(tmp_path, *arguments) as fleet, connections(fleet) as all_of_them:
+    with workers(tmp_path, *arguments) as replica_group, connections(replica_group) as all_of_them:
         first, *others = all_of_them
         for _ in range(3):
             path = "/v2/repository/models/n"
-            assert fleet.ask(f"{path}/unload", method="POST", connection=first)[0] == 200
+            assert replica_group.ask(f"{path}/unload", method="POST", connection=first)[0] == 200
             for one in others:
-                found = fleet.ask("/v1/models/n:predict", {"instances": ["x"]}, connection=one)
+                found = replica_group.ask(
+                    "/v1/models/n:predict", {"instances": ["x"]}, connection=one
+                )
                 assert found[0] == 404
-            assert fleet.ask(f"{path}/load", method="POST", connection=first)[0] == 200
-            assert len({fleet.who(one, "n") for one in all_of_them}) == 1
-        status, found = fleet.ask("/v2/repository/models/x/unload", method="POST")
+            assert replica_group.ask(f"{path}/load", method="POST", connection=first)[0] == 200
+            assert len({replica_group.who(one, "n") for one in all_of_them}) == 1
+        status, found = replica_group.ask("/v2/repository/models/x/unload", method="POST")
         assert (status, "there is no such model" in found["error"]) == (404, True)
 
 
@@ -166,17 +176,17 @@ def test_a_version_takes_over_and_no_request_fails(tmp_path):
     arguments = "times", "--versions", "latest", "--poll", "0.05"
     amiss, found, stop = [], collections.Counter(), threading.Event()
 
-    def load(fleet, one):
+    def load(replica_group, one):
         while not stop.is_set():
             body = {"instances": [[1.0, 1.0]]}
-            status, answer = fleet.ask("/v1/models/times:predict", body, connection=one)
+            status, answer = replica_group.ask("/v1/models/times:predict", body, connection=one)
             if status != 200:
                 amiss.append(answer)
                 return
             found[answer["predictions"][0][0]] += 1
 
-    with workers(tmp_path, *arguments) as fleet, connections(fleet) as all_of_them:
-        threads = [threading.Thread(target=load, args=(fleet, one)) for one in all_of_them]
+    with workers(tmp_path, *arguments) as replica_group, connections(replica_group) as all_of_them:
+        threads = [threading.Thread(target=load, args=(replica_group, one)) for one in all_of_them]
         for thread in threads:
             thread.start()
         for version in (2, 3, 4):
@@ -193,48 +203,54 @@ def test_a_version_takes_over_and_no_request_fails(tmp_path):
 
 
 def test_a_worker_that_dies_hurts_its_own_connections_alone_and_is_replaced(tmp_path):
-    with workers(write_graphs(tmp_path), "m.dot") as fleet, connections(fleet, 6) as all_of_them:
-        who = {fleet.who(one) for one in all_of_them}
-        victim = fleet.children()[1]
+    with (
+        workers(write_graphs(tmp_path), "m.dot") as replica_group,
+        connections(replica_group, 6) as all_of_them,
+    ):
+        who = {replica_group.who(one) for one in all_of_them}
+        victim = replica_group.children()[1]
         assert {victim} != who
         os.kill(victim, signal.SIGKILL)
         hurt = 0
         for one in all_of_them:
             try:
-                assert {fleet.who(one)} == who
+                assert {replica_group.who(one)} == who
             except (ConnectionError, http.client.HTTPException):
                 hurt += 1
         assert hurt == 3
-        fleet.wait_for("was ended by SIGKILL; another takes its place at once")
-        wait_until(lambda: len(fleet.children()) == 3)
-        with connections(fleet, 6) as again:
-            assert {fleet.who(one) for one in again} == who
-        assert fleet.end(signal.SIGTERM) == 143
+        replica_group.wait_for("was ended by SIGKILL; another takes its place at once")
+        wait_until(lambda: len(replica_group.children()) == 3)
+        with connections(replica_group, 6) as again:
+            assert {replica_group.who(one) for one in again} == who
+        assert replica_group.end(signal.SIGTERM) == 143
 
 
 def test_what_a_worker_had_asked_that_dies_is_given_up(tmp_path):
     write_graphs(tmp_path, m="stuck")
     os.mkfifo(tmp_path / "pipe")
-    with workers(tmp_path, "m.dot", count=1) as fleet:
-        with contextlib.closing(fleet.connect()) as one:
+    with workers(tmp_path, "m.dot", count=1) as replica_group:
+        with contextlib.closing(replica_group.connect()) as one:
             one.request("POST", "/v1/models/m:predict", json.dumps({"instances": ["x"]}))
             wait_until(lambda: list(tmp_path.glob("entered.*")))
-            os.kill(fleet.children()[1], signal.SIGKILL)
+            os.kill(replica_group.children()[1], signal.SIGKILL)
             with pytest.raises((ConnectionError, http.client.HTTPException)):
                 one.getresponse()
         cancelled = "modelflow_requests_total", ("code", "CANCELLED"), *M
-        wait_until(lambda: fleet.ask("/readyz")[0] == 200)
-        wait_until(lambda: fleet.metrics().get(cancelled) == 1)
+        wait_until(lambda: replica_group.ask("/readyz")[0] == 200)
+        wait_until(lambda: replica_group.metrics().get(cancelled) == 1)
         with (tmp_path / "pipe").open("w"):
             pass
-        assert fleet.end(signal.SIGTERM) == 143
+        assert replica_group.end(signal.SIGTERM) == 143
 
 
 def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_path):
     write_graphs(tmp_path, m="stuck", n="who")
     os.mkfifo(tmp_path / "pipe")
-    with workers(tmp_path, "m.dot", "n.dot") as fleet, connections(fleet, 3) as all_of_them:
-        who = fleet.who(all_of_them[0], "n")
+    with (
+        workers(tmp_path, "m.dot", "n.dot") as replica_group,
+        connections(replica_group, 3) as all_of_them,
+    ):
+        who = replica_group.who(all_of_them[0], "n")
         under_way = all_of_them[1]
         under_way.request("POST", "/v1/models/m:predict", json.dumps({"instances": ["x"]}))
         wait_until(lambda: list(tmp_path.glob("entered.*")))
@@ -243,13 +259,13 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_pa
         assert response.status == 503
         assert response.getheader("retry-after") == "1"
         assert "another takes its place" in json.loads(response.read())["error"]
-        assert fleet.wait_for(GONE)
+        assert replica_group.wait_for(GONE)
         for one in all_of_them:  # each worker is told by itself that they are back
-            assert fleet.who_is_back(one, "n") not in (who, *fleet.children()[:2])
+            assert replica_group.who_is_back(one, "n") not in (who, *replica_group.children()[:2])
         # What was counted is counted still.
         ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
-        wait_until(lambda: fleet.metrics().get(ok, 0) >= 3)
-        assert fleet.end(signal.SIGTERM) == 143
+        wait_until(lambda: replica_group.metrics().get(ok, 0) >= 3)
+        assert replica_group.end(signal.SIGTERM) == 143
 
 
 # -- ends ---------------------------------------------------------------------------------------
@@ -257,18 +273,18 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_pa
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_all(tmp_path, number, code):
-    with workers(write_graphs(tmp_path), "m.dot") as fleet:
-        children = fleet.children()
-        assert fleet.who() in children
-        assert fleet.end(number) == code
+    with workers(write_graphs(tmp_path), "m.dot") as replica_group:
+        children = replica_group.children()
+        assert replica_group.who() in children
+        assert replica_group.end(number) == code
         assert not any(map(is_alive, children))
-        assert not any("Traceback" in line for line in fleet.said)
+        assert not any("Traceback" in line for line in replica_group.said)
 
 
 def test_all_end_with_their_supervisor_however_it_ends(tmp_path):
-    with workers(write_graphs(tmp_path), "m.dot") as fleet:
-        children = fleet.children()
-        fleet.process.kill()
+    with workers(write_graphs(tmp_path), "m.dot") as replica_group:
+        children = replica_group.children()
+        replica_group.process.kill()
         wait_until_ended(children)
 
 
@@ -276,23 +292,25 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
     write_graphs(tmp_path, m="stuck")
     os.mkfifo(tmp_path / "pipe")
     found = []
-    with workers(tmp_path, "m.dot") as fleet:
-        threads = [threading.Thread(target=lambda: found.append(fleet.who())) for _ in range(2)]
+    with workers(tmp_path, "m.dot") as replica_group:
+        threads = [
+            threading.Thread(target=lambda: found.append(replica_group.who())) for _ in range(2)
+        ]
         for thread in threads:
             thread.start()
-        wait_until(lambda: fleet.metrics()["modelflow_requests_under_way", *M] == 2)
-        fleet.process.send_signal(signal.SIGTERM)
-        wait_until_closed(fleet)
+        wait_until(lambda: replica_group.metrics()["modelflow_requests_under_way", *M] == 2)
+        replica_group.process.send_signal(signal.SIGTERM)
+        wait_until_closed(replica_group)
         while any(thread.is_alive() for thread in threads):
             with contextlib.suppress(OSError):  # nobody reads it at this moment
                 os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
-        assert fleet.end() == 143
+        assert replica_group.end() == 143
     assert len(found) == 2
 
 
 def test_no_request_is_lost_by_an_orderly_end_under_load(tmp_path):
-    with workers(write_graphs(tmp_path, m="slow"), "m.dot") as fleet:
-        assert lost_by_the_end(fleet) == []
+    with workers(write_graphs(tmp_path, m="slow"), "m.dot") as replica_group:
+        assert lost_by_the_end(replica_group) == []
 
 
 @pytest.mark.parametrize(
@@ -324,10 +342,10 @@ def test_tls_keys_and_the_log_are_the_workers(tmp_path):
     (tmp_path / "keys").write_text("a-secret-key-of-someone\n")
     arguments = ["m.dot", "--tls-cert", str(pair.cert), "--tls-key", str(pair.key)]
     arguments += ["--api-key-file", "keys", "--access-log", "log"]
-    with workers(write_graphs(tmp_path), *arguments) as fleet:
+    with workers(write_graphs(tmp_path), *arguments) as replica_group:
         for key, status in (("a-secret-key-of-someone", 200), ("another", 401)):
             request = urllib.request.Request(
-                f"{fleet.address}/v1/models/m:predict",
+                f"{replica_group.address}/v1/models/m:predict",
                 json.dumps({"instances": ["x"]}).encode(),
                 {"x-api-key": key, "x-request-id": f"of-{status}"},
             )
@@ -339,7 +357,7 @@ def test_tls_keys_and_the_log_are_the_workers(tmp_path):
             except urllib.error.HTTPError as error:
                 found = error.code
             assert found == status
-        assert fleet.end(signal.SIGTERM) == 143
+        assert replica_group.end(signal.SIGTERM) == 143
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert [(line["request_id"], line["status"], line["model"]) for line in lines] == [
         ("of-200", 200, "m"),
@@ -348,13 +366,13 @@ def test_tls_keys_and_the_log_are_the_workers(tmp_path):
 
 
 def test_nothing_is_left_of_processes_that_were_replaced(tmp_path):
-    with workers(write_graphs(tmp_path), "m.dot") as fleet:
-        descriptors = Path(f"/proc/{fleet.process.pid}/fd")
+    with workers(write_graphs(tmp_path), "m.dot") as replica_group:
+        descriptors = Path(f"/proc/{replica_group.process.pid}/fd")
         before = len(list(descriptors.iterdir()))
         for which in (1, 0):
-            who, victim = fleet.who(), fleet.children()[which]
+            who, victim = replica_group.who(), replica_group.children()[which]
             os.kill(victim, signal.SIGKILL)
-            fleet.wait_for("another takes its place", 2 - which)
-            wait_until(lambda: fleet.ask("/readyz")[0] == 200)
+            replica_group.wait_for("another takes its place", 2 - which)
+            wait_until(lambda: replica_group.ask("/readyz")[0] == 200)
             wait_until(lambda: len(list(descriptors.iterdir())) == before)
-            assert (fleet.who_is_back() == who) == (victim != who)
+            assert (replica_group.who_is_back() == who) == (victim != who)

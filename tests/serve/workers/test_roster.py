@@ -18,17 +18,17 @@ from tests.serve.clients import TYPED, mean
 class Worker:
     """Is told, and says when it has seen it."""
 
-    def __init__(self, roster):
+    def __init__(self, directory):
         self.seen = 0
         self.told = []
-        self.roster = roster
+        self.directory = directory
 
     def tell(self, number, document):
         self.told.append((number, document))
 
     def see(self):
         self.seen = self.told[-1][0]
-        self.roster.look()
+        self.directory.look()
 
 
 @pytest.fixture
@@ -41,22 +41,22 @@ def on_a_loop(flow, scene):
     """Runs a scene with one model, of which a roster tells."""
 
     async def main():
-        mailbox = LoopQueue(asyncio.get_running_loop())
+        loop_queue = LoopQueue(asyncio.get_running_loop())
         models = Models()
-        model = ServedModel("m", 1, flow, mailbox, ModelLimits())
+        model = ServedModel("m", 1, flow, loop_queue, ModelLimits())
         models.add(model)
-        roster = ModelDirectory(models)
-        roster.begin(mailbox)
+        directory = ModelDirectory(models)
+        directory.begin(loop_queue)
         await asyncio.sleep(0)
-        await scene(roster, models, model)
+        await scene(directory, models, model)
 
     asyncio.run(main())
 
 
 def test_a_worker_has_the_model_as_it_is(flow):
-    async def scene(roster, models, model):
-        worker = Worker(roster)
-        roster.add(worker)
+    async def scene(directory, models, model):
+        worker = Worker(directory)
+        directory.add(worker)
         (found,) = worker.told[0][1]["models"]
         remote = RemoteModel(found, model.limits, None)
         assert remote.signature == model.signature
@@ -64,21 +64,21 @@ def test_a_worker_has_the_model_as_it_is(flow):
         assert remote.batching == model.batching
         assert (remote.name, remote.version) == ("m", 1)
         assert (remote.signature_name, remote.method) == (model.signature_name, model.method)
-        mirror = Models()
-        mirror.take(worker.told[0][1]["entries"], {found["key"]: remote}.__getitem__, 0)
-        assert mirror.find("m") is remote
-        assert mirror.statuses("m") == models.statuses("m")
-        mirror.lose(0)
+        remote_models = Models()
+        remote_models.take(worker.told[0][1]["entries"], {found["key"]: remote}.__getitem__, 0)
+        assert remote_models.find("m") is remote
+        assert remote_models.statuses("m") == models.statuses("m")
+        remote_models.lose(0)
         with pytest.raises(Problem, match="come again"):
-            mirror.find("m")
+            remote_models.find("m")
 
     on_a_loop(flow, scene)
 
 
 def test_what_changes_in_one_turn_is_told_once(flow):
-    async def scene(roster, models, _):
-        worker = Worker(roster)
-        roster.add(worker)
+    async def scene(directory, models, _):
+        worker = Worker(directory)
+        directory.add(worker)
         await asyncio.sleep(0)
         before = len(worker.told)
         models.expect("n")
@@ -92,37 +92,37 @@ def test_what_changes_in_one_turn_is_told_once(flow):
 
 
 def test_a_model_that_is_gone_can_be_asked_until_all_workers_have_seen_it(flow):
-    async def scene(roster, models, model):
-        one, other = Worker(roster), Worker(roster)
-        roster.add(one)
-        roster.add(other)
+    async def scene(directory, models, model):
+        one, other = Worker(directory), Worker(directory)
+        directory.add(one)
+        directory.add(other)
         key = one.told[0][1]["models"][0]["key"]
         ended = []
         models.remove(model)
         models.call_when_seen(lambda: ended.append(True))
         assert one.told[-1][1]["models"] == []
         one.see()
-        assert roster.find(key) is model
+        assert directory.find(key) is model
         assert not ended
         other.see()
         assert ended == [True]
         with pytest.raises(KeyError):
-            roster.find(key)
+            directory.find(key)
 
     on_a_loop(flow, scene)
 
 
 def test_a_worker_that_ends_is_not_waited_for(flow):
-    async def scene(roster, models, model):
-        one, other = Worker(roster), Worker(roster)
-        roster.add(one)
-        roster.add(other)
+    async def scene(directory, models, model):
+        one, other = Worker(directory), Worker(directory)
+        directory.add(one)
+        directory.add(other)
         ended = []
         models.remove(model)
         models.call_when_seen(lambda: ended.append(True))
         one.see()
         assert not ended
-        roster.remove(other)
+        directory.remove(other)
         assert ended == [True]
 
     on_a_loop(flow, scene)

@@ -24,14 +24,14 @@ class LoopOutbox(Outbox):
         self._turn = make_lock("outbox")
 
     def emit(
-        self, batch: Batch, results: Columns, has_errors: bool, relay: Handoff | None = None
+        self, batch: Batch, results: Columns, has_errors: bool, handoff: Handoff | None = None
     ) -> None:
         """Sends on what has settled; does not wait."""
         with self._turn:
             leaving, going = self._loop.change(
                 lambda: self._order.settle(batch, results, has_errors, self._exit)
             )
-            told = self._send([[leaving, going] if self._exit == 0 else [going, leaving]], relay)
+            told = self._send([[leaving, going] if self._exit == 0 else [going, leaving]], handoff)
         self._loop.call_due()
         for receiver in told:
             receiver.call_due()

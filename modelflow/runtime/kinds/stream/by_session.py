@@ -38,7 +38,7 @@ class BySession:
         self._bound = min(policy.bounds)
         self._turns: deque[SessionQueue] = deque()
         self.waiting: object = self._turns
-        self._lanes: dict[Session, SessionQueue] = {}
+        self._session_queues: dict[Session, SessionQueue] = {}
         self._later: Delayed[tuple[SessionQueue, OpenStream, Any]] = Delayed(clock)
         self._is_draining = self._is_ending = self._is_closed = False
 
@@ -56,28 +56,28 @@ class BySession:
             if session.is_cancelled:
                 self.dropped += len(segment.positions)
                 continue
-            lane = self._lanes.get(session)
-            if lane is None:
-                lane = self._lanes[session] = SessionQueue(session)
-            lane.segments.append(segment)
-            self._count(lane, segment, 1)
-            self._offer(lane)
+            session_queue = self._session_queues.get(session)
+            if session_queue is None:
+                session_queue = self._session_queues[session] = SessionQueue(session)
+            session_queue.segments.append(segment)
+            self._count(session_queue, segment, 1)
+            self._offer(session_queue)
 
-    def _count(self, lane: SessionQueue, segment: Segment, sign: int) -> None:
+    def _count(self, session_queue: SessionQueue, segment: Segment, sign: int) -> None:
         rows = sign * len(segment.positions)
         size = 0 if self._policy.byte_bound is None else sign * bytes_of(segment)
-        lane.rows += rows
-        lane.bytes += size
-        if not lane.is_stalled:
+        session_queue.rows += rows
+        session_queue.bytes += size
+        if not session_queue.is_stalled:
             self.ready += rows
             self.ready_bytes += size
 
-    def _offer(self, lane: SessionQueue) -> None:
-        if self._is_closed or lane.is_queued:
+    def _offer(self, session_queue: SessionQueue) -> None:
+        if self._is_closed or session_queue.is_queued:
             return
-        if lane.has_work or (self._is_ending and lane.is_kept_open):
-            lane.is_queued = True
-            self._turns.append(lane)
+        if session_queue.has_work or (self._is_ending and session_queue.is_kept_open):
+            session_queue.is_queued = True
+            self._turns.append(session_queue)
 
     def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
         """See `Order.has_room`."""
@@ -99,22 +99,24 @@ class BySession:
 
     # -- events ---------------------------------------------------------------------------------
 
-    def post(self, lane: SessionQueue, stream: OpenStream, event: Any, delay: float) -> bool:
+    def post(
+        self, session_queue: SessionQueue, stream: OpenStream, event: Any, delay: float
+    ) -> bool:
         """Takes an event for a stream; False if the stream is over, or the flow ends.
 
         ``delay``: seconds after which the unit is called for it; refused while the flow drains.
         """
-        if stream.is_over or lane.is_dropped or self._is_ending:
+        if stream.is_over or session_queue.is_dropped or self._is_ending:
             return False
         if delay > 0:
             if self._is_draining:
                 return False
             stream.delayed += 1
-            self._later.add((lane, stream, event), delay)
+            self._later.add((session_queue, stream, event), delay)
             self.has_delays = True
         else:
             stream.events.append(event)
-            self._offer(lane)
+            self._offer(session_queue)
         return True
 
     def next_due(self) -> float | None:
@@ -132,59 +134,61 @@ class BySession:
     def end_cycles(self) -> None:
         """Takes no event any more, and ends the streams that only wait for one."""
         self._is_ending = True
-        for lane in self._lanes.values():
-            self._offer(lane)
+        for session_queue in self._session_queues.values():
+            self._offer(session_queue)
 
     def _bring(self, events: Any) -> None:
-        for lane, stream, event in events:
+        for session_queue, stream, event in events:
             stream.delayed -= 1
-            if not (stream.is_over or lane.is_dropped):
+            if not (stream.is_over or session_queue.is_dropped):
                 stream.events.append(event)
-                self._offer(lane)
+                self._offer(session_queue)
 
     # -- out ------------------------------------------------------------------------------------
 
     def cut(self, size: int) -> Batch | None:
-        """See `Order.cut`; the lane comes back by `done`."""
-        lane = self._turns.popleft()
-        lane.is_queued = False
-        is_ending = self._is_ending and lane.is_kept_open
-        if not lane.has_work and not is_ending:
+        """See `Order.cut`; the lane comes back by `mark_done`."""
+        session_queue = self._turns.popleft()
+        session_queue.is_queued = False
+        is_ending = self._is_ending and session_queue.is_kept_open
+        if not session_queue.has_work and not is_ending:
             return None
-        lane.is_busy = True
-        stream = lane.open
-        if stream is not None and lane.is_dropped:
-            return StreamBatch(lane, Span(stream.stream, (), True), self._nothing())
-        if stream is not None and lane.has_event:
+        session_queue.is_busy = True
+        stream = session_queue.open
+        if stream is not None and session_queue.is_dropped:
+            return StreamBatch(session_queue, Span(stream.stream, (), True), self._nothing())
+        if stream is not None and session_queue.has_event:
             # By turns: a unit that sends an event in every call must not starve its input.
-            stream.was_event = not (stream.was_event and lane.segments and not lane.is_stalled)
+            stream.was_event = not (
+                stream.was_event and session_queue.segments and not session_queue.is_stalled
+            )
             if stream.was_event:
                 event = stream.events.popleft()
                 span = Span(stream.stream, (), False)
-                return StreamBatch(lane, span, self._nothing(), event=event)
+                return StreamBatch(session_queue, span, self._nothing(), event=event)
         if stream is not None and is_ending:
-            return StreamBatch(lane, Span(stream.stream, (), True), self._nothing())
-        return self._rows(lane, size)
+            return StreamBatch(session_queue, Span(stream.stream, (), True), self._nothing())
+        return self._rows(session_queue, size)
 
-    def _rows(self, lane: SessionQueue, size: int) -> Batch:
+    def _rows(self, session_queue: SessionQueue, size: int) -> Batch:
         picked: list[Segment] = []
         lacking = size
-        while lane.segments:
-            segment = lane.segments[0]
+        while session_queue.segments:
+            segment = session_queue.segments[0]
             count = len(segment.positions)
             if picked and (segment.stream is not picked[0].stream or (lacking == 0 and count)):
                 break
-            lane.segments.popleft()
+            session_queue.segments.popleft()
             if count > lacking:
-                segment = first_rows(segment, lacking, lane.segments)
+                segment = first_rows(segment, lacking, session_queue.segments)
                 count = lacking
             lacking -= count
             picked.append(segment)
-            self._count(lane, segment, -1)
+            self._count(session_queue, segment, -1)
             if segment.is_last:
                 break
         whole = Batch.of(picked, self._width)
-        batch = StreamBatch(lane, whole.spans[0], whole.columns)
+        batch = StreamBatch(session_queue, whole.spans[0], whole.columns)
         batch.has_errors = whole.has_errors
         batch.arrived = picked[0].arrived
         return batch
@@ -194,45 +198,51 @@ class BySession:
 
     # -- a worker has come back -----------------------------------------------------------------
 
-    def try_end(self, lane: SessionQueue, stream: OpenStream) -> bool:
+    def try_end(self, session_queue: SessionQueue, stream: OpenStream) -> bool:
         """Notes that no more buffers come in; True if nothing else keeps the stream open."""
         if not stream.is_ended:
-            self.ready -= lane.rows
-            self.ready_bytes -= lane.bytes
+            self.ready -= session_queue.rows
+            self.ready_bytes -= session_queue.bytes
             stream.is_ended = True
         is_kept = bool(stream.events) or (
             not self._is_ending and (stream.is_held or stream.delayed > 0)
         )
-        stream.is_over = lane.is_dropped or not is_kept
+        stream.is_over = session_queue.is_dropped or not is_kept
         return stream.is_over
 
-    def done(self, lane: SessionQueue, *, is_session_end: bool, is_parked: bool) -> bool:
+    def mark_done(
+        self, session_queue: SessionQueue, *, is_session_end: bool, is_parked: bool
+    ) -> bool:
         """Takes a lane back after a call.
 
         Args:
-            lane: The lane that `cut` gave.
+            session_queue: The lane that `cut` gave.
             is_session_end: The session's end has passed.
             is_parked: Too much of the session is unread: its events wait until `unpark`.
 
         Returns:
             True if the lane is parked now.
         """
-        session = lane.session
-        if lane.open is not None and lane.open.is_over:
-            lane.open = None
-            self.ready += lane.rows
-            self.ready_bytes += lane.bytes
-        if is_session_end or ((lane.is_dropped or self._is_closed) and lane.open is None):
-            self._lanes.pop(session, None)
-        lane.is_busy = False
-        lane.is_parked = is_parked and lane.open is not None and bool(lane.open.events)
-        self._offer(lane)
-        return lane.is_parked
+        session = session_queue.session
+        if session_queue.open is not None and session_queue.open.is_over:
+            session_queue.open = None
+            self.ready += session_queue.rows
+            self.ready_bytes += session_queue.bytes
+        if is_session_end or (
+            (session_queue.is_dropped or self._is_closed) and session_queue.open is None
+        ):
+            self._session_queues.pop(session, None)
+        session_queue.is_busy = False
+        session_queue.is_parked = (
+            is_parked and session_queue.open is not None and bool(session_queue.open.events)
+        )
+        self._offer(session_queue)
+        return session_queue.is_parked
 
-    def unpark(self, lane: SessionQueue) -> None:
+    def unpark(self, session_queue: SessionQueue) -> None:
         """Lets the events of a lane come."""
-        lane.is_parked = False
-        self._offer(lane)
+        session_queue.is_parked = False
+        self._offer(session_queue)
 
     # -- control --------------------------------------------------------------------------------
 
@@ -244,40 +254,46 @@ class BySession:
 
     def drop(self, session: Session) -> None:
         """Drops what waits of a session; the unit ends the stream that it has begun."""
-        lane = self._lanes.get(session)
-        if lane is None:
+        session_queue = self._session_queues.get(session)
+        if session_queue is None:
             return
-        lane.segments.clear()
-        lane.rows = lane.bytes = 0
+        session_queue.segments.clear()
+        session_queue.rows = session_queue.bytes = 0
         # Counted anew: a Ctrl-C may have come between a row and its count.
-        going = [one for one in self._lanes.values() if not one.is_stalled]
+        going = [one for one in self._session_queues.values() if not one.is_stalled]
         self.ready = sum(one.rows for one in going)
         self.ready_bytes = sum(one.bytes for one in going)
-        lane.is_dropped = True
-        if lane.open is None and not lane.is_busy:
-            del self._lanes[session]
-        self._offer(lane)
+        session_queue.is_dropped = True
+        if session_queue.open is None and not session_queue.is_busy:
+            del self._session_queues[session]
+        self._offer(session_queue)
 
     def clear(self) -> None:
         """Drops what waits; the streams that have begun are ended by `end_on_abandoned`."""
         self._is_ending = self._is_closed = True
         self._turns.clear()
         self._later.clear()
-        begun = [lane for lane in self._lanes.values() if lane.open is not None or lane.is_busy]
-        self._lanes = {lane.session: lane for lane in begun}
-        for lane in begun:
-            lane.segments.clear()
-            lane.rows = lane.bytes = 0
+        begun = [
+            session_queue
+            for session_queue in self._session_queues.values()
+            if session_queue.open is not None or session_queue.is_busy
+        ]
+        self._session_queues = {session_queue.session: session_queue for session_queue in begun}
+        for session_queue in begun:
+            session_queue.segments.clear()
+            session_queue.rows = session_queue.bytes = 0
         self.ready = self.ready_bytes = 0
 
     def count_held(self) -> int:
         """See `Order.count_held`."""
-        return len(self._lanes) + len(self._turns) + self.ready + bool(self._later)
+        return len(self._session_queues) + len(self._turns) + self.ready + bool(self._later)
 
     def end_abandoned(self) -> StreamBatch | None:
         """Returns the end of a stream that has begun and got none, once the inbox is closed."""
-        for lane in self._lanes.values():
-            if lane.open is not None and not lane.is_busy:
-                lane.is_busy = lane.is_dropped = True
-                return StreamBatch(lane, Span(lane.open.stream, (), True), self._nothing())
+        for session_queue in self._session_queues.values():
+            if session_queue.open is not None and not session_queue.is_busy:
+                session_queue.is_busy = session_queue.is_dropped = True
+                return StreamBatch(
+                    session_queue, Span(session_queue.open.stream, (), True), self._nothing()
+                )
         return None

@@ -136,16 +136,16 @@ class SessionQueue:
 class StreamBatch(Batch):
     """The rows of one call of a stream unit, all of one stream."""
 
-    __slots__ = ("event", "lane")
+    __slots__ = ("event", "session_queue")
 
-    lane: SessionQueue
-    """Where the rows came from; goes back by `BySession.done`."""
+    session_queue: SessionQueue
+    """Where the rows came from; goes back by `BySession.mark_done`."""
     event: Any
     """What the unit is called with instead of rows, or None."""
 
     def __init__(
-        self, lane: SessionQueue, span: Span, columns: Columns, *, event: Any = None
+        self, session_queue: SessionQueue, span: Span, columns: Columns, *, event: Any = None
     ) -> None:
         super().__init__([span], columns, False)
-        self.lane = lane
+        self.session_queue = session_queue
         self.event = event

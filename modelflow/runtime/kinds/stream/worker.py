@@ -40,19 +40,19 @@ class StreamWorker(Worker):
     def run(
         self,
         batch: Batch,
-        relay: Handoff | None = None,  # noqa: ARG002 - who is behind is always woken
+        handoff: Handoff | None = None,  # noqa: ARG002 - who is behind is always woken
     ) -> None:
         """Calls the unit for a batch of one stream, and sends the results on."""
         assert isinstance(batch, StreamBatch)  # made by the order of this kind
-        lane, (span,) = batch.lane, batch.spans
+        session_queue, (span,) = batch.session_queue, batch.spans
         if span.stream.depth < self.stage.plan.depth:
             # It encloses the node's streams: only its end passes here.
             self._send([Segment(span.stream, (), [[]], span.is_last, False)] * self._width)
-            self._done(lane, is_session_end=span.is_session_end)
+            self._on_done(session_queue, is_session_end=span.is_session_end)
             return
-        stream = lane.open
+        stream = session_queue.open
         if stream is None:
-            stream = lane.open = self._open(span.stream)
+            stream = session_queue.open = self._open(span.stream)
         if span.stream.session.has_deadlines:
             self._expire(batch, deadlines_of(batch.columns))
         if self._on_device is not None:
@@ -64,10 +64,10 @@ class StreamWorker(Worker):
         end = self._note(batch.spans, len(span.positions), start, self.call.given, waited)
         if span.stream.session.watcher is not None:
             self._tell(span, start, end)
-        if not lane.is_dropped:
+        if not session_queue.is_dropped:
             self._emit(stream, is_over)
             self._count_out(batch)
-        self._done(lane, is_session_end=is_over and stream.stream.depth == 0)
+        self._on_done(session_queue, is_session_end=is_over and stream.stream.depth == 0)
 
     def _tell(self, span: Span, start: float, end: float) -> None:
         """Tells the session's watcher of a call; also of one for an event, which has no rows."""
@@ -82,14 +82,14 @@ class StreamWorker(Worker):
 
     def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:
         """Makes the calls that a batch brings about; True if the stream is over with them."""
-        call, lane, (span,) = self.call, batch.lane, batch.spans
+        call, session_queue, (span,) = self.call, batch.session_queue, batch.spans
         inbox, order = self.stage.inbox, self._order
 
         def post(event: Any, delay: float) -> bool:
-            return inbox.change(lambda: order.post(lane, stream, event, delay))
+            return inbox.change(lambda: order.post(session_queue, stream, event, delay))
 
         call.begin()
-        if not lane.is_dropped:
+        if not session_queue.is_dropped:
             if not stream.is_started and stream.failure is None:
                 call.start(stream, post)
             if batch.event is not None:
@@ -97,10 +97,10 @@ class StreamWorker(Worker):
             else:
                 call.rows(stream, span.positions, batch.columns, post)
         is_over = (span.is_last or stream.is_ended) and inbox.change(
-            lambda: order.try_end(lane, stream)
+            lambda: order.try_end(session_queue, stream)
         )
         if is_over:
-            call.end(stream, is_cancelled=lane.is_dropped)
+            call.end(stream, is_cancelled=session_queue.is_dropped)
         return is_over
 
     def _open(self, source: Stream) -> OpenStream:
@@ -128,18 +128,20 @@ class StreamWorker(Worker):
     def _send(self, segments: list[Segment]) -> None:
         self.stage.outbox.send([(segment,) for segment in segments])
 
-    def _done(self, lane: SessionQueue, *, is_session_end: bool) -> None:
+    def _on_done(self, session_queue: SessionQueue, *, is_session_end: bool) -> None:
         """Gives the lane back; its events wait while too much of the session is unread."""
-        inbox, order, session = self.stage.inbox, self._order, lane.session
+        inbox, order, session = self.stage.inbox, self._order, session_queue.session
         is_unread = session.reader.unread >= self._unread_bound and not session.is_cancelled
         is_parked = inbox.change(
-            lambda: order.done(lane, is_session_end=is_session_end, is_parked=is_unread)
+            lambda: order.mark_done(
+                session_queue, is_session_end=is_session_end, is_parked=is_unread
+            )
         )
         inbox.call_due()
         if is_parked:
 
             def unpark() -> None:
-                inbox.change(lambda: order.unpark(lane))
+                inbox.change(lambda: order.unpark(session_queue))
 
             reader = session.reader
             reader.on_read(self._unread_bound, unpark, lambda: reader.is_finished)

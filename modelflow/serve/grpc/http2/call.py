@@ -157,7 +157,7 @@ class GrpcCall:
 
     def _begin(self, data: bytes) -> None:
         self.passage.bytes_in += len(data)
-        rpc = Rpc(self._seconds(), self.passage.visit)
+        rpc = Rpc(self._seconds(), self.passage.request_context)
         rpc.on_end = partial(self._budget.give_back, len(data))
         rpc.on_answer = self.pump
         self._coming.append(rpc)

@@ -41,7 +41,7 @@ class CallHead:
         time_out: ``grpc-timeout`` as it came; None: there is none.
         encoding: What its messages may be compressed with.
         size: How many bytes the headers are, as HTTP/2 counts them.
-        is_marked: One of the headers is to be seen by the reception.
+        is_marked: One of the headers is to be seen by the middleware.
     """
 
     is_grpc: bool
@@ -52,7 +52,7 @@ class CallHead:
 
 
 def head_of(headers: Iterable[tuple[bytes, bytes]], marks: frozenset[bytes]) -> CallHead:
-    """Returns what headers say; ``marks`` are the names that the reception asks for."""
+    """Returns what headers say; ``marks`` are the names that the middleware asks for."""
     kind, time_out, encoding, size, is_marked = b"", None, b"identity", 0, False
     for name, value in headers:
         size += len(name) + len(value) + _PER_HEADER

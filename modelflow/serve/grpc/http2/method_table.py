@@ -29,7 +29,7 @@ class MethodTable:
     """Brings calls to their methods. For the loop's thread.
 
     Attributes:
-        reception: What every call passes first.
+        middleware: What every call passes first.
         limits: What calls may cost.
         connections: All of the server's.
         reading: The calls whose message has begun, and is not there.
@@ -40,12 +40,12 @@ class MethodTable:
     def __init__(
         self,
         services: Iterable[Service],
-        reception: Middleware,
+        middleware: Middleware,
         limits: GrpcLimits,
         connections: Connections,
     ) -> None:
         """Takes what there is to call, and what it may cost."""
-        self.reception = reception
+        self.middleware = middleware
         self.limits = limits
         self.connections = connections
         self.reading = ReplyTimeouts(limits.message_time_out, _late)
@@ -76,7 +76,7 @@ class MethodTable:
 
     def head(self, request: "Request") -> CallHead:
         """Returns what the headers of a request say."""
-        return head_of(request.headers, self.reception.marks)
+        return head_of(request.headers, self.middleware.marks)
 
     def begin(
         self, line: "LiveCalls", stream: "Stream", request: "Request", head: CallHead, peer: str
@@ -94,8 +94,8 @@ class MethodTable:
             Problem: as `method`.
         """
         method = self.method(head, request.target)
-        metadata = texts_of(request.headers) if head.is_marked or self.reception.sees_all else ()
-        passage = GrpcInterceptor(self.reception, method, metadata, lambda: peer)
+        metadata = texts_of(request.headers) if head.is_marked or self.middleware.sees_all else ()
+        passage = GrpcInterceptor(self.middleware, method, metadata, lambda: peer)
         budget = self.limits.messages
         reader = MessageReader(self.limits.message, budget, head.encoding)
         call = GrpcCall(line, stream, method, passage, reader, budget)

@@ -34,7 +34,7 @@ class Http2Server:
         services: Iterable[Service],
         limits: GrpcLimits,
         health: Health,
-        reception: Middleware | None = None,
+        middleware: Middleware | None = None,
         tls: TlsOptions | None = None,
     ) -> None:
         """Takes what to answer; `start` begins.
@@ -44,7 +44,7 @@ class Http2Server:
             services: What there is to call; health and reflection are added.
             limits: What calls may cost.
             health: What probes are told.
-            reception: What every call passes first.
+            middleware: What every call passes first.
             tls: Certificate and key.
 
         Raises:
@@ -53,7 +53,7 @@ class Http2Server:
         self.address = address_of(bound)
         """Where it answers: ``127.0.0.1:8500``."""
         self._limits = limits
-        self._reception = reception or Middleware()
+        self._middleware = middleware or Middleware()
         self._tls = None if tls is None else server_context(tls, "h2")
         self._health = health
         known = [*services, *health.services]
@@ -69,7 +69,7 @@ class Http2Server:
             OSError: somebody else listens there.
         """
         connections = Connections(self._limits.connections, LoopQueue(asyncio.get_running_loop()))
-        board = MethodTable(self._services, self._reception, self._limits, connections)
+        board = MethodTable(self._services, self._middleware, self._limits, connections)
         try:
             own = own_socket(self._bound)
             self._listening.callback(own.close)

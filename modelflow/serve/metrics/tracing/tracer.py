@@ -58,22 +58,22 @@ class Tracer:
         self._of_grpc = {"rpc.system.name": "grpc", **_address("server", grpc)}
 
     def over_http(
-        self, exchange: HttpRequest, route: str | None, found: Mapping[str, Sequence[str]]
+        self, http_request: HttpRequest, route: str | None, found: Mapping[str, Sequence[str]]
     ) -> RequestSpan:
         """Begins the span of a request over HTTP.
 
         Args:
-            exchange: The request.
+            http_request: The request.
             route: The form of its path: ``/v1/models/{name}:predict``; None: nobody answers there.
             found: Its headers, by name, ``traceparent`` and ``tracestate`` among them.
         """
-        asked = exchange.head.method
+        asked = http_request.head.method
         method = asked if asked in _METHODS else "_OTHER"
         attributes = {
             "http.request.method": method,
-            "url.path": exchange.path[:_LONGEST_PATH],
+            "url.path": http_request.path[:_LONGEST_PATH],
             **self._of_http,
-            **_address("client", exchange.client),
+            **_address("client", http_request.client),
         }
         if method != asked:
             attributes["http.request.method_original"] = asked[:_LONGEST_PATH]

@@ -209,15 +209,15 @@ class Acceptor:
         self._is_listening = True
         self._watch()
 
-    def add(self, entrance: ListeningSocket) -> None:
+    def add(self, submitter: ListeningSocket) -> None:
         """Lets connections in there, too."""
-        self._entrances.append(entrance)
+        self._entrances.append(submitter)
         self._watch()
 
-    def forget(self, entrance: ListeningSocket) -> None:
+    def forget(self, submitter: ListeningSocket) -> None:
         """Hands nothing more over there. May be called again."""
-        if entrance in self._entrances:
-            self._entrances.remove(entrance)
+        if submitter in self._entrances:
+            self._entrances.remove(submitter)
         self._watch()
 
     def close(self) -> None:
@@ -231,8 +231,8 @@ class Acceptor:
         self._socket.close()  # at once: who connects in between is reset by the system
         if self._held is not None:
             self._held.close()
-        for entrance in tuple(self._entrances):
-            entrance.close()
+        for submitter in tuple(self._entrances):
+            submitter.close()
 
     def _watch(self) -> None:
         """Looks for connections exactly while they can be taken."""
@@ -264,8 +264,8 @@ class Acceptor:
                     self._rest()
                     return False
                 return True  # it was gone before it was taken
-        for entrance in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
-            if entrance.hand(self._held):
+        for submitter in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
+            if submitter.hand(self._held):
                 self._held.close()
                 self._held = None
                 return True

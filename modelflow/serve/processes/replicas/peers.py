@@ -24,15 +24,15 @@ class Peers:
         """Takes what reaches the others, and what this one does itself."""
         self._line = line
         self._own = own
-        self._mailbox: LoopQueue | None = None
+        self._loop_queue: LoopQueue | None = None
 
-    def begin(self, mailbox: LoopQueue) -> None:
+    def begin(self, loop_queue: LoopQueue) -> None:
         """Takes what reaches the server's thread."""
-        self._mailbox = mailbox
+        self._loop_queue = loop_queue
 
     # -- what a client asks of all ----------------------------------------------------------------
 
-    def census(self, told: Callable[[GroupCounts], object]) -> None:
+    def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Has somebody told what all have counted."""
 
         def on_answer(answer: Message) -> None:
@@ -57,10 +57,10 @@ class Peers:
         self._ask(message, partial(_notify_change, told))
 
     def _ask(self, message: Message, told: Callable[[Message], None]) -> None:
-        mailbox = self._mailbox
-        assert mailbox is not None  # nobody asks before
+        loop_queue = self._loop_queue
+        assert loop_queue is not None  # nobody asks before
         try:
-            self._line.ask(message, lambda answer: mailbox.post(partial(told, answer)))
+            self._line.ask(message, lambda answer: loop_queue.post(partial(told, answer)))
         except LongFrameError as error:
             raise Problem(str(error), Code.RESOURCE_EXHAUSTED) from error
 
@@ -68,8 +68,8 @@ class Peers:
 
     def hear(self, message: Message) -> None:
         """Does what the supervisor asks; from the thread that hears it."""
-        assert self._mailbox is not None  # it has begun
-        self._mailbox.post(partial(self._do, message))
+        assert self._loop_queue is not None  # it has begun
+        self._loop_queue.post(partial(self._do, message))
 
     def _do(self, message: Message) -> None:
         number = message["ask"]
@@ -77,15 +77,15 @@ class Peers:
         def on_change(error: Exception | None) -> None:
             self._line.say({"answer": number, "problem": _document(error)})
 
-        def on_counts(census: GroupCounts) -> None:
-            pictures = [picture.document() for picture in census.pictures]
+        def on_counts(counts: GroupCounts) -> None:
+            pictures = [picture.document() for picture in counts.pictures]
             self._line.say({"answer": number, "pictures": pictures})
 
         try:
             if message["what"] == "pulse":
                 self._line.say({"answer": number})
             elif message["what"] == "pictures":
-                self._own.census(on_counts)
+                self._own.counts(on_counts)
             elif message["what"] == "load":
                 self._own.load(message["name"], on_change)
             elif message["what"] == "unload":

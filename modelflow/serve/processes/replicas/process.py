@@ -61,7 +61,7 @@ class ReplicaProcess:
         role: Role,
         number: int,
         name: str,
-        porter: Acceptor,
+        acceptor: Acceptor,
         answer: Answer,
         loaded: Callable[[Version], object],
         acquit: Callable[[Version], object],
@@ -73,7 +73,7 @@ class ReplicaProcess:
             role: What it is there for.
             number: Which of its role it is.
             name: What messages call it.
-            porter: Who hands connections to it.
+            acceptor: Who hands connections to it.
             answer: Who answers what it asks.
             loaded: Told of each version that it has loaded.
             acquit: Told of each that was out of service, and is tried again.
@@ -86,7 +86,7 @@ class ReplicaProcess:
         self.failure: Message | None = None
         self.suspects: Sequence[Suspect] = ()
         self.fault = ""
-        self._porter = porter
+        self._acceptor = acceptor
         self._answer = answer
         self._on_loaded, self._acquit = loaded, acquit
         self._asked: dict[int, asyncio.Future[Message]] = {}
@@ -115,17 +115,17 @@ class ReplicaProcess:
             self._record = ActivityReader()
             ours.callback(self._record.close)
             pairs = [socket.socketpair() for _ in range(3)]
-            (line, its_line), (door, its_door), (self._hatch, its_hatch) = pairs
-            for one in (its_line, its_door, its_hatch):
+            (line, its_line), (door, its_door), (self._fd_channel, its_fd_channel) = pairs
+            for one in (its_line, its_door, its_fd_channel):
                 theirs.enter_context(one)
-            self._hatch.setblocking(False)
-            ours.callback(self._hatch.close)
-            self._entrance = ListeningSocket(door, self._porter.forget)
-            ours.callback(self._entrance.close)
+            self._fd_channel.setblocking(False)
+            ours.callback(self._fd_channel.close)
+            self._submitter = ListeningSocket(door, self._acceptor.forget)
+            ours.callback(self._submitter.close)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
             shared = [] if grpc is None else [grpc.fileno()]
-            sockets = (its_line.fileno(), its_door.fileno(), its_hatch.fileno())
+            sockets = (its_line.fileno(), its_door.fileno(), its_fd_channel.fileno())
             given = [*sockets, *self._record.descriptors, *shared]
             await self._spawn(given)
             ours.pop_all()
@@ -151,7 +151,7 @@ class ReplicaProcess:
             ends: The side.
             peer: The number of the other process: of an isolated model its own, else 0.
         """
-        give(self._hatch, ends, peer)
+        give(self._fd_channel, ends, peer)
 
     async def wait_until_ended(self) -> int:
         """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""
@@ -210,7 +210,7 @@ class ReplicaProcess:
 
     def finish(self) -> None:
         """Has it answer what it has taken on, and end."""
-        self._entrance.close()
+        self._submitter.close()
         self._send(signal.SIGTERM)
 
     def end(self) -> None:
@@ -242,8 +242,8 @@ class ReplicaProcess:
     def _forget(self) -> None:
         """Asks and hands it nothing more."""
         self.is_ready, self._has_spoken_out = False, True
-        self._entrance.close()
-        self._hatch.close()
+        self._submitter.close()
+        self._fd_channel.close()
         self._writer.close()
         for asked in self._asked.values():
             if not asked.done():
@@ -270,7 +270,7 @@ class ReplicaProcess:
         else:
             self.loaded, self.is_ready = message["ready"], True
             if not self.role.is_asked:
-                self._porter.add(self._entrance)
+                self._acceptor.add(self._submitter)
             self._on_ready()
 
     async def _reply(self, message: Message) -> None:

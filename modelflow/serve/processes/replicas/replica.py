@@ -15,7 +15,7 @@ from modelflow.http.accept import InheritedConnections
 from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.activity import MOST, ActivityTable
-from modelflow.serve.interfaces import ReplicaGroup, Stock
+from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
 from modelflow.serve.processes.replicas.peers import Peers
@@ -39,7 +39,7 @@ class Replica:
 
     Attributes:
         door: Where connections are handed over.
-        hatch: Where links to other processes are given.
+        fd_channel: Where links to other processes are given.
         grpc: A socket with the address for gRPC; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
         activity: Where it is noted what is done for each version.
@@ -56,9 +56,9 @@ class Replica:
             line: What reaches the supervisor; it becomes its own.
             start: The first message.
         """
-        _, door, hatch, activity, fault, *grpc = start["descriptors"]
+        _, door, fd_channel, activity, fault, *grpc = start["descriptors"]
         self.door = InheritedConnections(_own(door), tuple(start["address"]))
-        self.hatch = FdChannel(_own(hatch))
+        self.fd_channel = FdChannel(_own(fd_channel))
         self.grpc = _own(grpc[0]) if grpc else None
         self.activity = ActivityTable(
             mmap.mmap(activity, MOST),
@@ -78,7 +78,7 @@ class Replica:
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
         self._configure: str | None = start["changes"]["configured"]
         self._line = line
-        self._colleagues: Peers | None = None
+        self._peers: Peers | None = None
         self._server: Server | None = None
 
     @property
@@ -91,26 +91,26 @@ class Replica:
 
         return read_reload_request(base64.b64decode(found))
 
-    def stock(self, _options: ServeOptions) -> Stock | None:
+    def stock(self, _options: ServeOptions) -> ModelSource | None:
         """It has all models itself."""
         return None
 
-    def extend(self, own: Stock, _options: ServeOptions) -> Stock:
+    def extend(self, own: ModelSource, _options: ServeOptions) -> ModelSource:
         """Returns its own models: it has no others."""
         return own
 
-    def join(self, own: Stock) -> ReplicaGroup:
+    def join(self, own: ModelSource) -> ReplicaGroup:
         """Returns what changes what all serve, of which ``own`` is what this one does."""
-        return self._join_group(own.fleet)
+        return self._join_group(own.replica_group)
 
     def _join_group(self, own: ReplicaGroup) -> ReplicaGroup:
-        self._colleagues = Peers(self._line, own)
-        return self._colleagues
+        self._peers = Peers(self._line, own)
+        return self._peers
 
-    def begin(self, mailbox: LoopQueue) -> None:
+    def begin(self, loop_queue: LoopQueue) -> None:
         """Begins to be asked, and to look whether the supervisor lives."""
-        assert self._colleagues is not None  # whoever begins has joined
-        self._colleagues.begin(mailbox)
+        assert self._peers is not None  # whoever begins has joined
+        self._peers.begin(loop_queue)
         self._line.begin(self._hear, self._on_abandoned)
 
     def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
@@ -143,17 +143,17 @@ class Replica:
 
     async def end(self) -> None:
         """Takes no more links."""
-        self.hatch.close()
+        self.fd_channel.close()
 
     def close(self) -> None:
         """Ends it, behind the server."""
         self._line.close()
-        self.hatch.close()
+        self.fd_channel.close()
         if self.grpc is not None:
             self.grpc.close()
 
     def _hear(self, message: Message) -> None:
-        assert self._server is not None and self._colleagues is not None  # noqa: PT018
+        assert self._server is not None and self._peers is not None  # noqa: PT018
         if message.get("what") == "refresh":
             self._server.refresh()
         elif message.get("what") == "leave":
@@ -162,7 +162,7 @@ class Replica:
             name, version, reason = message["version"]
             self._server.condemn(name, version, reason)
         else:
-            self._colleagues.hear(message)
+            self._peers.hear(message)
 
     def _on_abandoned(self) -> None:
         """Ends at once: nobody hands anything over any more."""

@@ -84,7 +84,7 @@ class Supervisor:
         }
         self._http, self._grpc = http, grpc
         self._drain_timeout, self._drain_delay = drain_timeout, drain_delay
-        self._porter = Acceptor(http, None if tls is None else server_context(tls))
+        self._acceptor = Acceptor(http, None if tls is None else server_context(tls))
         crew = [(role, number) for number in range(1, count + 1)]
         if role is Role.WORKER:
             crew.insert(0, (Role.MODELS, 1))
@@ -97,7 +97,7 @@ class Supervisor:
         whole = 1 if role is Role.WORKER else count  # how many have all models
         asked = None if role is Role.WORKER else whole
         names = [post.name for post in self._posts]
-        self._assembly = Coordinator(self._with_models, asked, self._isolated, names)
+        self._coordinator = Coordinator(self._with_models, asked, self._isolated, names)
         self._environment = with_share(os.environ, whole)
         self._deaths = DeathCounts()
         self._watching: set[asyncio.Task[None]] = set()
@@ -128,7 +128,7 @@ class Supervisor:
     def _with_models(self) -> list[ReplicaProcess]:
         return [one for one in self._replicas() if one.role is not Role.WORKER]
 
-    def _at_the_door(self) -> list[ReplicaProcess]:
+    def _accept_connections(self) -> list[ReplicaProcess]:
         return [one for one in self._replicas() if not one.role.is_asked]
 
     def _make(self, role: Role, number: int, name: str) -> ReplicaProcess:
@@ -136,8 +136,8 @@ class Supervisor:
             role,
             number,
             name,
-            self._porter,
-            self._assembly.answer,
+            self._acceptor,
+            self._coordinator.answer,
             self._deaths.note_loaded,
             self._deaths.forget,
             self._environment,
@@ -160,7 +160,7 @@ class Supervisor:
                 post.give_up()
             if self._is_drained and self._drain_delay:
                 await self._leave()
-            self._porter.close()
+            self._acceptor.close()
             await self._end()
         return number
 
@@ -171,7 +171,7 @@ class Supervisor:
         def first() -> Message:
             return {
                 **self._start,
-                "changes": self._assembly.changes,
+                "changes": self._coordinator.changes,
                 "condemned": [[*version, why] for version, why in self._deaths.condemned.items()],
                 "suspects": self._deaths.suspects,
                 "is_quiet": quiet,
@@ -204,13 +204,13 @@ class Supervisor:
         if self._has_begun or not is_all or self._ending.done():
             return
         try:
-            self._porter.listen()
+            self._acceptor.listen()
         except OSError as error:
             self._ending.set_exception(error)
             return
         self._has_begun = True
         self._tell_of_others([one for one in replicas if one.role is not Role.WORKER])
-        self._said(self._at_the_door()[0].loaded)
+        self._said(self._accept_connections()[0].loaded)
 
     def _tell_of_others(self, replicas: list[ReplicaProcess]) -> None:
         """Says what did not load in one of those that were quiet, and did in the first."""
@@ -226,7 +226,7 @@ class Supervisor:
         return "; ".join(one for one in unready.split("; ") if not one.startswith(marks))
 
     def _on_lost(self, replica: ReplicaProcess, code: int | None) -> bool:
-        self._assembly.bury(replica)
+        self._coordinator.bury(replica)
         is_known = code is not None and self._judge(replica, code)
         if self._has_begun or is_known or replica.role is Role.ISOLATED:
             return True
@@ -291,7 +291,7 @@ class Supervisor:
 
     async def _leave(self) -> None:
         """Has all say that they are not ready, and waits until those who ask have seen it."""
-        for replica in self._at_the_door():
+        for replica in self._accept_connections():
             replica.tell({"what": "leave"})
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), self._drain_delay)
@@ -308,7 +308,7 @@ class Supervisor:
     async def _finish(self, until: float) -> None:
         """Has all answer what they have taken on: who is asked by others is told last."""
         asked = [one for one in self._replicas() if one.role.is_asked]
-        for replica in self._at_the_door():
+        for replica in self._accept_connections():
             replica.finish()
         if asked:
             others = [

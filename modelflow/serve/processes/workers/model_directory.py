@@ -40,9 +40,9 @@ class ModelDirectory:
         self._is_due = self._is_settled = False
         self._document: dict[str, Any] = {}
 
-    def begin(self, mailbox: LoopQueue) -> None:
+    def begin(self, loop_queue: LoopQueue) -> None:
         """Looks at the models from now on; from the thread that makes the server."""
-        mailbox.post(self._begin)
+        loop_queue.post(self._begin)
 
     def _begin(self) -> None:
         self._models.on_change = self._on_change

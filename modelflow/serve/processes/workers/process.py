@@ -5,7 +5,7 @@ from functools import partial
 
 from modelflow.ipc.fd_channel import LinkDescriptors
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Stock, Told
+from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
 from modelflow.serve.processes.replicas.replica import Replica
@@ -25,16 +25,16 @@ class Worker(Replica):
         super().__init__(line, start)
         self._has_models = start["role"] == Role.REPLICA
 
-    def stock(self, options: ServeOptions) -> Stock | None:
+    def stock(self, options: ServeOptions) -> ModelSource | None:
         """Returns the models of the other processes; None: it has some itself."""
         return None if self._has_models else self._join(options, None)
 
-    def extend(self, own: Stock, options: ServeOptions) -> Stock:
+    def extend(self, own: ModelSource, options: ServeOptions) -> ModelSource:
         """Returns its own models, and those of the other processes."""
         return self._join(options, own)
 
-    def _join(self, options: ServeOptions, own: Stock | None) -> Stock:
-        self._far = RemoteModelSource(options, self.hatch, self.isolated, own)
+    def _join(self, options: ServeOptions, own: ModelSource | None) -> ModelSource:
+        self._far = RemoteModelSource(options, self.fd_channel, self.isolated, own)
         return self._far
 
     async def end(self) -> None:
@@ -45,14 +45,14 @@ class Worker(Replica):
 class PublishedModels:
     """Changes what is served, and says so when all workers have seen it. A `ReplicaGroup`."""
 
-    def __init__(self, own: ReplicaGroup, roster: ModelDirectory) -> None:
+    def __init__(self, own: ReplicaGroup, directory: ModelDirectory) -> None:
         """Takes what changes it, and who tells workers."""
         self._own = own
-        self._roster = roster
+        self._directory = directory
 
-    def census(self, told: Callable[[GroupCounts], object]) -> None:
+    def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Tells what this process has counted."""
-        self._own.census(told)
+        self._own.counts(told)
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model."""
@@ -67,27 +67,27 @@ class PublishedModels:
         self._own.configure(config, self._on_seen(told))
 
     def _on_seen(self, told: Told) -> Told:
-        return lambda error: self._roster.call_when_seen(partial(told, error))
+        return lambda error: self._directory.call_when_seen(partial(told, error))
 
 
 class ModelsProcess(Replica):
     """The place of the process that has all models, and no connections but to workers."""
 
-    _roster: ModelDirectory
-    _mailbox: LoopQueue
+    _directory: ModelDirectory
+    _loop_queue: LoopQueue
 
-    def join(self, own: Stock) -> ReplicaGroup:
+    def join(self, own: ModelSource) -> ReplicaGroup:
         """Returns what changes what is served here."""
-        self._roster = ModelDirectory(own.models)
+        self._directory = ModelDirectory(own.models)
         self.counters: set[RequestServer] = set()
-        return self._join_group(PublishedModels(own.fleet, self._roster))
+        return self._join_group(PublishedModels(own.replica_group, self._directory))
 
-    def begin(self, mailbox: LoopQueue) -> None:
+    def begin(self, loop_queue: LoopQueue) -> None:
         """Begins to be asked, by the supervisor and by workers."""
-        self._mailbox = mailbox
-        self._roster.begin(mailbox)
-        mailbox.post(partial(self.hatch.open, self._welcome))
-        super().begin(mailbox)
+        self._loop_queue = loop_queue
+        self._directory.begin(loop_queue)
+        loop_queue.post(partial(self.fd_channel.open, self._welcome))
+        super().begin(loop_queue)
 
     async def end(self) -> None:
         """Ends the links to workers."""
@@ -97,7 +97,9 @@ class ModelsProcess(Replica):
 
     def on_settled(self) -> None:
         """Has workers told that everything that was asked for was tried."""
-        self._mailbox.post(self._roster.settle)
+        self._loop_queue.post(self._directory.settle)
 
     def _welcome(self, ends: LinkDescriptors, _: int) -> None:
-        self.counters.add(RequestServer(ends, self._mailbox, self._roster, self.counters.discard))
+        self.counters.add(
+            RequestServer(ends, self._loop_queue, self._directory, self.counters.discard)
+        )

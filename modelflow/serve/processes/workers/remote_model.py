@@ -32,9 +32,9 @@ class RemoteCall:
         "_found",
         "_is_asking",
         "_is_taken",
-        "_messenger",
         "_parts",
         "_problem",
+        "_rpc_client",
         "_told",
         "is_drained",
         "is_ended",
@@ -48,15 +48,15 @@ class RemoteCall:
         model: "RemoteModel",
         rows: int,
         done: Callable[[Inference], None],
-        messenger: "RpcClient",
+        rpc_client: "RpcClient",
     ) -> None:
-        """Made by the model; the messenger gives it its number."""
+        """Made by the model; the client gives it its number."""
         self.model = model
         self.rows = rows
         self.number = 0
         self.is_drained = self.is_ended = False
         self._done = done
-        self._messenger = messenger
+        self._rpc_client = rpc_client
         self._problem: Problem | None = None
         self._found: Mapping[str, Any] = {}
         self._parts: deque[tuple[str, Buffer, bool]] = deque()
@@ -65,7 +65,7 @@ class RemoteCall:
 
     def give_up(self, problem: Problem) -> None:
         """Ends it without the answer that somebody still waits for; see `TimeLimit`."""
-        self._messenger.cancel(self)
+        self._rpc_client.cancel(self)
         self.on_failure(problem)
 
     # -- what the other process says --------------------------------------------------------------
@@ -129,7 +129,7 @@ class RemoteCall:
     def cancel(self) -> None:
         """Ends it: nobody waits for the answer any more."""
         if not self.is_ended:
-            self._messenger.cancel(self)
+            self._rpc_client.cancel(self)
 
     def part(self) -> tuple[str, Buffer] | None:
         """Returns the next buffer of a stream, with its output's name; None: there is none now.
@@ -148,7 +148,7 @@ class RemoteCall:
             raise EndOfStream(message)
         if not self._is_asking:
             self._is_asking = True
-            self._messenger.ask_more(self)
+            self._rpc_client.ask_more(self)
         return None
 
     def buffers(self) -> dict[str, list[Buffer]]:
@@ -181,7 +181,7 @@ class RemoteModel:
     """
 
     def __init__(
-        self, document: Mapping[str, Any], limits: ModelLimits, messenger: "RpcClient"
+        self, document: Mapping[str, Any], limits: ModelLimits, rpc_client: "RpcClient"
     ) -> None:
         """Takes what `Roster` says of it, and who brings requests to it."""
         self.name: str = document["name"]
@@ -200,11 +200,11 @@ class RemoteModel:
         self.signature_name: str = document["signature_name"]
         self.method: str = document["method"]
         self.tensor_names: Mapping[str, str] = document["tensor_names"]
-        others = (RemoteModel(one, limits, messenger) for one in document["others"])
+        others = (RemoteModel(one, limits, rpc_client) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
         self.time_limit = TimeLimit(limits.seconds)
         self._key: int = document["key"]
-        self._messenger = messenger
+        self._rpc_client = rpc_client
 
     def all_signatures(self) -> "list[RemoteModel]":
         """Returns itself and its further signatures."""
@@ -220,8 +220,8 @@ class RemoteModel:
 
     def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
         """Has each read by itself: they go to the other process together."""
-        for asker in requests:
-            reader.alone(asker, self)
+        for responder in requests:
+            reader.alone(responder, self)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""
@@ -231,7 +231,7 @@ class RemoteModel:
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: RequestObserver | None = None,
+        request_context: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> RemoteCall:
@@ -242,9 +242,11 @@ class RemoteModel:
         """
         for name, array in arrays.items():
             self.limits.check_elements(array.size, f"input {name!r}")
-        call = RemoteCall(self, rows_of(self.signature, arrays), done, self._messenger)
-        context = None if visit is None else visit.enter(self.name, self.version)
-        self._messenger.infer(call, self._key, arrays, (deadline, context, is_stream))
+        call = RemoteCall(self, rows_of(self.signature, arrays), done, self._rpc_client)
+        context = (
+            None if request_context is None else request_context.enter(self.name, self.version)
+        )
+        self._rpc_client.infer(call, self._key, arrays, (deadline, context, is_stream))
         self.time_limit.add(call, deadline)
         return call
 
@@ -253,15 +255,17 @@ class RemoteModel:
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
         deadline: float | None = None,
-        visit: RequestObserver | None = None,
+        request_context: RequestObserver | None = None,
         *,
         is_stream: bool = False,
     ) -> RemoteCall:
         """Sends a request of items; see `infer`."""
         rows = max(map(len, items.values()), default=0)
-        call = RemoteCall(self, rows, done, self._messenger)
-        context = None if visit is None else visit.enter(self.name, self.version)
-        self._messenger.send(call, self._key, items, (deadline, context, is_stream))
+        call = RemoteCall(self, rows, done, self._rpc_client)
+        context = (
+            None if request_context is None else request_context.enter(self.name, self.version)
+        )
+        self._rpc_client.send(call, self._key, items, (deadline, context, is_stream))
         self.time_limit.add(call, deadline)
         return call
 

@@ -7,7 +7,7 @@ from modelflow.ipc.fd_channel import FdChannel, LinkDescriptors
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Stock, Told
+from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
 from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.processes.workers.remote_model import RemoteModel
 from modelflow.serve.processes.workers.rpc_client import RpcClient
@@ -36,18 +36,18 @@ class RemoteModels:
         self._limits = limits
         self._peer = peer
         self._settled = settled
-        self._messenger = RpcClient()
+        self._rpc_client = RpcClient()
         self._known: dict[int, RemoteModel] = {}
         self._link: Link | None = None
         self.is_there = False
 
-    def connect(self, ends: LinkDescriptors, mailbox: LoopQueue) -> None:
+    def connect(self, ends: LinkDescriptors, loop_queue: LoopQueue) -> None:
         """Takes up a link to the process, or to the one that has taken its place."""
         if self._link is not None:  # that it has ended is still to be heard
             self._link.abandon()
             self.on_lost(self._link)
         listener = _Subscriber(self)
-        listener.link = Link(ends, mailbox, listener)
+        listener.link = Link(ends, loop_queue, listener)
         self._link = listener.link
         self._link.begin()
 
@@ -61,10 +61,10 @@ class RemoteModels:
         if link is not self._link:
             return
         if message[0] != "models":
-            self._messenger.hear(message, read)
+            self._rpc_client.hear(message, read)
             return
         _, number, document = message
-        self._messenger.connect(link)
+        self._rpc_client.connect(link)
         self.is_there = True
         self._take(document)
         link.say("seen", number)
@@ -76,7 +76,7 @@ class RemoteModels:
         for one in document["models"]:
             key = one["key"]
             model = self._known.get(key)
-            known[key] = model or RemoteModel(one, self._limits, self._messenger)
+            known[key] = model or RemoteModel(one, self._limits, self._rpc_client)
         self._known = known
         self._models.take(document["entries"], known.__getitem__, self._peer)
 
@@ -86,7 +86,7 @@ class RemoteModels:
             return
         self._link, self._known, self.is_there = None, {}, False
         self._models.lose(self._peer)
-        self._messenger.lose()
+        self._rpc_client.lose()
 
 
 class _Subscriber:
@@ -94,20 +94,20 @@ class _Subscriber:
 
     link: Link
 
-    def __init__(self, mirror: RemoteModels) -> None:
-        self._mirror = mirror
+    def __init__(self, remote_models: RemoteModels) -> None:
+        self._remote_models = remote_models
 
     def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
-        self._mirror.hear(self.link, message, read)
+        self._remote_models.hear(self.link, message, read)
 
     def on_lost(self) -> None:
-        self._mirror.on_lost(self.link)
+        self._remote_models.on_lost(self.link)
 
 
 class NoPeers:
     """What a worker does itself of what concerns all: nothing. A `ReplicaGroup`."""
 
-    def census(self, told: Callable[[GroupCounts], object]) -> None:
+    def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Has counted nothing."""
         told(GroupCounts([]))
 
@@ -123,34 +123,34 @@ class NoPeers:
 
 
 class RemoteModelSource:
-    """A `modelflow.serve.interfaces.Stock` of models that run elsewhere. For the server's thread.
+    """A `ModelSource` of models that run elsewhere. For the server's thread.
 
     Attributes:
         models: What requests see.
-        fleet: What can be changed here.
+        replica_group: What can be changed here.
         is_open: Clients may load and unload models.
     """
 
     def __init__(
         self,
         options: ServeOptions,
-        hatch: FdChannel,
+        fd_channel: FdChannel,
         isolated: Mapping[int, str],
-        own: Stock | None = None,
+        own: ModelSource | None = None,
     ) -> None:
         """Takes where the models are.
 
         Args:
             options: The server's.
-            hatch: Where links are given to it, which becomes its own.
+            fd_channel: Where links are given to it, which becomes its own.
             isolated: The models that have a process of their own, by its number, from 1.
             own: The other models, which run here; None: one process, with the number 0, has them.
         """
         self._own = own
-        self._hatch = hatch
+        self._fd_channel = fd_channel
         self._isolated = dict(isolated)
         self.models = Models() if own is None else own.models
-        self.fleet: ReplicaGroup = NoPeers() if own is None else own.fleet
+        self.replica_group: ReplicaGroup = NoPeers() if own is None else own.replica_group
         self.is_open = options.is_repository_open
         limits = ModelLimits.of(options)
         self._mirrors = {
@@ -177,18 +177,18 @@ class RemoteModelSource:
         """Looks for what runs here; other processes look for theirs."""
         return () if self._own is None else self._own.look()
 
-    def begin(self, mailbox: LoopQueue, told: Callable[[], object]) -> None:
+    def begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
         """Takes links from now on; ``told`` is called when all that is not isolated was tried."""
-        self._mailbox, self._told = mailbox, told
-        mailbox.post(self._begin)
+        self._loop_queue, self._told = loop_queue, told
+        loop_queue.post(self._begin)
         if self._own is not None:
-            self._own.begin(mailbox, told)
+            self._own.begin(loop_queue, told)
 
     def _begin(self) -> None:
-        self._hatch.open(self._connect)
+        self._fd_channel.open(self._connect)
 
     def _connect(self, ends: LinkDescriptors, peer: int) -> None:
-        self._mirrors[peer].connect(ends, self._mailbox)
+        self._mirrors[peer].connect(ends, self._loop_queue)
 
     def _tell_settled(self) -> None:
         self._told()
@@ -216,9 +216,9 @@ class RemoteModelSource:
 
     async def close(self) -> None:
         """Ends the links, when all requests have come to their end."""
-        self._hatch.close()
-        for mirror in self._mirrors.values():
-            await mirror.close()
+        self._fd_channel.close()
+        for remote_models in self._mirrors.values():
+            await remote_models.close()
 
 
 def _nothing() -> None:

@@ -44,33 +44,33 @@ class RequestServer:
     """One worker's requests: each is one of the model's own. For the server's thread.
 
     Attributes:
-        seen: The number of the last roster that it has seen.
+        seen: The number of the last directory that it has seen.
     """
 
     def __init__(
         self,
         ends: LinkDescriptors,
-        mailbox: LoopQueue,
-        roster: ModelDirectory,
+        loop_queue: LoopQueue,
+        directory: ModelDirectory,
         on_lost: "Callable[[RequestServer], object]",
     ) -> None:
         """Begins.
 
         Args:
             ends: The link's side, which becomes its own.
-            mailbox: What reaches the server's thread.
-            roster: What the worker may ask for.
+            loop_queue: What reaches the server's thread.
+            directory: What the worker may ask for.
             on_lost: Called when the worker has ended.
         """
         self._on_lost = on_lost
         self.seen = 0
-        self._roster = roster
+        self._directory = directory
         self._calls: dict[int, Inference] = {}
         self._wanting: set[int] = set()
         self._given_up: WeakSet[Inference] = WeakSet()
-        self._link = Link(ends, mailbox, self)
+        self._link = Link(ends, loop_queue, self)
         self._link.begin()
-        roster.add(self)
+        directory.add(self)
 
     def tell(self, number: int, document: Any) -> None:
         """Tells the worker what there is."""
@@ -90,7 +90,7 @@ class RequestServer:
                     self._give(number)
             case "seen":
                 self.seen = number
-                self._roster.look()
+                self._directory.look()
 
     def on_lost(self) -> None:
         """Gives up what a worker has asked that has ended."""
@@ -99,7 +99,7 @@ class RequestServer:
         for call in calls.values():
             self._given_up.add(call)
             call.cancel()
-        self._roster.remove(self)
+        self._directory.remove(self)
 
     async def close(self) -> None:
         """Ends the link."""
@@ -109,16 +109,16 @@ class RequestServer:
 
     def _take(self, kind: str, number: int, rest: list[Any], read: Callable[[Value], Any]) -> None:
         key, values, deadline, context, is_stream = rest
-        visit = None if context is None else _Subscriber(context)
+        request_context = None if context is None else _Subscriber(context)
         found: Any = {
             name: read(value) if kind == "infer" else [*map(read, value)]
             for name, value in values.items()
         }
         try:
-            model = self._roster.find(key)
+            model = self._directory.find(key)
             ask: Any = model.infer if kind == "infer" else model.send
-            done = self._stream_done(number) if is_stream else self._done(number, kind)
-            self._calls[number] = ask(found, done, deadline, visit, is_stream=is_stream)
+            done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
+            self._calls[number] = ask(found, done, deadline, request_context, is_stream=is_stream)
         except Problem as problem:
             self._link.say("problem", number, *words_of(problem))
         except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
@@ -138,7 +138,7 @@ class RequestServer:
 
     # -- answers ----------------------------------------------------------------------------------
 
-    def _done(self, number: int, kind: str) -> Callable[[Inference], None]:
+    def _answer_done(self, number: int, kind: str) -> Callable[[Inference], None]:
         return partial(self._answer, number, _arrays if kind == "infer" else _items)
 
     def _answer(

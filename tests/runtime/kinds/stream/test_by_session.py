@@ -21,17 +21,19 @@ def order(bound=8, clock=None, **more):
 def begin(here, size=8):
     """Takes the next batch, and opens its stream as a worker does."""
     batch = here.cut(size)
-    if batch.lane.open is None:
+    if batch.session_queue.open is None:
         (span,) = batch.spans
-        batch.lane.open = OpenStream(span.stream, [Numbering(span.stream)])
+        batch.session_queue.open = OpenStream(span.stream, [Numbering(span.stream)])
     return batch
 
 
 def end(here, batch, *, is_session_end=False, is_parked=False):
     (span,) = batch.spans
-    if span.is_last or batch.lane.open.is_ended:
-        is_session_end = here.try_end(batch.lane, batch.lane.open) and span.stream.depth == 0
-    return here.done(batch.lane, is_session_end=is_session_end, is_parked=is_parked)
+    if span.is_last or batch.session_queue.open.is_ended:
+        is_session_end = (
+            here.try_end(batch.session_queue, batch.session_queue.open) and span.stream.depth == 0
+        )
+    return here.mark_done(batch.session_queue, is_session_end=is_session_end, is_parked=is_parked)
 
 
 def test_a_session_has_one_batch_at_a_time_and_others_pass():
@@ -69,7 +71,7 @@ def test_events_and_rows_take_turns_so_that_neither_starves():
     batch = begin(here, 1)
     for _ in range(6):
         seen.append(batch.event or data(batch)[0])
-        assert here.post(batch.lane, batch.lane.open, "event", 0.0)
+        assert here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
         end(here, batch)
         batch = begin(here, 1)
     assert seen == [0, "event", 1, "event", 2, "event"]
@@ -80,7 +82,7 @@ def test_a_stream_stays_open_while_events_are_left():
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 1, is_last=True)])
     batch = begin(here)
-    here.post(batch.lane, batch.lane.open, "once more", 0.0)
+    here.post(batch.session_queue, batch.session_queue.open, "once more", 0.0)
     end(here, batch)
     again = begin(here)
     assert again.event == "once more"
@@ -95,7 +97,7 @@ def test_rows_behind_a_stream_that_waits_for_an_event_do_not_count_as_ready():
     here.add(0, [segment(first, 0, 1, is_last=True), segment(second, 0, 2)])
     batch = begin(here)
     assert not here.has_room(0, None)
-    here.post(batch.lane, batch.lane.open, "later", 5.0)
+    here.post(batch.session_queue, batch.session_queue.open, "later", 5.0)
     end(here, batch)
     assert here.has_room(0, None)
     assert here.ready == 0
@@ -107,7 +109,7 @@ def test_a_delayed_event_comes_when_it_is_due():
     here, s = order(clock=clock), stream()
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
-    assert here.post(batch.lane, batch.lane.open, "late", 5.0)
+    assert here.post(batch.session_queue, batch.session_queue.open, "late", 5.0)
     end(here, batch)
     assert here.next_due() == 5.0
     assert not here.waiting
@@ -121,10 +123,10 @@ def test_while_the_flow_drains_what_was_delayed_comes_at_once_and_nothing_is_del
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
-    here.post(batch.lane, batch.lane.open, "late", 5.0)
+    here.post(batch.session_queue, batch.session_queue.open, "late", 5.0)
     here.drain()
-    assert not here.post(batch.lane, batch.lane.open, "later", 5.0)
-    assert here.post(batch.lane, batch.lane.open, "now", 0.0)
+    assert not here.post(batch.session_queue, batch.session_queue.open, "later", 5.0)
+    assert here.post(batch.session_queue, batch.session_queue.open, "now", 0.0)
     end(here, batch)
     late = begin(here)
     end(here, late)
@@ -135,12 +137,12 @@ def test_when_cycles_end_no_event_is_taken_and_a_held_stream_ends():
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 1, is_last=True)])
     batch = begin(here)
-    batch.lane.open.is_held = True
+    batch.session_queue.open.is_held = True
     end(here, batch)
     assert not here.waiting
     here.end_cycles()
     last = begin(here)
-    assert not here.post(last.lane, last.lane.open, "again", 0.0)
+    assert not here.post(last.session_queue, last.session_queue.open, "again", 0.0)
     assert last.spans[0].is_last
     end(here, last)
     assert here.count_held() == 0
@@ -150,12 +152,12 @@ def test_a_parked_lane_keeps_its_events_until_it_is_let_go():
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 2)])
     batch = begin(here, 1)
-    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
     assert end(here, batch, is_parked=True)
     assert data(begin(here)) == [1]
-    here.done(batch.lane, is_session_end=False, is_parked=True)
+    here.mark_done(batch.session_queue, is_session_end=False, is_parked=True)
     assert not here.waiting
-    here.unpark(batch.lane)
+    here.unpark(batch.session_queue)
     assert begin(here).event == "event"
 
 
@@ -170,7 +172,7 @@ def test_a_dropped_session_s_open_stream_is_ended_and_its_rows_are_gone():
     here.add(0, [segment(s, 0, 4)])
     batch = begin(here, 1)
     here.drop(s.session)
-    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+    assert not here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
     end(here, batch)
     last = begin(here)
     assert (last.size, last.spans[0].is_last) == (0, True)
@@ -199,11 +201,11 @@ def test_events_of_a_dropped_session_that_were_delayed_are_dropped_when_they_are
     here, s = order(clock=clock), stream()
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
-    here.post(batch.lane, batch.lane.open, "late", 5.0)
+    here.post(batch.session_queue, batch.session_queue.open, "late", 5.0)
     here.drop(s.session)
     clock.advance(5)
     here.next_due()
-    assert not batch.lane.open.events
+    assert not batch.session_queue.open.events
 
 
 def test_room_is_bounded_by_rows_and_by_bytes_and_half_is_roomy():
@@ -225,14 +227,14 @@ def test_clear_leaves_only_the_streams_that_must_be_ended():
     here, begun, new = order(), stream("begun"), stream("new")
     here.add(0, [segment(begun, 0, 2), segment(new, 0, 2)])
     batch = begin(here, 1)
-    here.post(batch.lane, batch.lane.open, "late", 5.0)
+    here.post(batch.session_queue, batch.session_queue.open, "late", 5.0)
     end(here, batch)
     here.clear()
     last = here.end_abandoned()
     assert last.spans[0].stream is begun
     assert here.end_abandoned() is None
-    here.try_end(last.lane, last.lane.open)
-    here.done(last.lane, is_session_end=True, is_parked=False)
+    here.try_end(last.session_queue, last.session_queue.open)
+    here.mark_done(last.session_queue, is_session_end=True, is_parked=False)
     assert here.count_held() == 0
 
 
@@ -284,14 +286,14 @@ def test_rows_and_bytes_are_ready_until_they_are_taken_unless_their_lane_is_stal
     end(here, batch)
     batch = begin(here, 2)
     assert data(batch) == [b"x", b"x"]
-    batch.lane.open.is_held = True
+    batch.session_queue.open.is_held = True
     end(here, batch)
     here.add(0, [of_bytes(segment(second, 0, 3))])
     assert counts(here) == (0, 0, 1)  # they wait for the event of the stream before
     assert not here.waiting
-    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
     batch = begin(here)
-    batch.lane.open.is_held = False
+    batch.session_queue.open.is_held = False
     end(here, batch)
     assert counts(here) == (3, 3, 1 + 1 + 3)
     here.drop(s.session)
@@ -303,7 +305,7 @@ def test_what_waits_behind_a_stream_is_not_ready_when_its_last_row_is_out():
     first, second = Stream(s.session, s, 0), Stream(s.session, s, 1)
     here.add(0, [segment(first, 0, 1, is_last=True), of_bytes(segment(second, 0, 2))])
     batch = begin(here)
-    batch.lane.open.is_held = True
+    batch.session_queue.open.is_held = True
     end(here, batch)
     assert (here.ready, here.ready_bytes) == (0, 0)
     here.end_cycles()
@@ -320,30 +322,30 @@ def test_delays_are_known_from_the_first_delayed_event_to_the_last():
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
     for delay in (1.0, 2.0):
-        assert here.post(batch.lane, batch.lane.open, delay, delay)
-    assert (here.has_delays, batch.lane.open.delayed) == (True, 2)
+        assert here.post(batch.session_queue, batch.session_queue.open, delay, delay)
+    assert (here.has_delays, batch.session_queue.open.delayed) == (True, 2)
     clock.advance(1.0)
     assert here.next_due() == 1.0
-    assert (here.has_delays, batch.lane.open.delayed) == (True, 1)
+    assert (here.has_delays, batch.session_queue.open.delayed) == (True, 1)
     clock.advance(1.0)
     assert here.next_due() is None
-    assert (here.has_delays, batch.lane.open.delayed) == (False, 0)
-    here.post(batch.lane, batch.lane.open, 3.0, 3.0)
+    assert (here.has_delays, batch.session_queue.open.delayed) == (False, 0)
+    here.post(batch.session_queue, batch.session_queue.open, 3.0, 3.0)
     here.drain()
-    assert (here.has_delays, batch.lane.open.delayed) == (False, 0)
-    assert list(batch.lane.open.events) == [1.0, 2.0, 3.0]
+    assert (here.has_delays, batch.session_queue.open.delayed) == (False, 0)
+    assert list(batch.session_queue.open.events) == [1.0, 2.0, 3.0]
 
 
 def test_an_event_for_a_dropped_lane_or_a_stream_that_is_over_is_refused():
     here, s = order(), stream()
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
-    assert here.post(batch.lane, batch.lane.open, "event", 0.0)
-    batch.lane.open.is_over = True
-    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
-    batch.lane.open.is_over = False
+    assert here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
+    batch.session_queue.open.is_over = True
+    assert not here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
+    batch.session_queue.open.is_over = False
     here.drop(s.session)
-    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+    assert not here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
 
 
 def test_a_queue_is_full_at_its_bound_and_roomy_at_half_of_it():
@@ -406,9 +408,9 @@ def test_a_cleared_order_hands_out_nothing_that_comes_later():
     batch = begin(here)
     here.clear()
     here.add(0, [segment(s, 1, 1)])
-    here.done(batch.lane, is_session_end=False, is_parked=False)
+    here.mark_done(batch.session_queue, is_session_end=False, is_parked=False)
     assert not here.waiting
-    assert not here.post(batch.lane, batch.lane.open, "event", 0.0)
+    assert not here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
 
 
 def test_an_event_and_the_end_of_a_dropped_stream_come_with_empty_columns():
@@ -416,15 +418,15 @@ def test_an_event_and_the_end_of_a_dropped_stream_come_with_empty_columns():
     s = stream()
     order_of_two.add(0, [Segment(s, range(1), [[Buffer(0)], [Buffer(0)]], False, False)])
     batch = begin(order_of_two)
-    order_of_two.post(batch.lane, batch.lane.open, "event", 0.0)
+    order_of_two.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
     end(order_of_two, batch)
     batch = order_of_two.cut(1)
     assert (batch.event, batch.columns, batch.spans[0].is_last) == ("event", [[], []], False)
-    order_of_two.done(batch.lane, is_session_end=False, is_parked=False)
+    order_of_two.mark_done(batch.session_queue, is_session_end=False, is_parked=False)
     order_of_two.drop(s.session)
     batch = order_of_two.cut(1)
     assert (batch.event, batch.columns, batch.spans[0].is_last) == (None, [[], []], True)
-    order_of_two.done(batch.lane, is_session_end=False, is_parked=False)
+    order_of_two.mark_done(batch.session_queue, is_session_end=False, is_parked=False)
     assert order_of_two.waiting
 
 
@@ -434,7 +436,7 @@ def test_rows_that_come_during_a_call_wait_until_the_lane_is_back():
     batch = begin(here)
     here.add(0, [segment(s, 1, 1)])
     assert not here.waiting
-    here.post(batch.lane, batch.lane.open, "event", 0.0)
+    here.post(batch.session_queue, batch.session_queue.open, "event", 0.0)
     assert not here.waiting
     end(here, batch)
     assert here.waiting
@@ -459,14 +461,14 @@ def test_a_lane_stays_until_its_session_has_ended_or_is_dropped():
     batch = begin(here)
     here.drop(s.session)
     assert here.count_held() == 1  # a worker has it
-    here.done(batch.lane, is_session_end=False, is_parked=False)
+    here.mark_done(batch.session_queue, is_session_end=False, is_parked=False)
     assert here.count_held() == 2  # its turn has come: the stream is to be ended
     last = here.cut(1)
     assert list(last.spans[0].positions) == []
-    here.try_end(last.lane, last.lane.open)
-    here.done(last.lane, is_session_end=True, is_parked=False)
+    here.try_end(last.session_queue, last.session_queue.open)
+    here.mark_done(last.session_queue, is_session_end=True, is_parked=False)
     assert here.count_held() == 0
-    here.done(last.lane, is_session_end=True, is_parked=False)  # it is gone already
+    here.mark_done(last.session_queue, is_session_end=True, is_parked=False)  # it is gone already
 
 
 def test_a_lane_that_a_worker_has_not_opened_yet_is_dropped_when_it_comes_back():
@@ -475,7 +477,7 @@ def test_a_lane_that_a_worker_has_not_opened_yet_is_dropped_when_it_comes_back()
     batch = here.cut(1)
     here.drop(s.session)
     assert here.count_held() == 1
-    here.done(batch.lane, is_session_end=False, is_parked=False)
+    here.mark_done(batch.session_queue, is_session_end=False, is_parked=False)
     assert here.count_held() == 0
 
 
@@ -484,13 +486,13 @@ def test_held_counts_lanes_turns_rows_and_whether_anything_comes_later():
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
     for delay in (1.0, 2.0):
-        here.post(batch.lane, batch.lane.open, "late", delay)
+        here.post(batch.session_queue, batch.session_queue.open, "late", delay)
     assert here.count_held() == 1 + 1
     end(here, batch)
     here.add(0, [segment(s, 1, 3)])
     assert here.count_held() == 1 + 1 + 3 + 1
     here.clear()
-    assert (batch.lane.rows, batch.lane.bytes, here.count_held()) == (0, 0, 1)
+    assert (batch.session_queue.rows, batch.session_queue.bytes, here.count_held()) == (0, 0, 1)
     assert here.end_abandoned().columns == [[]]
 
 
@@ -516,8 +518,8 @@ def test_an_event_that_is_due_in_less_than_a_second_is_delayed():
     here, s = order(clock=clock), stream()
     here.add(0, [segment(s, 0, 1)])
     batch = begin(here)
-    here.post(batch.lane, batch.lane.open, "soon", 0.5)
-    assert not batch.lane.open.events
+    here.post(batch.session_queue, batch.session_queue.open, "soon", 0.5)
+    assert not batch.session_queue.open.events
     assert here.next_due() == 0.5
 
 

@@ -487,7 +487,7 @@ def test_a_unit_per_stream_gets_no_mixed_batches():
             streams.append(stream)
         for stream, values in zip(streams, ([1, 2], [3]), strict=True):
             for value in values:
-                flow.scheduler.entrance.send(stream._session, "input", [Buffer(value)])
+                flow.scheduler.submitter.send(stream._session, "input", [Buffer(value)])
         for stream in streams:
             stream.close_input()
         assert [told(list(stream)) for stream in streams] == [["a", "a"], ["b"]]
@@ -569,7 +569,7 @@ def test_a_call_of_a_stream_unit_is_named_and_its_time_is_counted():
     with Steps(process) as steps:
         steps.flow.session().send("input", 1)
         stats = steps.worker._stats
-        assert (phases, stats.done) == (["process"], (1, 2.0))
+        assert (phases, stats.mark_done) == (["process"], (1, 2.0))
         assert steps.worker.phase == "idle"
 
 
