@@ -244,7 +244,7 @@ def made(cluster, **resources):
     """A replica of a shared engine whose actor was made, and not opened."""
     placement = PlacementConfig("far", resources=resources)
     replica = RayEngine(cluster, "shared").replica(placement, [PART], 0)
-    replica._actor = replica._made()
+    replica._actor = replica._make_actor()
     return replica
 
 
@@ -280,7 +280,7 @@ def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_a
     maker = made(cluster, far=1)
     process = number_of(maker)
     other = RayEngine(cluster, "shared").replica(maker._placement, [PART], 0)
-    found, ended = other._found, []
+    found, ended = other._find_actor, []
 
     def find(seconds):
         actor = found(seconds)
@@ -289,7 +289,7 @@ def test_who_finds_an_actor_that_is_about_to_end_has_another_one(cluster, soon_a
             actor.kill()
         return actor
 
-    monkeypatch.setattr(other, "_found", find)
+    monkeypatch.setattr(other, "_find_actor", find)
     other.start(60.0)
     assert number_of(other) != process
     assert ended == [process]

@@ -128,7 +128,7 @@ class Supervisor:
     def _with_models(self) -> list[ReplicaProcess]:
         return [one for one in self._replicas() if one.role is not Role.WORKER]
 
-    def _accept_connections(self) -> list[ReplicaProcess]:
+    def _list_accepting(self) -> list[ReplicaProcess]:
         return [one for one in self._replicas() if not one.role.is_asked]
 
     def _make(self, role: Role, number: int, name: str) -> ReplicaProcess:
@@ -210,7 +210,7 @@ class Supervisor:
             return
         self._has_begun = True
         self._tell_of_others([one for one in replicas if one.role is not Role.WORKER])
-        self._said(self._accept_connections()[0].loaded)
+        self._said(self._list_accepting()[0].loaded)
 
     def _tell_of_others(self, replicas: list[ReplicaProcess]) -> None:
         """Says what did not load in one of those that were quiet, and did in the first."""
@@ -291,7 +291,7 @@ class Supervisor:
 
     async def _leave(self) -> None:
         """Has all say that they are not ready, and waits until those who ask have seen it."""
-        for replica in self._accept_connections():
+        for replica in self._list_accepting():
             replica.tell({"what": "leave"})
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), self._drain_delay)
@@ -308,7 +308,7 @@ class Supervisor:
     async def _finish(self, until: float) -> None:
         """Has all answer what they have taken on: who is asked by others is told last."""
         asked = [one for one in self._replicas() if one.role.is_asked]
-        for replica in self._accept_connections():
+        for replica in self._list_accepting():
             replica.finish()
         if asked:
             others = [
