@@ -4,19 +4,19 @@ Nothing is counted for it, and no object of the library's is touched while the f
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from modelflow.errors import MissingDependencyError
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 try:
-    from prometheus_client import CollectorRegistry, make_wsgi_app
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import (
         CounterMetricFamily,
         GaugeMetricFamily,
         HistogramMetricFamily,
         Metric,
     )
+    from prometheus_client.exposition import choose_encoder
     from prometheus_client.registry import Collector
     from prometheus_client.samples import Sample
 except ImportError as error:
@@ -210,11 +210,16 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return [*named, ("+Inf", histogram.count)]
 
 
-def metrics_app(collector: FlowCollector) -> Any:
-    """Returns the WSGI application that answers with what a collector gives.
+def metrics_page(collector: FlowCollector) -> Callable[[str], tuple[bytes, str]]:
+    """Returns a function that writes what a collector gives, for the ``Accept`` of a client.
 
-    As text, or as OpenMetrics where the client's ``Accept`` asks for it.
+    It returns the text, or OpenMetrics where the client asks for it, with its media type.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
-    return make_wsgi_app(registry)
+
+    def write(accept: str) -> tuple[bytes, str]:
+        encode, media_type = choose_encoder(accept)
+        return encode(registry), media_type
+
+    return write

@@ -221,7 +221,9 @@ class PartFlow:
 
         requests = [
             Request(
-                {port: (buffers[place],) for port, buffers in inputs.items()}, on_done, deadline=left
+                {port: (buffers[place],) for port, buffers in inputs.items()},
+                on_done,
+                deadline=left,
             )
             for place, left in enumerate(rows.remaining)
         ]

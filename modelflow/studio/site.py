@@ -17,6 +17,7 @@ class Site:
 
     Attributes:
         gate: Who may come in.
+        address: Where it answers: ``http://HOST:PORT``.
         url: Where the pages are; with the token without which nothing is shown.
     """
 
@@ -29,7 +30,8 @@ class Site:
         self._socket = bind_socket(Endpoint(host, port))
         bound = self._socket.getsockname()[1]
         self.gate = TokenCheck(host, bound)
-        self.url = f"{Endpoint(host, bound)}?token={self.gate.token}"
+        root = str(Endpoint(host, bound))
+        self.address, self.url = root.rstrip("/"), f"{root}?token={self.gate.token}"
 
     def open(self, handler: Handler) -> None:
         """Begins to answer; where that fails the address is given up.

@@ -7,20 +7,16 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 import modelflow
-from modelflow.profile.metrics import FlowCollector, metrics_app
+from modelflow.profile.metrics import FlowCollector, metrics_page
 from tests.profile.flows import GRAPH, odd, used_flow
 
 
 def scraped(stats, accept="text/plain"):
-    return asked(metrics_app(FlowCollector(lambda: [stats()])), accept)
+    return asked(metrics_page(FlowCollector(lambda: [stats()])), accept)
 
 
-def asked(app, accept="text/plain"):
-    body = app(
-        {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT": accept},
-        lambda status, headers: None,
-    )
-    return b"".join(body).decode()
+def asked(page, accept="text/plain"):
+    return page(accept)[0].decode()
 
 
 def values(text):
@@ -93,18 +89,18 @@ def test_counters_do_not_fall_and_nothing_is_kept_of_replicas_that_are_gone():
         return [moment]
 
     collector = FlowCollector(look)
-    app = metrics_app(collector)
+    page = metrics_page(collector)
     busy = "modelflow_node_busy_seconds_total"
     at = {"node": "odd", "unit": "odd"}
-    first = value(values(asked(app)), busy, **at)
+    first = value(values(asked(page)), busy, **at)
     less = replace(stats["odd"], busy=first / 2)
     moment = replace(stats, nodes={"odd": less})
-    assert value(values(asked(app)), busy, **at) == first
+    assert value(values(asked(page)), busy, **at) == first
     sizes = []
     for number in range(5):
         replicas = {f"host/{number}": {"in": replace(less, node="in")}}
         moment = replace(stats, nodes={"odd": replace(less, replicas=replicas)})
-        assert value(values(asked(app)), busy, **at, replica="") <= first
+        assert value(values(asked(page)), busy, **at, replica="") <= first
         sizes.append(len(collector._told))
     assert len(set(sizes)) == 1
 
@@ -119,7 +115,7 @@ def test_the_other_form_is_read_by_its_own_parser():
 def test_counters_only_grow_while_eight_threads_work():
     with modelflow.Flow(GRAPH, units=[odd]) as flow:
         is_over = threading.Event()
-        app = metrics_app(FlowCollector(lambda: [flow.stats()]))
+        page = metrics_page(FlowCollector(lambda: [flow.stats()]))
 
         def use():
             while not is_over.is_set():
@@ -131,7 +127,7 @@ def test_counters_only_grow_while_eight_threads_work():
         try:
             before = {}
             for _ in range(50):
-                now = values(asked(app))
+                now = values(asked(page))
                 for key, count in before.items():
                     if not any(gauge in key[0] for gauge in ("in_flight", "pool", "queue")):
                         assert now[key] >= count, key

@@ -24,7 +24,6 @@ from modelflow.signals import ExitCode, Undisturbed, termination
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from modelflow.cli.run.window import Window
     from modelflow.errors import FlowUnitError
     from modelflow.flow import Flow
     from modelflow.graph.graph import Graph
@@ -216,7 +215,7 @@ class _RunOptions:
                 # listens.
                 with (
                     termination(asked, None if self.is_inline else job.stop),
-                    Undisturbed(nullcontext() if metrics is None else _window(metrics, job.flow)),
+                    Undisturbed(nullcontext() if metrics is None else _figures(metrics, job.flow)),
                     Undisturbed(nullcontext() if dashboard is None else _page(dashboard, job.flow)),
                 ):
                     result = job.run(self._show(job, turn))
@@ -253,12 +252,13 @@ class _RunOptions:
             click.echo(line, err=True)
 
 
-def _window(address: str, flow: "Flow") -> "Window":
-    from modelflow.cli.run.window import Window
+@contextmanager
+def _figures(address: str, flow: "Flow") -> "Iterator[None]":
+    from modelflow.cli.run.metrics_server import MetricsServer
 
-    window = Window(address, flow.stats, flow.snapshot)
-    click.echo(f"metrics: {window.url}/metrics, figures: {window.url}/stats", err=True)
-    return window
+    with MetricsServer(address, flow.stats, flow.snapshot) as server:
+        click.echo(f"metrics: {server.url}/metrics, figures: {server.url}/stats", err=True)
+        yield
 
 
 @contextmanager

@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from modelflow.cli.run.window import Window
+from modelflow.cli.run.metrics_server import MetricsServer
 
 SLOW = 0.02
 MOST = 3000
 
 
 def test_who_sends_a_request_bit_by_bit_does_not_keep_it_open(capfd):
-    with Window("0", dict, dict) as window:
+    with MetricsServer("0", dict, dict) as window:
         host, port = window.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(b"GET /stats HTTP/1.1\r\nX: ")
@@ -35,14 +35,15 @@ def ask(window, head):
     address = window.url.removeprefix("http://")
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=60) as client:
-        client.sendall(head.replace("HOST", address).replace("\n", "\r\n").encode() + b"\r\n")
+        whole = f"{head.replace('HOST', address)}Connection: close\n\n"
+        client.sendall(whole.replace("\n", "\r\n").encode())
         first, _, rest = client.makefile("rb").read().partition(b"\r\n")
     return first.split(b" ", 1)[1].decode(), rest
 
 
 @pytest.fixture(scope="module")
 def window():
-    with Window("0", dict, lambda: {"name": "secret"}) as found:
+    with MetricsServer("0", dict, lambda: {"name": "secret"}) as found:
         yield found
 
 

@@ -1,0 +1,98 @@
+"""A server beside a run: ``/metrics`` for Prometheus, ``/stats`` for programs.
+
+It has the gate of the dashboard: pages of other sites are refused, whatever they call this address.
+"""
+
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from modelflow.cli.terminal.listening import explain_address, split_address
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.profile.metrics import FlowCollector, metrics_page
+from modelflow.studio.site import Site
+
+if TYPE_CHECKING:
+    from modelflow.http.request import HttpRequest
+    from modelflow.runtime.stats import FlowStats
+
+
+_NO_BODY = BodyLimits(0, BodyBudget(0), 5.0)
+
+
+class MetricsServer:
+    """Answers while its ``with`` block runs; on a thread of its own.
+
+    Attributes:
+        url: Where it answers.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        stats: "Callable[[], FlowStats]",
+        snapshot: Callable[[], dict[str, Any]],
+    ) -> None:
+        """Takes the address.
+
+        Args:
+            address: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``; without a host 127.0.0.1; port 0:
+                any that is free.
+            stats: Gives the flow's figures; from any thread.
+            snapshot: Gives its snapshot's document.
+
+        Raises:
+            click.UsageError: the address is wrong.
+            ConfigError: it is taken.
+        """
+        host, port = split_address("--metrics", address)
+        self._metrics = metrics_page(FlowCollector(lambda: [stats()]))
+        self._snapshot = snapshot
+        with explain_address("--metrics", address):
+            self._site = Site(host, port)
+        self.url = self._site.address
+
+    def __enter__(self) -> Self:
+        """Begins to answer.
+
+        Raises:
+            MissingDependencyError: what reads requests is not installed.
+        """
+        self._site.open(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops answering."""
+        self._site.close()
+
+    def begin(self, http_request: "HttpRequest") -> BodyLimits:
+        """Checks the head of a request.
+
+        Raises:
+            RefusedError: it may not be.
+        """
+        method = "HEAD" if http_request.head.method == "HEAD" else "GET"
+        refusal = self._site.gate.refusal(http_request.head, is_secret=False, method=method)
+        if refusal is not None:
+            raise RefusedError(refusal)
+        return _NO_BODY
+
+    def handle(self, http_request: "HttpRequest") -> None:
+        """Answers a request; on the server's thread."""
+        if http_request.path == "/metrics":
+            accept = http_request.head.named.get(b"accept", b"").decode("latin-1")
+            body, kind = self._metrics(accept)
+        elif http_request.path == "/stats":
+            body, kind = json.dumps(self._snapshot()).encode(), "application/json"
+        else:
+            text = "there are /metrics and /stats"
+            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, text))
+            return
+        http_request.answer(Reply(200, body, {"content-type": kind}))
