@@ -2,61 +2,10 @@
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import Callable
-from typing import NamedTuple
 
-# The most that lies in a memory at a time. The system gives room only to what is written.
-_SIZE = 64 << 20
-
-
-def new_memory() -> int:
-    """Returns the descriptor of memory that has no name: it is freed when nobody has it."""
-    descriptor = os.memfd_create("modelflow-worker")
-    os.ftruncate(descriptor, _SIZE)
-    return descriptor
-
-
-class LinkDescriptors(NamedTuple):
-    """What a process needs to take up its side of a link: descriptors.
-
-    Attributes:
-        socket: A stream socket whose other end the other one has.
-        incoming: The memory that it reads.
-        outgoing: The memory that it writes.
-    """
-
-    socket: int
-    incoming: int
-    outgoing: int
-
-    def close(self) -> None:
-        """Gives them up."""
-        for descriptor in self:
-            os.close(descriptor)
-
-
-def new_link() -> tuple[LinkDescriptors, LinkDescriptors]:
-    """Returns both sides of a new link.
-
-    Raises:
-        OSError: there are too many descriptors; nothing is left of it.
-    """
-    with contextlib.ExitStack() as made:
-
-        def keep(descriptor: int) -> int:
-            made.callback(os.close, descriptor)
-            return descriptor
-
-        one, other = (keep(end.detach()) for end in socket.socketpair())
-        there, back = keep(new_memory()), keep(new_memory())
-        sides = (
-            LinkDescriptors(one, back, there),
-            LinkDescriptors(other, keep(os.dup(there)), keep(os.dup(back))),
-        )
-        made.pop_all()
-    return sides
+from modelflow.ipc.shared_memory import ChannelDescriptors
 
 
 class FdChannel:
@@ -68,7 +17,7 @@ class FdChannel:
         self._socket.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def open(self, taken: Callable[[LinkDescriptors, int], object]) -> None:
+    def open(self, taken: Callable[[ChannelDescriptors, int], object]) -> None:
         """Begins; ``taken`` is called with each, and the number of the process behind it.
 
         The descriptors become its own.
@@ -85,7 +34,7 @@ class FdChannel:
         self._socket.close()
 
     def _take(self) -> None:
-        count = len(LinkDescriptors._fields)
+        count = len(ChannelDescriptors._fields)
         try:
             said, descriptors, *_ = socket.recv_fds(self._socket, 1, count)
         except BlockingIOError:
@@ -95,10 +44,10 @@ class FdChannel:
         if not said:
             self.close()
         elif len(descriptors) == count:
-            self._taken(LinkDescriptors(*descriptors), said[0])
+            self._taken(ChannelDescriptors(*descriptors), said[0])
 
 
-def give(fd_channel: socket.socket, ends: LinkDescriptors, peer: int) -> None:
+def give(fd_channel: socket.socket, ends: ChannelDescriptors, peer: int) -> None:
     """Gives a process its side of a link, which is closed here. One that has ended takes none.
 
     Args:

@@ -8,30 +8,45 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from modelflow.ipc.fd_channel import LinkDescriptors
 from modelflow.ipc.frame import HEAD, FrameReader, FrameWriter, Value
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter
+from modelflow.ipc.shared_memory import (
+    ChannelDescriptors,
+    SharedMemoryReader,
+    SharedMemoryWriter,
+    open_sides,
+)
 
 _FREE = "free"
+# The most that lies in a memory at a time. The system gives room only to what is written.
+_SIZE = 64 << 20
 # How long the other side may take to read what was said last.
 _LAST_SECONDS = 1.0
+
+
+def new_link() -> tuple[ChannelDescriptors, ChannelDescriptors]:
+    """Returns both sides of a new link.
+
+    Raises:
+        OSError: there are too many descriptors; nothing is left of it.
+    """
+    return open_sides(_SIZE)
 
 
 class Listener(Protocol):
     """Who hears what the other side says. On the loop's thread."""
 
-    def hear(self, message: list[Any], read: Callable[[Value], Any], /) -> None:
+    def hear(self, link: "Link", message: list[Any], read: Callable[[Value], Any], /) -> None:
         """Takes a message; ``read`` gives the values in it, each once."""
 
-    def on_lost(self) -> None:
+    def on_lost(self, link: "Link", /) -> None:
         """Takes note that the other side has ended, however it has, or `Link.close` was called."""
 
 
 class Link(asyncio.Protocol):
     """One side. For the loop's thread."""
 
-    def __init__(self, ends: LinkDescriptors, loop_queue: LoopQueue, listener: Listener) -> None:
+    def __init__(self, ends: ChannelDescriptors, loop_queue: LoopQueue, listener: Listener) -> None:
         """Takes up a side.
 
         Args:
@@ -149,7 +164,7 @@ class Link(asyncio.Protocol):
 
     def _tell(self, message: list[Any], unpacker: FrameReader) -> None:
         try:
-            self._listener.hear(message, unpacker.value)
+            self._listener.hear(self, message, unpacker.value)
         except Exception as error:  # noqa: BLE001 - one message's; the others are heard all the same
             context = {"message": f"{message[0]!r} was not heard", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
@@ -160,4 +175,4 @@ class Link(asyncio.Protocol):
         self._memory_writer.close()
         self._memory_reader.close()
         self._over.set()
-        self._listener.on_lost()
+        self._listener.on_lost(self)

@@ -8,30 +8,16 @@ import mmap
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from modelflow.ipc.channel import Channel, MessageError
+from modelflow.ipc.shared_memory import ChannelDescriptors, open_sides
 
 _ALIGNMENT = 64
 _FIRST_SIZE = 1 << 16
 # So many bytes are kept for the messages to come, whatever their size.
 _KEPT = 64 << 20
-
-
-class ChannelDescriptors(NamedTuple):
-    """What a process needs to take up its side of a channel: file descriptors.
-
-    Attributes:
-        socket: The socket.
-        incoming: The memory that it reads.
-        outgoing: The memory that it writes.
-    """
-
-    socket: int
-    incoming: int
-    outgoing: int
 
 
 class _Memory:
@@ -120,21 +106,12 @@ def open_channel() -> tuple[MemoryChannel, ChannelDescriptors]:
     Raises:
         OSError: too many files are open, say; nothing is left of it.
     """
-    fds: list[int] = []
+    ours, theirs = open_sides(_FIRST_SIZE)
     try:
-        fds.extend(side.detach() for side in socket.socketpair())
-        for name in ("modelflow-in", "modelflow-out"):
-            fds.append(os.memfd_create(name))
-            os.ftruncate(fds[-1], _FIRST_SIZE)
-        ours, theirs, there, back = fds
-        fds.append(os.dup(back))
-        fds.append(os.dup(there))
-        return MemoryChannel(ChannelDescriptors(ours, *fds[-2:])), ChannelDescriptors(
-            theirs, there, back
-        )
-    except BaseException:
-        for fd in fds:
-            os.close(fd)
+        return MemoryChannel(ours), theirs
+    except OSError:  # there is no memory to map
+        ours.close()
+        theirs.close()
         raise
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from modelflow.errors import PlanError
 from modelflow.ipc.channel import Channel
-from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel, open_channel
+from modelflow.ipc.memory_channel import MemoryChannel, open_channel
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.signals import end_with
 
 # How long a process may take to end by itself once it is to.

@@ -3,17 +3,71 @@
 Who writes takes a slot; who reads says when nothing looks into it any more.
 """
 
+import contextlib
 import mmap
 import os
+import socket
 from bisect import insort
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 _ALIGNMENT = 64
+
+
+class ChannelDescriptors(NamedTuple):
+    """What a process needs to take up its side of a channel, or of a link: descriptors.
+
+    Attributes:
+        socket: A stream socket whose other end the other process has.
+        incoming: The memory that it reads.
+        outgoing: The memory that it writes.
+    """
+
+    socket: int
+    incoming: int
+    outgoing: int
+
+    def close(self) -> None:
+        """Gives them up."""
+        for descriptor in self:
+            os.close(descriptor)
+
+
+def new_memory(size: int) -> int:
+    """Returns the descriptor of memory that has no name: it is freed when nobody has it."""
+    descriptor = os.memfd_create("modelflow")
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_sides(size: int) -> tuple[ChannelDescriptors, ChannelDescriptors]:
+    """Returns the descriptors of both sides of a new channel, each memory of so many bytes.
+
+    Raises:
+        OSError: there are too many descriptors; nothing is left of it.
+    """
+    with contextlib.ExitStack() as made:
+
+        def keep(descriptor: int) -> int:
+            made.callback(os.close, descriptor)
+            return descriptor
+
+        one, other = (keep(end.detach()) for end in socket.socketpair())
+        there, back = keep(new_memory(size)), keep(new_memory(size))
+        sides = (
+            ChannelDescriptors(one, back, there),
+            ChannelDescriptors(other, keep(os.dup(there)), keep(os.dup(back))),
+        )
+        made.pop_all()
+    return sides
 
 
 class SharedMemoryWriter:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from modelflow.http.server import new_loop
-from modelflow.ipc.fd_channel import FdChannel, give, new_link
-from modelflow.ipc.link import Link
+from modelflow.ipc.fd_channel import FdChannel, give
+from modelflow.ipc.link import Link, new_link
 from modelflow.ipc.loop_queue import LoopQueue
 
 
@@ -25,12 +25,12 @@ class Heard:
         self.is_lost = asyncio.Event()
         self.news = asyncio.Condition()
 
-    def hear(self, message, read):
+    def hear(self, _, message, read):
         self.messages.append([read(one) if isinstance(one, list) else one for one in message])
         if self.answer is not None:
             self.answer(self.link, self.messages[-1])
 
-    def on_lost(self):
+    def on_lost(self, _):
         self.is_lost.set()
 
     async def until(self, count):
@@ -105,10 +105,10 @@ def test_slots_come_back_when_nobody_looks_at_them_any_more():
         for _ in range(3):
             here.say("n", here.value(np.zeros(4 << 20)))  # half of all there is
         await other.until(3)
-        assert here._packer.memory_writer.on_admitted == 1 + 1
+        assert here._packer.memory_writer.taken == 1 + 1
         kept = other.messages.pop()
         other.messages.clear()
-        while here._packer.memory_writer.on_admitted > 1:
+        while here._packer.memory_writer.taken > 1:
             await asyncio.sleep(0)
         assert kept[1].sum() == 0
         await closed(here, there)
@@ -125,7 +125,7 @@ def test_a_slot_may_be_given_back_by_any_thread():
         thread = threading.Thread(target=other.messages.clear)
         thread.start()
         thread.join()
-        while here._packer.memory_writer.on_admitted:
+        while here._packer.memory_writer.taken:
             await asyncio.sleep(0)
         await closed(here, there)
 

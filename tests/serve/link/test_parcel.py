@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.ipc.fd_channel import new_memory
 from modelflow.ipc.frame import HEAD, FrameReader, FrameWriter
-from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter
+from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter, new_memory
 
 Box = namedtuple("Box", "x label")
 
@@ -21,7 +20,7 @@ class Pair:
     """Both sides in one process."""
 
     def __init__(self):
-        memory = new_memory()
+        memory = new_memory(64 << 20)
         self.memory_writer = SharedMemoryWriter(memory)
         self.memory_reader = SharedMemoryReader(memory, self.memory_writer.free)
         self.packer = FrameWriter(self.memory_writer)
@@ -141,26 +140,26 @@ def test_bfloat16_is_kept(pair):
 
 def test_a_slot_is_free_again_when_the_last_view_of_its_array_is_gone(pair):
     found = pair.through(np.arange(100_000.0))
-    assert pair.memory_writer.on_admitted == 1
+    assert pair.memory_writer.taken == 1
     part = memoryview(found[5:].reshape(-1, 5)[3])
     del found
     gc.collect()
-    assert pair.memory_writer.on_admitted == 1
+    assert pair.memory_writer.taken == 1
     assert part[0] == 20.0
     del part
     gc.collect()
-    assert pair.memory_writer.on_admitted == 0
+    assert pair.memory_writer.taken == 0
 
 
 def test_bytes_give_their_slot_back_at_once(pair):
     assert pair.through(b"x" * 100_000) == b"x" * 100_000
-    assert pair.memory_writer.on_admitted == 0
+    assert pair.memory_writer.taken == 0
 
 
 def test_what_has_no_room_in_the_shared_memory_goes_another_way(pair):
     large = np.zeros(33 << 20, np.uint8)
     kept = [pair.through(large), pair.through(large), pair.through(np.ones(10_000))]
-    assert pair.memory_writer.on_admitted == 2
+    assert pair.memory_writer.taken == 2
     assert [one.nbytes for one in kept] == [large.nbytes, large.nbytes, 80_000]
 
 

@@ -6,7 +6,8 @@ from functools import partial
 
 from modelflow.http.options import Endpoint
 from modelflow.http.server import bind_socket
-from modelflow.ipc.fd_channel import FdChannel, give, new_link
+from modelflow.ipc.fd_channel import FdChannel, give
+from modelflow.ipc.link import new_link
 from modelflow.serve.activity import ActivityTable
 from modelflow.serve.grpc.address import grpc_socket
 from modelflow.serve.processes.workers.model_directory import ModelDirectory

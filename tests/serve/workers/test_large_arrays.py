@@ -81,13 +81,13 @@ def test_arrays_are_whole_whoever_keeps_them_and_their_memory_comes_back(keeper)
         back = counter._link._packer.memory_writer
         large = [one for one in keeper.kept if one.nbytes > 10_000]
         gc.collect()
-        while there.on_admitted > len(large) or back.on_admitted:
+        while there.taken > len(large) or back.taken:
             ask(server, arrays[0])
-        assert there.on_admitted == len(large)
+        assert there.taken == len(large)
         assert all((one == one[0]).all() for one in large)  # nobody has written there since
         del large
         keeper.kept.clear()
-        while there.on_admitted:  # a thread that waits has its last batch at hand
+        while there.taken:  # a thread that waits has its last batch at hand
             ask(server, arrays[0])
             keeper.kept.clear()
             gc.collect()
@@ -100,4 +100,4 @@ def test_what_finds_no_room_goes_through_the_socket(keeper):
         for _ in range(7):
             np.testing.assert_array_equal(ask(server, array), array)
         assert len(keeper.kept) == 7
-        assert server.outside._stock._mirrors[0]._link._packer.memory_writer.on_admitted == 5
+        assert server.outside._stock._mirrors[0]._link._packer.memory_writer.taken == 5

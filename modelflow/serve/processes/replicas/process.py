@@ -11,7 +11,8 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from modelflow.ipc.fd_channel import LinkDescriptors, give
+from modelflow.ipc.fd_channel import give
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.log import LEVELS
 from modelflow.serve.activity import Version
 from modelflow.serve.processes.replicas.acceptor import Acceptor, ListeningSocket
@@ -144,7 +145,7 @@ class ReplicaProcess:
             process_group=0,
         )
 
-    def link(self, ends: LinkDescriptors, peer: int) -> None:
+    def link(self, ends: ChannelDescriptors, peer: int) -> None:
         """Gives it its side of a link to another process, which is closed here.
 
         Args:

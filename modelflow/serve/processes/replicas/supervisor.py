@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from modelflow.http.server import TlsOptions, server_context
-from modelflow.ipc.fd_channel import new_link
+from modelflow.ipc.link import new_link
 from modelflow.serve.processes.replicas.acceptor import Acceptor
 from modelflow.serve.processes.replicas.control_channel import Message
 from modelflow.serve.processes.replicas.coordinator import Coordinator

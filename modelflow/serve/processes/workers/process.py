@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 
-from modelflow.ipc.fd_channel import LinkDescriptors
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
@@ -99,7 +99,7 @@ class ModelsProcess(Replica):
         """Has workers told that everything that was asked for was tried."""
         self._loop_queue.post(self._directory.settle)
 
-    def _welcome(self, ends: LinkDescriptors, _: int) -> None:
+    def _welcome(self, ends: ChannelDescriptors, _: int) -> None:
         self.counters.add(
             RequestServer(ends, self._loop_queue, self._directory, self.counters.discard)
         )

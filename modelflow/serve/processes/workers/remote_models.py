@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from modelflow.ipc.fd_channel import FdChannel, LinkDescriptors
+from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
 from modelflow.serve.options import ModelLimits, ServeOptions
 from modelflow.serve.processes.workers.remote_model import RemoteModel
@@ -41,14 +42,12 @@ class RemoteModels:
         self._link: Link | None = None
         self.is_there = False
 
-    def connect(self, ends: LinkDescriptors, loop_queue: LoopQueue) -> None:
+    def connect(self, ends: ChannelDescriptors, loop_queue: LoopQueue) -> None:
         """Takes up a link to the process, or to the one that has taken its place."""
         if self._link is not None:  # that it has ended is still to be heard
             self._link.abandon()
             self.on_lost(self._link)
-        listener = _Subscriber(self)
-        listener.link = Link(ends, loop_queue, listener)
-        self._link = listener.link
+        self._link = Link(ends, loop_queue, self)
         self._link.begin()
 
     async def close(self) -> None:
@@ -87,21 +86,6 @@ class RemoteModels:
         self._link, self._known, self.is_there = None, {}, False
         self._models.lose(self._peer)
         self._rpc_client.lose()
-
-
-class _Subscriber:
-    """Hears one link, and says which it was."""
-
-    link: Link
-
-    def __init__(self, remote_models: RemoteModels) -> None:
-        self._remote_models = remote_models
-
-    def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
-        self._remote_models.hear(self.link, message, read)
-
-    def on_lost(self) -> None:
-        self._remote_models.on_lost(self.link)
 
 
 class NoPeers:
@@ -187,7 +171,7 @@ class RemoteModelSource:
     def _begin(self) -> None:
         self._fd_channel.open(self._connect)
 
-    def _connect(self, ends: LinkDescriptors, peer: int) -> None:
+    def _connect(self, ends: ChannelDescriptors, peer: int) -> None:
         self._mirrors[peer].connect(ends, self._loop_queue)
 
     def _tell_settled(self) -> None:

@@ -8,10 +8,10 @@ from weakref import WeakSet
 from modelflow.errors import EndOfStream
 from modelflow.http.reply import Reply
 from modelflow.http.request import StreamingReply
-from modelflow.ipc.fd_channel import LinkDescriptors
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.processes.workers.model_directory import ModelDirectory
 from modelflow.serve.processes.workers.rpc_client import words_of
 from modelflow.serve.requests.model import Inference
@@ -49,7 +49,7 @@ class RequestServer:
 
     def __init__(
         self,
-        ends: LinkDescriptors,
+        ends: ChannelDescriptors,
         loop_queue: LoopQueue,
         directory: ModelDirectory,
         on_lost: "Callable[[RequestServer], object]",
@@ -76,7 +76,7 @@ class RequestServer:
         """Tells the worker what there is."""
         self._link.say("models", number, document)
 
-    def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
+    def hear(self, _: Link, message: list[Any], read: Callable[[Value], Any]) -> None:
         """Takes what the worker says."""
         kind, number, *rest = message
         match kind:
@@ -92,7 +92,7 @@ class RequestServer:
                 self.seen = number
                 self._directory.look()
 
-    def on_lost(self) -> None:
+    def on_lost(self, _: Link) -> None:
         """Gives up what a worker has asked that has ended."""
         self._on_lost(self)
         calls, self._calls = self._calls, {}

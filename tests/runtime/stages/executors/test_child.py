@@ -11,7 +11,8 @@ import pytest
 from modelflow.device import Device
 from modelflow.errors import BadRequest
 from modelflow.ipc import process as processes
-from modelflow.ipc.memory_channel import ChannelDescriptors, MemoryChannel, open_channel
+from modelflow.ipc.memory_channel import MemoryChannel, open_channel
+from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.runtime.stages.executors import child
 from modelflow.runtime.stages.executors.child import Item, Job
 from modelflow.unit.unit import FlowUnit
