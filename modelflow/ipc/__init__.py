@@ -14,4 +14,8 @@ stay where they lie for as long as the reader looks at them.
 another: small messages of JSON, which a thread reads also while an event loop stands still.
 
 The framings stay apart for these reasons: what may be pickled, who waits, how long arrays live.
+
+Two classes replace what has ended. `remote.slot.Slot`, a thread each, keeps replicas of pools and
+servers on a cluster. The slot of `serve/processes/replicas/process.py` keeps processes behind one
+port on the event loop that also accepts their connections.
 """

@@ -93,16 +93,17 @@ class Pool:
         self._changed = threading.Condition()
         self._reports = Reports()
         self._terms = SlotSettings(
-            placement,
+            f"placement {placement.name!r}",
+            placement.start_timeout,
             make,
             clock,
             self._changed,
             lambda: self._is_over,
             self._give_up,
-            self._reports,
+            self._reports.has_gone,
         )
-        self._slots: dict[int, Slot] = {}
-        self._old: list[Slot] = []  # whose threads end
+        self._slots: dict[int, Slot[Replica]] = {}
+        self._old: list[Slot[Replica]] = []  # whose threads end
         self._users: dict[User, None] = {}  # who came first is first
         self._is_closing = False
         self._grow_from = clock.now()
@@ -323,7 +324,7 @@ class Pool:
         return 1 if seconds is None else max(1, int(MESSAGE / max(seconds, 1e-9)))
 
     @contextlib.contextmanager
-    def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[Slot]:
+    def _place(self, user: User, is_alone: bool, patience: float | None) -> Iterator[Slot[Replica]]:
         """Takes a place at a replica and gives it back."""
         slot = self._take(user, is_alone, patience)
         is_lost = False
@@ -342,9 +343,9 @@ class Pool:
                     self._lose(slot)
                 self._changed.notify_all()
 
-    def _take(self, user: User, is_alone: bool, patience: float | None) -> Slot:
+    def _take(self, user: User, is_alone: bool, patience: float | None) -> Slot[Replica]:
         begun = without = self._clock.now()
-        reserved: Slot | None = None
+        reserved: Slot[Replica] | None = None
         with self._changed:
             self._waiting += 1
             try:
@@ -388,7 +389,7 @@ class Pool:
             bounds.append((terms.start_timeout if is_new else terms.timeout or _WITHOUT) - without)
         return min(bounds, default=None)
 
-    def _free(self, is_alone: bool) -> Slot | None:
+    def _free(self, is_alone: bool) -> Slot[Replica] | None:
         """Returns the least busy replica that has room; None: none has.
 
         Of all, and with what others have there as far as it has told: of two it would wait longer
@@ -403,7 +404,7 @@ class Pool:
                 found.append(slot)
         now = self._clock.now()
 
-        def load(slot: Slot) -> tuple[int, float]:
+        def load(slot: Slot[Replica]) -> tuple[int, float]:
             others = slot.others if now - slot.used_at < TOLD else 0
             return slot.busy + others, random.random()
 
@@ -420,7 +421,7 @@ class Pool:
             f"{waited:.3g} s{last}"
         )
 
-    def _lose(self, slot: Slot) -> None:
+    def _lose(self, slot: Slot[Replica]) -> None:
         self._lost += slot.lose()
 
     def _grow(self, waited: float) -> float | None:
@@ -444,10 +445,11 @@ class Pool:
     def _fill(self, number: int) -> None:
         """Has a slot of a number begin."""
         self._old = [slot for slot in self._old if slot.thread.is_alive()]
-        slot = self._slots[number] = Slot(number, self._terms)
+        is_extra = number >= self.placement.replicas[0]
+        slot = self._slots[number] = Slot(number, self._terms, is_extra=is_extra)
         slot.thread.start()
 
-    def _give_up(self, slot: Slot) -> None:
+    def _give_up(self, slot: Slot[Replica]) -> None:
         """Has a slot be none any more; its thread ends soon."""
         if slot.failure is not None and slot.is_extra:
             self._grow_from = self._clock.now() + IDLE

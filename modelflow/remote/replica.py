@@ -165,11 +165,11 @@ class PartEndedError(ModelflowError):
     """A unit of a part has ended the flow (`EndFlow`)."""
 
 
-class Replica(ABC):
-    """Runs all parts of one placement; made by an `Engine`.
+class RemoteProcess(ABC):
+    """Something that runs elsewhere, in a `modelflow.remote.slot.Slot`.
 
-    Its life: `start` once, on a thread of the pool; then `call`, from as many threads at once as
-    the placement's ``in_flight`` says; `kill`, from any thread; `close` once, at the end.
+    Its life: `start` once, on the thread of the slot; `kill`, from any thread; `close` once, at the
+    end.
     """
 
     @abstractmethod
@@ -183,25 +183,6 @@ class Replica(ABC):
             ModelflowError: it cannot run; the message says why.
             TimeoutError: it was not ready in time.
         """
-
-    @abstractmethod
-    def call(self, rows: Rows, timeout: float | None) -> Answers:
-        """Has a batch worked on.
-
-        Args:
-            rows: The batch.
-            timeout: Seconds without a row that is done after which the replica counts as lost;
-                None: it does once it gives no sign of life.
-
-        Raises:
-            ReplicaLostError: there is no answer, and there will be none.
-            NotSendableError: something in the batch, or in its answer, cannot be sent.
-            PartEndedError: a unit there has ended the flow.
-        """
-
-    @abstractmethod
-    def is_alive(self) -> bool:
-        """Tells whether it has not ended, as far as is known here."""
 
     def lacking(self) -> str:
         """Says what it waits for while it starts, as in ``waits for GPU=1``; "": nothing else."""
@@ -224,11 +205,37 @@ class Replica(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it, where it has not ended, and gives back what it held; no call is under way.
+        """Ends it in order, where it has not ended, and gives back what it held.
 
-        Its units are closed.
+        No call is under way. The units of a replica are closed.
         """
 
     @abstractmethod
     def kill(self) -> None:
         """Ends it at once; calls that are under way raise `ReplicaLostError`, `start` raises."""
+
+
+class Replica(RemoteProcess):
+    """Runs all parts of one placement; made by an `Engine`.
+
+    Behind `start` it is called from as many threads at once as the placement's ``in_flight`` says.
+    """
+
+    @abstractmethod
+    def call(self, rows: Rows, timeout: float | None) -> Answers:
+        """Has a batch worked on.
+
+        Args:
+            rows: The batch.
+            timeout: Seconds without a row that is done after which the replica counts as lost;
+                None: it does once it gives no sign of life.
+
+        Raises:
+            ReplicaLostError: there is no answer, and there will be none.
+            NotSendableError: something in the batch, or in its answer, cannot be sent.
+            PartEndedError: a unit there has ended the flow.
+        """
+
+    @abstractmethod
+    def is_alive(self) -> bool:
+        """Tells whether it has not ended, as far as is known here."""

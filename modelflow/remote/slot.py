@@ -1,17 +1,17 @@
-"""A slot of a pool: where one replica runs, and another one after it was lost.
+"""A slot: where one process runs, and another one after it was lost.
 
-Each slot has a thread, which starts a replica, waits until it is lost or not needed any more, and
-starts the next one in its place.
+Each slot has a thread, which starts a process, waits until it is lost or not needed any more, and
+starts the next one in its place. Replicas of a pool and servers on a cluster have slots.
 """
 
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from modelflow.config.placement import PlacementConfig
 from modelflow.errors import format_error
-from modelflow.remote.replica import Replica, Reports
+from modelflow.remote.replica import RemoteProcess, Report
 from modelflow.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -26,34 +26,41 @@ _LAST = 0.5
 _PAUSES = (0.5, 5.0)
 
 
+Process = TypeVar("Process", bound=RemoteProcess)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class SlotSettings:
+class SlotSettings(Generic[Process]):
     """What the slots of a pool have in common.
 
     Attributes:
-        placement: How many replicas there are, and how they are asked.
-        make: Makes a replica, not started, of a number from 0 on.
+        name: Whose slots they are, for messages.
+        start_timeout: Seconds that a process may take to start.
+        make: Makes a process, not started, of the number of a slot.
         clock: Tells the time.
         changed: Guards every slot, and is told of whatever changes.
         is_over: Whether nobody is left who waits for anything; ``changed`` is held.
         give_up: Takes a slot out of the pool, for its thread ends; ``changed`` is held.
-        reports: What replicas that are gone had told of themselves; ``changed`` is held.
+        keep_report: Takes the last report of a process that is gone; ``changed`` is held.
     """
 
-    placement: PlacementConfig
-    make: Callable[[int], Replica]
+    name: str
+    start_timeout: float
+    make: Callable[[int], Process]
     clock: Clock
     changed: threading.Condition
     is_over: Callable[[], bool]
-    give_up: Callable[["Slot"], None]
-    reports: Reports
+    give_up: Callable[["Slot[Process]"], None]
+    keep_report: Callable[[Report], None]
 
 
-class Slot:
-    """A replica and the thread that keeps it. Everything is guarded by ``terms.changed``.
+class Slot(Generic[Process]):
+    """A process and the thread that keeps it. Everything is guarded by ``terms.changed``.
 
     Attributes:
-        number: From 0 on, one for each that is there at the same time.
+        number: One for each that is there at the same time.
+        is_extra: It is beyond the least number, and ends when it is not needed.
+        is_leaving: It is to end, and to have no other in its place.
         replica: What runs, or is about to; None: nothing yet, or nothing any more.
         is_ready: It takes batches.
         busy: How many it works on.
@@ -65,25 +72,27 @@ class Slot:
         thread: Who keeps it.
     """
 
-    def __init__(self, number: int, terms: SlotSettings) -> None:
+    def __init__(
+        self, number: int, terms: SlotSettings[Process], *, is_extra: bool = False
+    ) -> None:
         """Starts nothing: its thread does, when that is started."""
         self.number = number
-        self.replica: Replica | None = None
+        self.is_extra = is_extra
+        self.is_leaving = False
+        self.replica: Process | None = None
         self.is_ready = False
         self.busy = self.others = 0
         self.is_reserved = False
         self.used_at = terms.clock.now()
         self.failure: Exception | None = None
         self.is_aborted = False
-        name = f"modelflow/placement {terms.placement.name}/{number}"
-        self.thread = threading.Thread(target=self._keep, name=name)
+        self.thread = threading.Thread(target=self._keep, name=f"modelflow/{terms.name}/{number}")
         self._terms = terms
         self._is_lost = False
 
     @property
-    def is_extra(self) -> bool:
-        """It is beyond the least number, and ends when it is not needed."""
-        return self.number >= self._terms.placement.replicas[0]
+    def _is_over(self) -> bool:
+        return self.is_leaving or self._terms.is_over()
 
     def lose(self) -> bool:
         """Has its replica count as lost; returns whether it has not before. ``changed`` is held."""
@@ -107,55 +116,55 @@ class Slot:
 
     def _start(self) -> bool:
         terms = self._terms
-        replica: Replica | None = None
+        replica: Process | None = None
         try:
             replica = terms.make(self.number)
             with terms.changed:
-                if terms.is_over():
+                if self._is_over:
                     return False
                 self.replica, self._is_lost = replica, False
                 self.failure, self.is_aborted = None, False
-            replica.start(terms.placement.start_timeout)
+            replica.start(terms.start_timeout)
         except Exception as error:  # noqa: BLE001 - told to who waits for a replica
             self._has_not_started(replica, error)
             return False
         with terms.changed:
             self.is_ready, self.failure, self.used_at = True, None, terms.clock.now()
             terms.changed.notify_all()
+        self.on_ready(replica)
         return True
 
-    def _has_not_started(self, replica: Replica | None, error: Exception) -> None:
+    def _has_not_started(self, replica: Process | None, error: Exception) -> None:
         if replica is not None:
             _quietly(replica.kill)
             _quietly(replica.close)
         terms = self._terms
         with terms.changed:
-            is_wanted = not self.is_aborted and not terms.is_over()
+            is_wanted = not self.is_aborted and not self._is_over
             self.failure, self.replica = error if is_wanted else None, None
             terms.changed.notify_all()
         if is_wanted:
-            name, said = terms.placement.name, format_error(error)
-            logger.warning("placement %r: replica %d does not start: %s", name, self.number, said)
+            self.on_failure(format_error(error))
 
     def _wait_for_end(self) -> bool:
         """Waits until the replica is to end, and ends it; True: there is to be no other."""
         terms, replica = self._terms, self.replica
         assert replica is not None  # it has started
         with terms.changed:
-            while not terms.is_over() and not self._is_lost:
+            while not self._is_over and not self._is_lost:
                 left = self.used_at + IDLE - terms.clock.now() if self.is_extra else None
                 if left is not None and left <= 0 and not self.busy and not self.is_reserved:
                     break
                 terms.clock.wait(terms.changed, None if left is None else max(left, 1.0))
             is_lost = self._is_lost
             self.is_ready = False
-            is_left = terms.is_over()  # whoever waited for it has gone: nothing is lost
+            is_left = self._is_over  # whoever waited for it has gone: nothing is lost
             is_over = is_left or not is_lost
             if is_over:
                 terms.give_up(self)
         if is_lost:
             if not is_left:
-                self._tell_of_loss(replica)
+                self.on_lost(replica.reason())
             _quietly(replica.kill)
         with terms.changed:
             while self.busy:  # calls are told that it is lost, and go
@@ -165,14 +174,20 @@ class Slot:
         with terms.changed:
             self.replica = None
             if last is not None:
-                terms.reports.has_gone(last)
+                terms.keep_report(last)
         return is_over
 
-    def _tell_of_loss(self, replica: Replica) -> None:
-        reason = replica.reason()
+    def on_ready(self, replica: Process) -> None:
+        """Takes note that a process is ready."""
+
+    def on_failure(self, said: str) -> None:
+        """Says why a process did not start."""
+        logger.warning("%s: replica %d does not start: %s", self._terms.name, self.number, said)
+
+    def on_lost(self, reason: str) -> None:
+        """Says why a process was lost; "": nobody knows."""
         told_of = f": {reason}" if reason else ""
-        name = self._terms.placement.name
-        logger.warning("placement %r: lost replica %d%s", name, self.number, told_of)
+        logger.warning("%s: lost replica %d%s", self._terms.name, self.number, told_of)
 
     def _wait_to_try(self, seconds: float) -> bool:
         """Waits before the next try; True: there is to be none."""
@@ -180,7 +195,7 @@ class Slot:
         with terms.changed:
             due = terms.clock.now() + (0.0 if self.is_aborted else seconds)
             # One beyond the least number was worth one try.
-            while not self.is_extra and not terms.is_over():
+            while not self.is_extra and not self._is_over:
                 left = due - terms.clock.now()
                 if left <= 0:
                     return False

@@ -22,7 +22,7 @@ from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, termination
 
 if TYPE_CHECKING:
-    from modelflow.serve.processes.replicas.servers import Servers
+    from modelflow.remote.ray.servers import Servers
 
 
 _LOOK = 1.0  # seconds between two looks at how many rows wait
@@ -74,7 +74,7 @@ def ray_serve(
     from modelflow.remote.ray import connected
     from modelflow.remote.ray.host_servers import HostServers
     from modelflow.remote.ray.served import RayServed
-    from modelflow.serve.processes.replicas.servers import Servers
+    from modelflow.remote.ray.servers import Servers
 
     with serve.make_context("serve", list(words), click.get_current_context().parent) as context:
         given = {**context.params, "sources": context.params["sources"] or read_setting("sources")}
@@ -105,6 +105,7 @@ def ray_serve(
             ),
             (least, most),
             lambda text: tell("note", text),
+            start_timeout,
         )
         return _run(servers, is_scaled=least < most)
 

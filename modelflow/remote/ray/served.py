@@ -11,6 +11,7 @@ from modelflow.remote.ray.client import ClusterError
 from modelflow.remote.ray.cluster import Cluster, RemoteActor, describe_needs
 from modelflow.remote.ray.host_servers import HostServers
 from modelflow.remote.ray.server_actor import ServerActor
+from modelflow.remote.ray.servers import Served
 
 # Beside `wait`, which lasts as long as the server.
 _CALLS = 4
@@ -20,7 +21,7 @@ _MORE = 10.0
 _LAST = 2.0
 
 
-class RayServed:
+class RayServed(Served):
     """A server in an actor."""
 
     def __init__(
@@ -53,8 +54,8 @@ class RayServed:
         self._actor: RemoteActor | None = None
         self._is_over = self._is_open = False
 
-    def open(self) -> str:
-        """Begins; see `Served`.
+    def start(self, timeout: float) -> None:
+        """Begins, and waits until everything is loaded, and it answers; see `Served`.
 
         Raises:
             ClusterError: no machine can hold it, or none has room in time.
@@ -63,7 +64,7 @@ class RayServed:
         if lacking := self._cluster.lacking(self._placement):
             raise ClusterError(lacking)
         words, archives = self._files()
-        due = monotonic() + self._placement.start_timeout + _MORE
+        due = monotonic() + timeout + _MORE
         try:
             if self._apart is None:
                 actor = self._begin({})
@@ -74,15 +75,14 @@ class RayServed:
             digests = {name: actor.send(path, due - monotonic()) for name, path in archives.items()}
             self._is_open = True
             left = max(0.0, due - monotonic())
-            given = (words, digests, str(Path.cwd()), self._placement.start_timeout)
-            address: str = actor.call("open", *given, timeout=left)
+            given = (words, digests, str(Path.cwd()), timeout)
+            self.address = actor.call("open", *given, timeout=left)
         except TimeoutError as error:
             message = (
                 f"it needs {describe_needs(self._placement)}, and no machine has had that free "
-                f"within {self._placement.start_timeout:g} s"
+                f"within {timeout:g} s"
             )
             raise ClusterError(message) from error
-        return address
 
     def _begin(self, labels: Mapping[str, str]) -> RemoteActor:
         placement = replace(self._placement, labels={**self._placement.labels, **labels})
@@ -114,9 +114,10 @@ class RayServed:
         """Takes note that it is to end: another one may wait for its machine."""
         self._is_over = True
 
-    def stop(self) -> None:
-        """Has it answer what it has taken on, and end."""
-        assert self._actor is not None  # it was begun
+    def close(self) -> None:
+        """Has it answer what it has taken on, and end, where it has not ended."""
+        if self._actor is None or not self._is_open:
+            return
         seconds = self._drain + _MORE
         self._actor.try_call("stop", seconds, timeout=seconds + _MORE)
 
@@ -128,6 +129,7 @@ class RayServed:
         if actor is not None:
             if self._is_open:  # killed it clears up nothing
                 actor.try_call("end", timeout=_LAST)
+            self._is_open = False
             actor.kill()
         self._has_left()
 

@@ -5,12 +5,12 @@ import threading
 import pytest
 
 from modelflow.remote.ray.cluster import ClusterError
-from modelflow.serve.processes.replicas.servers import Servers
+from modelflow.remote.ray.servers import Served, Servers
 
 LONG = 60
 
 
-class Told:
+class Told(Served):
     """A server that does what it is told."""
 
     def __init__(self, number, failures):
@@ -19,10 +19,10 @@ class Told:
         self.is_to_leave = False
         self.how = ""
 
-    def open(self):
+    def start(self, timeout):
         if self.failures:
             raise self.failures.pop(0)
-        return f"http://{self.number}"
+        self.address = f"http://{self.number}"
 
     def wait(self):
         assert self.has_ended.wait(LONG)
@@ -34,7 +34,7 @@ class Told:
     def leave(self):
         self.is_to_leave = True
 
-    def stop(self):
+    def close(self):
         self.end("stopped")
 
     def kill(self):
