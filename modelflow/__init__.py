@@ -53,49 +53,32 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "modelflow.buffer": ("Buffer",),
-    "modelflow.device": ("Device", "available_devices", "empty"),
+    "modelflow.buffer": "Buffer",
+    "modelflow.device": "Device available_devices empty",
     "modelflow.errors": (
-        "BadRequest",
-        "Cancelled",
-        "ConfigError",
-        "CycleError",
-        "DeadlineExceeded",
-        "DeviceUnavailableError",
-        "EndOfStream",
-        "EngineError",
-        "FlowFailed",
-        "FlowUnitError",
-        "GraphError",
-        "MissingDependencyError",
-        "ModelflowError",
-        "PlanError",
-        "PortError",
-        "QueueFullError",
-        "RecordingError",
-        "TuningError",
-        "StreamClosed",
-        "StreamError",
-        "StreamMismatchError",
-        "UnknownFlowUnitError",
+        "BadRequest Cancelled ConfigError CycleError DeadlineExceeded "
+        "DeviceUnavailableError EndOfStream EngineError FlowFailed FlowUnitError GraphError "
+        "MissingDependencyError ModelflowError PlanError PortError QueueFullError "
+        "RecordingError TuningError StreamClosed StreamError StreamMismatchError "
+        "UnknownFlowUnitError"
     ),
-    "modelflow.flow": ("Flow",),
-    "modelflow.unit.advice": ("Place",),
-    "modelflow.unit.function": ("flowunit",),
-    "modelflow.unit.option": ("Config", "Option", "option"),
-    "modelflow.unit.kind": ("Kind",),
-    "modelflow.unit.port": ("Port",),
-    "modelflow.unit.spec": ("FlowUnitSpec",),
-    "modelflow.unit.unit": ("Context", "FlowUnit"),
-    "modelflow.graph.in_code": ("FlowGraphDesc",),
-    "modelflow.graph.read": ("read_graph",),
-    "modelflow.log": ("set_log_level",),
-    "modelflow.job.job": ("Job", "JobResult"),
-    "modelflow.model": ("Model",),
-    "modelflow.stream_io.request": ("Request",),
-    "modelflow.stream_io": ("StreamIO",),
+    "modelflow.flow": "Flow",
+    "modelflow.unit.advice": "Place",
+    "modelflow.unit.function": "flowunit",
+    "modelflow.unit.option": "Config Option option",
+    "modelflow.unit.kind": "Kind",
+    "modelflow.unit.port": "Port",
+    "modelflow.unit.spec": "FlowUnitSpec",
+    "modelflow.unit.unit": "Context FlowUnit",
+    "modelflow.graph.in_code": "FlowGraphDesc",
+    "modelflow.graph.read": "read_graph",
+    "modelflow.log": "set_log_level",
+    "modelflow.job.job": "Job JobResult",
+    "modelflow.model": "Model",
+    "modelflow.stream_io.request": "Request",
+    "modelflow.stream_io": "StreamIO",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "BadRequest",

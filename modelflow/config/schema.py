@@ -269,48 +269,11 @@ SERVING_ALIASES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# What Graphviz draws with; dropped from the nodes.
-DRAWING_ATTRIBUTES = frozenset(
-    [
-        "bgcolor",
-        "color",
-        "colorscheme",
-        "comment",
-        "dir",
-        "fillcolor",
-        "fixedsize",
-        "fontcolor",
-        "fontname",
-        "fontsize",
-        "group",
-        "height",
-        "href",
-        "image",
-        "label",
-        "labelloc",
-        "labeljust",
-        "layout",
-        "margin",
-        "nodesep",
-        "ordering",
-        "orientation",
-        "pencolor",
-        "penwidth",
-        "peripheries",
-        "pos",
-        "rank",
-        "rankdir",
-        "ranksep",
-        "regular",
-        "shape",
-        "shapefile",
-        "sides",
-        "skew",
-        "splines",
-        "style",
-        "tooltip",
-        "URL",
-        "width",
-        "xlabel",
-    ]
-)
+_DRAWING = """
+    bgcolor color colorscheme comment dir fillcolor fixedsize fontcolor fontname fontsize group
+    height href image label labelloc labeljust layout margin nodesep ordering orientation
+    pencolor penwidth peripheries pos rank rankdir ranksep regular shape shapefile sides skew
+    splines style tooltip URL width xlabel
+"""
+DRAWING_ATTRIBUTES = frozenset(_DRAWING.split())
+"""What Graphviz draws with; dropped from the nodes."""

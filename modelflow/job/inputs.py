@@ -1,6 +1,7 @@
 """What ``modelflow run --input`` sends: files, folders, patterns, standard input."""
 
 import glob
+import itertools
 import os
 import re
 import selectors
@@ -66,6 +67,21 @@ class Feed:
 
     def stop(self) -> None:
         """Has nobody wait for the next buffer any more; from any thread."""
+
+
+class Samples(Feed):
+    """Buffers that are there, once or again and again."""
+
+    def __init__(self, port: str, buffers: Sequence[Buffer], *, is_repeated: bool) -> None:
+        """Takes the buffers; of repeated ones there is no end."""
+        super().__init__(port, ())
+        self.count = len(buffers)
+        self._buffers, self._is_repeated = buffers, is_repeated
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """Gives a twin of each buffer."""
+        given = itertools.cycle(self._buffers) if self._is_repeated else self._buffers
+        return (buffer.twin() for buffer in given)
 
 
 class _StandardInput(Feed):

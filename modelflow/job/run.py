@@ -77,7 +77,7 @@ class Run:
             if self._failure is not None:
                 raise self._failure
         except BaseException:  # Ctrl-C, or our reader has gone: end everything at once
-            call_undisturbed(self._cancel)
+            call_undisturbed(self.cancel)
             while ended < min(len(begun), len(receivers)):  # they may wait for room in the queue
                 ended += self._results.get() is None
             raise
@@ -137,9 +137,10 @@ class Run:
             return  # the run is ending: whoever ended it says why
         except BaseException as error:  # noqa: BLE001 - raised by `run_threaded`
             self._failure = self._failure or error
-            self._cancel()
+            self.cancel()
 
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
+        """Gives up what is under way; from any thread."""
         for stream in self.streams:
             stream.cancel()
 
@@ -155,7 +156,7 @@ class Run:
 
     def _send_rows(self, stream: "StreamIO") -> "Iterator[None]":
         """Sends item after item, and stops behind each."""
-        for row in zip(*self._feeds, strict=True):
+        for row in zip(*self._feeds, strict=False):  # feeds that repeat end at different places
             for feed, buffer in zip(self._feeds, row, strict=True):
                 stream.send(feed.port, buffer)
             self._sent += 1

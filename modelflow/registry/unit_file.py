@@ -19,7 +19,6 @@ from modelflow.registry.python_module import FolderClass, names_in, unit_default
 from modelflow.registry.unit_sections import UnitSections
 from modelflow.unit.kind import Kind
 from modelflow.unit.option import Option, options_from, with_defaults
-from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec, UnitFile
 
 FindUnit = Callable[[str], FlowUnitSpec]
@@ -75,57 +74,49 @@ class UnitFileReader:
             ConfigError: listing every mistake.
         """
         self._sections.check()
-        base = self._sections.keys("base", BASE_KEYS)
+        self._base = base = self._sections.keys("base", BASE_KEYS)
         if problem := kind_problem(base["device"]):
             self._sections.wrong(f"[base] device: {problem}", "base", "device")
-        inputs, outputs = self._sections.ports("input"), self._sections.ports("output")
+        self._inputs, self._outputs = self._sections.ports("input"), self._sections.ports("output")
         found: FlowUnitSpec | UnusableUnit | None = None
         if not self._sections.findings:
             try:
-                found = self._of_type(base, inputs, outputs, find_unit)
+                found = self._of_type(find_unit)
             except ConfigError as error:  # of the description itself: a name, a port twice
                 self._sections.wrong(str(error))
         if self._sections.findings or found is None:
             raise ConfigError(self._sections.findings)
         return found
 
-    def _of_type(
-        self,
-        base: Mapping[str, Any],
-        inputs: tuple[Port, ...],
-        outputs: tuple[Port, ...],
-        find_unit: FindUnit,
-    ) -> FlowUnitSpec | UnusableUnit | None:
-        kind = base["type"]
+    def _of_type(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit | None:
+        kind = self._base["type"]
         if self._sections.values["encryption"]:
-            return self._unusable(base, ENCRYPTION_MESSAGE)
+            return self._unusable(ENCRYPTION_MESSAGE)
         if kind in TYPES:
-            return self._unusable(base, f"type={kind!r}: {TYPES[kind]}")
-        make_other = _maker_of(kind)
-        if kind not in ("python", "c++") and make_other is None:
-            return self._configure(base, inputs, outputs, find_unit)
-        if not inputs and not outputs:
+            return self._unusable(f"type={kind!r}: {TYPES[kind]}")
+        makers: dict[str, Callable[[], FlowUnitSpec | UnusableUnit | None]] = {
+            "python": self._python,
+            "c++": self._native,
+        }
+        if kind not in makers and (make_other := _maker_of(kind)) is not None:
+            makers[kind] = partial(self._other, make_other)
+        if kind not in makers:
+            return self._configure(find_unit)
+        if not self._inputs and not self._outputs:
             self._sections.wrong(
                 "no [input.input1] and no [output.output1]; expected a port at least"
             )
             return None
-        if kind in ("python", "c++"):
-            make = self._python if kind == "python" else self._native
-            return make(base, inputs, outputs)
-        assert make_other is not None  # looked at above
-        return self._other(base, inputs, outputs, make_other)
+        return makers[kind]()
 
-    def _python(
-        self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
-    ) -> FlowUnitSpec | None:
+    def _python(self) -> FlowUnitSpec | None:
+        base = self._base
         module, _, name = base["entry"].partition("@")
         plain = module.removesuffix(".py")
         if plain != module or not _MODULE.match(module) or not name.isidentifier():
             got = base["entry"]
             near = f"; did you mean '{plain}@{name}'?" if plain != module and name else ""
-            self._sections.wrong(
-                f"[base] entry: got {got!r}; expected 'file@ClassName'{near}", "base", "entry"
-            )
+            self._wrong_entry(f"got {got!r}; expected 'file@ClassName'{near}")
             return None
         file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
         if not self._has_class(file, module, name):
@@ -141,58 +132,58 @@ class UnitFileReader:
         if len(flags) > 1:
             notes += (f"unit {base['name']!r}: got {' and '.join(flags)}; it runs as {kind}",)
         self._folders.add(self._path.parent)
-        make = FolderClass(self._folders, self._path.parent, module, name, base, not inputs)
+        make = FolderClass(self._folders, self._path.parent, module, name, base, not self._inputs)
         defaults = unit_defaults(file)
-        if not outputs:
+        if not self._outputs:
             defaults.pop("threads", None)  # a sink's effects are in order
-        return FlowUnitSpec(
-            is_type_checked=False,
-            devices=dict.fromkeys((base["device"], "cpu"), make),
-            inputs=inputs,
-            outputs=outputs,
-            options=options_from(self._sections.values["config"]),
+        return self._make_spec(
+            dict.fromkeys((base["device"], "cpu"), make),
+            file,
             kind=kind,
-            accepts_any_option=True,
-            batch_size=base["default_batch_size"],
             max_batch_size=base["max_batch_size"] or (1 if kind is Kind.STREAM else None),
             is_exception_visible=base["exception_visible"],
-            is_compute_bound=base["compute_bound"],
-            is_one_by_one=base["one_by_one"],
             is_same_count=base["stream_same_count"],
             notes=notes,
-            required_files=(file,),
             **defaults,
-            **self._common(base),
         )
 
-    def _native(
-        self, base: Mapping[str, Any], inputs: tuple[Port, ...], outputs: tuple[Port, ...]
-    ) -> FlowUnitSpec | None:
+    def _native(self) -> FlowUnitSpec | None:
+        base = self._base
         flags = [flag for flag in ("stream", *_KINDS) if base[flag]]
         if flags:
             self._sections.wrong(
                 f"[base] {flags[0]}: units of type c++ are normal ones", "base", flags[0]
             )
-        if not inputs or not outputs:
+        if not self._inputs or not self._outputs:
             self._sections.wrong("expected an [input.input1] and an [output.output1]")
         if not base["entry"]:
-            self._sections.wrong("[base] entry: got nothing; expected a library", "base", "entry")
+            self._wrong_entry("got nothing; expected a library")
         if self._sections.findings:
             return None
         library = self._path.parent / base["entry"]
+        make = partial(NativeUnit, library, self._inputs, self._outputs)
+        return self._make_spec(
+            {base["device"]: make}, library, max_batch_size=base["max_batch_size"]
+        )
+
+    def _make_spec(
+        self, devices: Mapping[str, Callable[[], Any]], file: Path, **more: Any
+    ) -> FlowUnitSpec:
+        """Returns the unit of a class or a library; `more` is what the two do not share."""
+        base = self._base
         return FlowUnitSpec(
             is_type_checked=False,
-            devices={base["device"]: partial(NativeUnit, library, inputs, outputs)},
-            inputs=inputs,
-            outputs=outputs,
+            devices=devices,
+            inputs=self._inputs,
+            outputs=self._outputs,
             options=options_from(self._sections.values["config"]),
             accepts_any_option=True,
             batch_size=base["default_batch_size"],
-            max_batch_size=base["max_batch_size"],
             is_compute_bound=base["compute_bound"],
             is_one_by_one=base["one_by_one"],
-            required_files=(library,),
-            **self._common(base),
+            required_files=(file,),
+            **more,
+            **self._common(),
         )
 
     def _has_class(self, file: Path, module: str, name: str) -> bool:
@@ -200,11 +191,7 @@ class UnitFileReader:
         if not file.is_file():
             there = [path.stem for path in file.parent.glob("*.py")]
             near = did_you_mean(module.rpartition(".")[2], there)
-            self._sections.wrong(
-                f"[base] entry: there is no {file.relative_to(self._path.parent)}{near}",
-                "base",
-                "entry",
-            )
+            self._wrong_entry(f"there is no {file.relative_to(self._path.parent)}{near}")
             return False
         try:
             names = names_in(file)
@@ -214,21 +201,14 @@ class UnitFileReader:
             return False
         if name not in names and "*" not in names:
             near = did_you_mean(name, {found for found in names if found[:1].isupper()})
-            self._sections.wrong(
-                f"[base] entry: {file.name} has no class {name!r}{near}", "base", "entry"
-            )
+            self._wrong_entry(f"{file.name} has no class {name!r}{near}")
             return False
         return True
 
-    def _other(
-        self,
-        base: Mapping[str, Any],
-        inputs: tuple[Port, ...],
-        outputs: tuple[Port, ...],
-        make: MakeUnit,
-    ) -> FlowUnitSpec | UnusableUnit | None:
+    def _other(self, make: MakeUnit) -> FlowUnitSpec | UnusableUnit | None:
+        base = self._base
         if not base["entry"]:
-            self._sections.wrong("[base] entry: got nothing; expected a model", "base", "entry")
+            self._wrong_entry("got nothing; expected a model")
         self._sections.check_types()
         if self._sections.findings:
             return None
@@ -236,23 +216,18 @@ class UnitFileReader:
             self._path,
             self._path.parent / base["entry"],
             base["virtual_type"],
-            inputs,
-            outputs,
+            self._inputs,
+            self._outputs,
             self._sections.values["config"],
-            self._common(base),
+            self._common(),
         )
         try:
             return make(file)
         except (EngineError, ImportError) as error:
-            return self._unusable(base, str(error))
+            return self._unusable(str(error))
 
-    def _configure(
-        self,
-        base: Mapping[str, Any],
-        inputs: tuple[Port, ...],
-        outputs: tuple[Port, ...],
-        find_unit: FindUnit,
-    ) -> FlowUnitSpec | UnusableUnit | None:
+    def _configure(self, find_unit: FindUnit) -> FlowUnitSpec | UnusableUnit | None:
+        base = self._base
         try:
             unit = find_unit(base["type"])
         except (ConfigError, GraphError) as error:
@@ -262,15 +237,15 @@ class UnitFileReader:
                 f"type: got {base['type']!r}{near}; expected {', '.join(known)}, or a unit to "
                 "configure"
             )
-            return self._unusable(base, reason)
+            return self._unusable(reason)
         options = self._with_defaults(unit)
         if self._sections.findings:
             return None
         spec = dataclasses.replace(
             unit,
-            **self._common(base),
-            inputs=inputs or unit.inputs,
-            outputs=outputs or unit.outputs,
+            **self._common(),
+            inputs=self._inputs or unit.inputs,
+            outputs=self._outputs or unit.outputs,
             options=with_defaults(unit.options, options),
             batch_size=base["default_batch_size"] or unit.batch_size,
             aliases=(),
@@ -300,10 +275,14 @@ class UnitFileReader:
             changed[option.name] = dataclasses.replace(option, default=default)
         return tuple(changed.values())
 
-    def _unusable(self, base: Mapping[str, Any], reason: str) -> UnusableUnit:
-        return UnusableUnit(base["name"], Location(str(self._path)), reason)
+    def _wrong_entry(self, message: str) -> None:
+        self._sections.wrong(f"[base] entry: {message}", "base", "entry")
 
-    def _common(self, base: Mapping[str, Any]) -> dict[str, Any]:
+    def _unusable(self, reason: str) -> UnusableUnit:
+        return UnusableUnit(self._base["name"], Location(str(self._path)), reason)
+
+    def _common(self) -> dict[str, Any]:
+        base = self._base
         return {
             "name": base["name"],
             "description": base["description"],

@@ -68,17 +68,6 @@ def reason_of(error: Exception) -> str:
     return sendable(str(error) or describe_error(error))
 
 
-def no_servable(model: str, version: int | None) -> Problem:
-    """Returns what TensorFlow Serving says of a model or version to infer with."""
-    which = f"Latest({model})" if version is None else f"Specific({model}, {version})"
-    return Problem(f"Servable not found for request: {which}", Code.NOT_FOUND)
-
-
-def no_versions(model: str) -> Problem:
-    """Returns what TensorFlow Serving says of a model whose status is asked for."""
-    return Problem(f"Could not find any versions of model {model}", Code.NOT_FOUND)
-
-
 def no_signature(name: str, known: Iterable[str]) -> Problem:
     """Returns what TensorFlow Serving says of a signature that a model does not have."""
     near = did_you_mean(name, known) if len(name) < _LONG else ""

@@ -1,14 +1,11 @@
 import pytest
 
-from modelflow.wire.problem import Code, no_servable, no_signature, no_versions, unknown_model
+from modelflow.wire.problem import Code, no_signature, unknown_model
 
 
 @pytest.mark.parametrize(
     ("problem", "said", "code"),
     [
-        (no_servable("m", None), "Servable not found for request: Latest(m)", Code.NOT_FOUND),
-        (no_servable("m", 5), "Servable not found for request: Specific(m, 5)", Code.NOT_FOUND),
-        (no_versions("m"), "Could not find any versions of model m", Code.NOT_FOUND),
         (no_signature("x", ["y"]), 'Serving signature name: "x" not found in signature def', Code.INVALID_ARGUMENT),
         (no_signature("servin", ["serving"]), "Serving signature name: \"servin\" not found in signature def; did you mean 'serving'?", Code.INVALID_ARGUMENT),
         (unknown_model("m"), "Request for unknown model: 'm' is not found", Code.NOT_FOUND),

@@ -72,8 +72,7 @@ class Drive:
     ) -> None:
         self._over.set()
         if kind is not None:
-            for stream in self._run.streams:
-                stream.cancel()
+            self._run.cancel()
         if not self._has_inputs:
             self._flow.request_stop(drain=kind is None)
         self._thread.join()

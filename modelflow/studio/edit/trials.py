@@ -2,35 +2,29 @@
 
 import base64
 import binascii
-import contextlib
-import itertools
 import json
 import logging
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from modelflow.buffer import Buffer
 from modelflow.errors import (
-    Cancelled,
     ConfigError,
-    EndOfStream,
     FlowFailed,
-    FlowUnitError,
     GraphError,
     ModelflowError,
-    StreamClosed,
     describe_error,
     did_you_mean,
 )
 from modelflow.flow import Flow
 from modelflow.graph.graph import Graph
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.job.inputs import Samples
+from modelflow.job.run import Run
 from modelflow.registry.forget import forget_modules
-from modelflow.stream_io import StreamIO
 from modelflow.studio.board import SnapshotFeed
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.passed import EdgeSamples, ImagePreview
@@ -134,7 +128,7 @@ class Trial:
         self._state: State = "opening"
         self._problem = ""
         self._began = self._ended = 0.0
-        self._stream: StreamIO | None = None
+        self._job: Run | None = None
         # A daemon: a unit that never returns when it is imported must not keep the program.
         self._thread = threading.Thread(
             target=self._main, name="modelflow-studio/trial", daemon=True
@@ -170,10 +164,10 @@ class Trial:
         with self._lock:
             if self._state in ("opening", "running"):
                 self._state = "stopping"
-            stream = self._stream
+            run = self._job
         self._flow.request_stop(drain=False)
-        if stream is not None:
-            stream.cancel()
+        if run is not None:
+            run.cancel()
 
     def join(self, timeout: float | None = None) -> None:
         """Waits until nothing of it is left, at most so many seconds."""
@@ -214,50 +208,21 @@ class Trial:
             self._problem = problem if is_wanted else ""
 
     def _use(self) -> None:
-        flow = self._flow
-        sources = list(flow.source_streams.values())
-        stream = flow.create_stream_io() if self._rows else None
+        ports = self._rows[0] if self._rows else ()
+        run = Run(self._flow, [self._samples(port) for port in ports], _drop)
         with self._lock:
-            self._stream = stream
+            self._job = run
             is_wanted = self._state == "running"
-        if not is_wanted and stream is not None:
-            stream.cancel()
-        streams = [*sources, *([] if stream is None else [stream])]
-        places = [(one, output) for one in streams for output in one.outputs]
-        with ThreadPoolExecutor(max(1, len(places)), "modelflow-studio/read") as pool:
-            readers = [pool.submit(_read, one, output) for one, output in places]
-            if stream is not None:
-                with contextlib.suppress(Cancelled, StreamClosed):  # it was stopped
-                    self._send(stream)
-            for reader in readers:
-                reader.result()
-        for one in streams:
-            one.wait()
-        if sources:  # and the sessions that they have opened
-            flow.wait()
+        if not is_wanted:
+            run.cancel()
+        run.run_threaded()
 
-    def _send(self, stream: StreamIO) -> None:
-        for row in self._all_rows():
-            for name, buffer in row.items():
-                stream.send(name, buffer.twin())
-        stream.close_input()
-
-    def _all_rows(self) -> Iterable[Row]:
-        if not self._is_repeated:
-            return self._rows
-        endless = itertools.cycle(self._rows)
-        return itertools.takewhile(lambda _: self._state == "running", endless)
+    def _samples(self, port: str) -> Samples:
+        return Samples(port, [row[port] for row in self._rows], is_repeated=self._is_repeated)
 
 
-def _read(stream: StreamIO, output: str) -> None:
-    """Takes all results: what they are has been seen on the way."""
-    while True:
-        try:
-            stream.recv(output)
-        except FlowUnitError:
-            continue
-        except (EndOfStream, Cancelled, StreamClosed):
-            return
+def _drop(output: str, buffer: Buffer) -> None:
+    """Does nothing with a result: what it is has been seen on the way."""
 
 
 # A flow that is stopped waits 10 s for its units itself.

@@ -86,11 +86,6 @@ def server_message(name: str, version: str, extensions: Sequence[str]) -> Any:
     )
 
 
-def error_document(message: str) -> bytes:
-    """Returns the document of a request that failed."""
-    return json_of({"error": message})
-
-
 def _tensors(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
     return [
         {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)} for one in tensors

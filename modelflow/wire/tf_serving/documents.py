@@ -66,11 +66,6 @@ class SignatureInfo:
     tensor_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def error_document(message: str) -> bytes:
-    """Returns the document of a request that failed."""
-    return json_of({"error": message})
-
-
 def status_document(versions: Sequence[VersionStatus]) -> bytes:
     """Returns what ``GET /v1/models/NAME`` answers: the newest version first."""
     ordered = sorted(versions, key=lambda one: one.version, reverse=True)

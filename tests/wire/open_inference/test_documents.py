@@ -5,7 +5,6 @@ import numpy as np
 from modelflow.wire.open_inference.documents import (
     ModelInfo,
     TensorInfo,
-    error_document,
     server_document,
     server_message,
 )
@@ -56,7 +55,3 @@ def test_a_server_says_its_extensions():
         "extensions": ["a", "b"],
     }
     assert list(server_message("s", "1", ("a", "b")).extensions) == ["a", "b"]
-
-
-def test_an_error_is_one_text():
-    assert error_document("x") == b'{"error":"x"}'

@@ -7,7 +7,6 @@ from modelflow.wire.tf_serving.documents import (
     SignatureInfo,
     State,
     VersionStatus,
-    error_document,
     metadata_document,
     signature_message,
     status_document,
@@ -17,10 +16,6 @@ INFO = SignatureInfo(
     {"x": TensorSpec("x", np.dtype(np.float32), (None, 3)), "any": None},
     {"y": TensorSpec("y", np.dtype(object))},
 )
-
-
-def test_an_error_is_one_text():
-    assert error_document('no "x"') == b'{"error":"no \\"x\\""}'
 
 
 def test_status_lists_versions_the_newest_first():
