@@ -89,7 +89,7 @@ def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypa
     flow.scheduler.start()
     session = flow.scheduler.create_session()
     done = iter([0, 1, 2, 2])
-    monkeypatch.setattr(flow.scheduler._wiring, "entrance", SimpleNamespace(close=closed.append))
+    monkeypatch.setattr(flow.scheduler._wiring, "submitter", SimpleNamespace(close=closed.append))
     monkeypatch.setattr(flow.scheduler._wiring, "done", done.__next__)
     monkeypatch.setattr(flow.scheduler._wiring, "end_cycles", lambda: cuts.append(clock.now()))
     flow.scheduler.stop()
@@ -117,7 +117,7 @@ def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):
         def __exit__(self, *_):
             lock.release()
 
-    monkeypatch.setattr(flow.scheduler._wiring, "entrance", SimpleNamespace(close=lambda _: None))
+    monkeypatch.setattr(flow.scheduler._wiring, "submitter", SimpleNamespace(close=lambda _: None))
     monkeypatch.setattr(flow.scheduler._life, "lock", Late())
     flow.scheduler.stop()
     assert session.is_cancelled

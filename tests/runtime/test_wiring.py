@@ -108,7 +108,7 @@ def test_calls_of_all_nodes_are_added_up():
     for stage in made.stages.values():
         stage.figures.workers[0].count(1, 0, 0.0)
         stage.figures.workers[0].count(1, 0, 0.0)
-    assert made.done() == 4
+    assert made.count_calls() == 4
 
 
 def test_every_node_is_told_to_drain_and_to_end_its_cycles():

@@ -47,4 +47,4 @@ def test_a_server_without_grpc_needs_no_protobuf_and_one_with_it_says_so():
         [sys.executable, "-c", SERVER], capture_output=True, text=True, check=False, timeout=50
     )
     assert done.returncode == 0, done.stderr
-    assert "gRPC needs the package 'protobuf'" in done.stdout
+    assert "gRPC needs the package 'grpcio'" in done.stdout

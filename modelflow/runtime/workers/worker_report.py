@@ -1,11 +1,7 @@
 """What a worker reports of its work: times, errors, where it stands; and to whom."""
 
-import gc
-import operator
-import sys
-import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
@@ -14,11 +10,10 @@ from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.stages.call import Call
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.workers.session_watch import CallTime, failures_of, tell
+from modelflow.runtime.workers.stacks import find_position
 from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice, TraceBuffer, slice_of
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from modelflow.runtime.session.session import Session
 
 
@@ -44,33 +39,6 @@ class WorkerOwner(Protocol):
 
     def on_failure(self, error: FlowUnitError) -> None:
         """A unit did not open or close, or our own code failed: the flow must end."""
-
-
-def find_position(thread_id: int) -> str:
-    """Returns ``file:line in function`` of the code that a thread is in; ``""``: it has ended.
-
-    Args:
-        thread_id: Its `threading.Thread.ident`.
-    """
-    frame = _frames().get(thread_id)
-    if frame is None:
-        return ""
-    where = traceback.extract_stack(frame)[-1]
-    return f"{where.filename}:{where.lineno} in {where.name}"
-
-
-def _frames() -> "dict[int, FrameType]":
-    """Asks while nothing can be collected.
-
-    Before Python 3.11.9 the interpreter may collect garbage while it makes the answer and holds the
-    lock of all its threads. Where a finalizer then lets another thread run, and that one starts a
-    third, each waits for the other for ever (https://github.com/python/cpython/issues/106883).
-    `map` calls the three one after another without a moment at which another thread might run and
-    switch the collector on again.
-    """
-    calls = (gc.disable, sys._current_frames, gc.enable if gc.isenabled() else gc.disable)
-    _, frames, _ = map(operator.call, calls)
-    return cast("dict[int, FrameType]", frames)
 
 
 class WorkerReport:

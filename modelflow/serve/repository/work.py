@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from modelflow.errors import Cancelled, EngineError, describe_error
-from modelflow.runtime.workers.worker_report import find_position
+from modelflow.runtime.workers.stacks import find_position
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow

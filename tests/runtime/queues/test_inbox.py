@@ -5,7 +5,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, LoopOrder
 from modelflow.runtime.kinds.stream.by_session import BySession
-from modelflow.runtime.kinds.stream.lane import OpenStream
+from modelflow.runtime.kinds.stream.session_queue import OpenStream
 from modelflow.runtime.orders.fair import Fair
 from modelflow.runtime.orders.fifo import Fifo
 from modelflow.runtime.orders.order import InboxPolicy

@@ -39,7 +39,7 @@ def test_what_a_worker_had_counted_stays_when_it_leaves():
     assert len(stats.workers) == 1
     for name in ("buffers", "batches", "errors", "busy", "seconds", "closed", "batch_sizes"):
         assert getattr(after, name) == getattr(before, name), name
-    assert stats.done() == 4
+    assert stats.count_calls() == 4
 
 
 def test_a_worker_that_comes_begins_with_nothing():

@@ -3,14 +3,14 @@
 import sys
 import threading
 
-from modelflow.runtime.workers.worker_report import find_position
+from modelflow.runtime.workers.stacks import find_position
 from tests import programs
 
 # Whoever asks the interpreter with the collector on is frozen by this within some hundred
 # questions, and with it all other threads, where Python is older than 3.11.9.
 ASK = """
 import faulthandler, gc, threading, time
-from modelflow.runtime.workers.worker_report import find_position
+from modelflow.runtime.workers.stacks import find_position
 faulthandler.dump_traceback_later(20, exit=True)
 class Garbage:
     def __init__(self): self.itself = self
@@ -41,7 +41,7 @@ def test_asking_freezes_nothing():
 def test_a_collector_that_is_off_stays_off():
     code = (
         "import gc, threading\n"
-        "from modelflow.runtime.workers.worker_report import find_position\ngc.disable()\n"
+        "from modelflow.runtime.workers.stacks import find_position\ngc.disable()\n"
         "find_position(threading.get_ident())\nprint(gc.isenabled())"
     )
     assert programs.run([sys.executable, "-c", code]).stdout == "False\n"

@@ -90,7 +90,7 @@ class Outside:
         await self._stock.close()
 
     def counts(self, told):
-        self._ask("census", told)
+        self._ask("counts", told)
 
     def load(self, name, told):
         self._ask("load", told, name)

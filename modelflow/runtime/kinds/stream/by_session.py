@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.runtime.clock import Clock, Delayed
-from modelflow.runtime.kinds.stream.lane import OpenStream, SessionQueue, StreamBatch
+from modelflow.runtime.kinds.stream.session_queue import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.session.session import Session

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.kinds.stream.lane import OpenStream
+from modelflow.runtime.kinds.stream.session_queue import OpenStream
 from modelflow.runtime.session.segment import Columns
 from modelflow.runtime.stages.call import UnitCall, claim
 from modelflow.unit.stream_context import StreamContext

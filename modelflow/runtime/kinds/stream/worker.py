@@ -9,8 +9,8 @@ from typing import Any
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.kinds.stream.by_session import BySession
 from modelflow.runtime.kinds.stream.call import StreamCall
-from modelflow.runtime.kinds.stream.lane import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.runtime.kinds.stream.session_queue import OpenStream, SessionQueue, StreamBatch
 from modelflow.runtime.session.segment import Batch, Segment, Span, Stream
 from modelflow.runtime.session.watcher import Part
 from modelflow.runtime.stages.stage import Stage

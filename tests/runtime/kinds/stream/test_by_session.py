@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.stream.by_session import BySession
-from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.runtime.kinds.stream.session_queue import OpenStream
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.session.segment import Segment, Stream
 from tests.runtime.fake_clock import FakeClock

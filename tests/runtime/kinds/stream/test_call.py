@@ -9,8 +9,8 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.stream.call import StreamCall
-from modelflow.runtime.kinds.stream.lane import OpenStream
 from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.runtime.kinds.stream.session_queue import OpenStream
 from modelflow.unit.port import Port
 from tests.runtime.graphs import unit_of
 from tests.runtime.queues.test_inbox import stream

@@ -569,7 +569,7 @@ def test_a_call_of_a_stream_unit_is_named_and_its_time_is_counted():
     with Steps(process) as steps:
         steps.flow.session().send("input", 1)
         stats = steps.worker._stats
-        assert (phases, stats.mark_done) == (["process"], (1, 2.0))
+        assert (phases, stats.done) == (["process"], (1, 2.0))
         assert steps.worker.phase == "idle"
 
 

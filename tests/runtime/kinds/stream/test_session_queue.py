@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.runtime.kinds.stream.lane import OpenStream, SessionQueue
+from modelflow.runtime.kinds.stream.session_queue import OpenStream, SessionQueue
 from tests.runtime.queues.test_inbox import segment, stream
 
 
