@@ -90,7 +90,7 @@ def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypa
     session = flow.scheduler.create_session()
     done = iter([0, 1, 2, 2])
     monkeypatch.setattr(flow.scheduler._wiring, "submitter", SimpleNamespace(close=closed.append))
-    monkeypatch.setattr(flow.scheduler._wiring, "done", done.__next__)
+    monkeypatch.setattr(flow.scheduler._wiring, "count_calls", done.__next__)
     monkeypatch.setattr(flow.scheduler._wiring, "end_cycles", lambda: cuts.append(clock.now()))
     flow.scheduler.stop()
     assert clock.waits == [1.5, 0.5] * 3

@@ -172,7 +172,7 @@ def test_what_falls_due_between_two_looks_at_the_clock_is_handed_out():
     session_queue = box.take().session_queue
     session_queue.open = OpenStream(Stream(session), [])
     box.change(lambda: order.post(session_queue, session_queue.open, "event", 0.6))
-    box.change(lambda: order.done(session_queue, is_session_end=False, is_parked=False))
+    box.change(lambda: order.mark_done(session_queue, is_session_end=False, is_parked=False))
     assert box.take().event == "event"
 
 
