@@ -155,6 +155,19 @@ def test_every_folder_says_what_it_holds():
     assert silent == []
 
 
+def test_what_a_folder_says_names_files_that_are_there():
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in PACKAGE.rglob("__init__.py")
+        for name in re.findall(
+            r"``([a-z_0-9/]+\.py)``",
+            ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "",
+        )
+        if not any((place / name).exists() for place in (path.parent, PACKAGE))
+    ]
+    assert missing == []
+
+
 def test_the_architecture_is_short_and_names_files_that_are_there():
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 2500

@@ -135,7 +135,7 @@ def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
 
 def _read_archive(path: Path) -> FlowConfig:
     """Reads the graph of an archive, with what was set when it was packed."""
-    from modelflow.archive.unpacked import unpack  # only for those who have archives
+    from modelflow.archive.unpack import unpack  # only for those who have archives
 
     folder, manifest = unpack(path)
     inside, shown = folder / manifest.graph, path / manifest.graph

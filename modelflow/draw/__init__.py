@@ -2,7 +2,7 @@
 
 In: a `Graph` or the `Outline` of one. Out: SVG, DOT or Mermaid.
 
-``outline.py`` has the texts of nodes and edges, ``layout.py`` places boxes in layers with few
-crossings, ``wire.py`` draws edges. All of it is pure; the dashboard and the editor use the same
+``outline.py`` has the texts of nodes and edges, ``layout.py`` places boxes and edges in layers
+with few crossings. All of it is pure; the dashboard and the editor use the same
 layout.
 """

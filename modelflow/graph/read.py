@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.archive.unpacked import is_unpacked
+from modelflow.archive.unpack import is_unpacked
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
 from modelflow.config.read import read_config

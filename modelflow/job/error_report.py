@@ -11,7 +11,7 @@ from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError, describe_error
 from modelflow.files.json_value import show_value
 from modelflow.job.finished import FailedCounts
-from modelflow.wire.json_text import json_line
+from modelflow.wire.json_writer import json_line
 
 Report = Callable[[str, FlowUnitError | None], None]
 

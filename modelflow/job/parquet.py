@@ -11,7 +11,7 @@ import numpy as np
 from modelflow.errors import ConfigError, MissingDependencyError
 from modelflow.files.json_value import show_value
 from modelflow.files.whole_file import remove_drafts, whole_file
-from modelflow.wire.json_text import json_line
+from modelflow.wire.json_writer import json_line
 from modelflow.wire.problem import sendable
 
 if TYPE_CHECKING:

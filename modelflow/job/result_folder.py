@@ -11,7 +11,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
 from modelflow.files.json_value import show_value
 from modelflow.job.error_report import place_of
-from modelflow.wire.json_text import json_line
+from modelflow.wire.json_writer import json_line
 
 _SIGNATURES = ((b"\xff\xd8\xff", ".jpg"), (b"\x89PNG", ".png"), (b"RIFF", ".webp"))
 # Bytes of an input's name in the name of its result: file systems take 255 in all.

@@ -17,7 +17,7 @@ from modelflow.job.error_report import ErrorReport, error_fields, place_of
 from modelflow.job.parquet import TableWriter
 from modelflow.job.result_folder import as_png, encode_result, is_image, remove_results
 from modelflow.pixels import FORMAT_KEYS, SIZE_KEYS
-from modelflow.wire.json_text import json_line
+from modelflow.wire.json_writer import json_line
 
 # What is said of a picture; said of what was made from it, it is noise.
 _OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))

@@ -2,8 +2,8 @@
 
 In: a `Graph`. Out: an `ExecutionPlan` of frozen `StagePlan` values, each with its reason.
 
-``make.py`` chooses threads, batches, queues and routes. ``fuse.py`` and ``fuse_unasked.py`` join
-neighbours into one stage. ``origins.py`` finds where streams begin and which outputs give one
+``make.py`` chooses threads, batches, queues and routes. ``fuse.py`` joins neighbours into one
+stage. ``origins.py`` finds where streams begin and which outputs give one
 result a row. ``placement.py`` finds the parts that run elsewhere, proves that they may, and cuts
 them out. ``reconfigure.py`` says what may change while a flow runs.
 """

@@ -24,7 +24,7 @@ Version = tuple[str, int]
 """The name of a model, and which version of it."""
 
 
-class State(IntEnum):
+class ActivityState(IntEnum):
     """What is done for a version."""
 
     IDLE = 0
@@ -36,7 +36,7 @@ class State(IntEnum):
     @property
     def words(self) -> str:
         """What is done for the version, for messages: it ...; of one that is not idle."""
-        return "was loaded" if self is State.LOADING else "worked for requests"
+        return "was loaded" if self is ActivityState.LOADING else "worked for requests"
 
 
 class VersionActivity:
@@ -49,16 +49,16 @@ class VersionActivity:
 
     def work(self) -> None:
         """Notes that there are requests."""
-        self._memory[self.place] = State.WORKING
+        self._memory[self.place] = ActivityState.WORKING
 
     def rest(self) -> None:
         """Notes that there are none any more."""
-        self._memory[self.place] = State.IDLE
+        self._memory[self.place] = ActivityState.IDLE
 
     @contextmanager
     def loading(self) -> Iterator[None]:
         """Notes inside the block that the version is being loaded."""
-        self._memory[self.place] = State.LOADING
+        self._memory[self.place] = ActivityState.LOADING
         try:
             yield
         finally:

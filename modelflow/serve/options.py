@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from modelflow.http.connections import ConnectionLimits
 from modelflow.http.server import TlsOptions
-from modelflow.wire.json_document import JsonLimits
+from modelflow.wire.json_reader import JsonLimits
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:

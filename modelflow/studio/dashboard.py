@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from modelflow.profile.snapshot import Snapshot
-from modelflow.studio.board import SnapshotFeed
-from modelflow.studio.desk import PageHandler
+from modelflow.studio.page_handler import PageHandler
 from modelflow.studio.recorder import Record, Recorder
 from modelflow.studio.site import Site
+from modelflow.studio.snapshot_feed import SnapshotFeed
 from modelflow.studio.viewer import Viewer
 
 

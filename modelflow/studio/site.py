@@ -5,7 +5,7 @@ from modelflow.http.options import Endpoint
 from modelflow.http.request import Handler
 from modelflow.http.server import Server, bind_socket
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.studio.gate import TokenCheck
+from modelflow.studio.token_check import TokenCheck
 
 _LIMITS = ConnectionLimits(connections=64, per_client=64)
 # Seconds for a client to take the last that is sent.

@@ -4,7 +4,7 @@ import threading
 
 from modelflow.http.request import StreamingResponse
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.studio.board import News, SnapshotFeed
+from modelflow.studio.snapshot_feed import News, SnapshotFeed
 
 _END = b"event: end\ndata: {}\n\n"
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.errors import did_you_mean
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.tensor import DATATYPES, MOST_AXES
 

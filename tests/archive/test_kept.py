@@ -10,8 +10,8 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from modelflow.archive.kept import _alone, hold, list_copies, prune
-from modelflow.archive.unpacked import unpack
+from modelflow.archive.cache import _alone, hold, list_copies, prune
+from modelflow.archive.unpack import unpack
 from modelflow.cli.main import cli
 from modelflow.errors import ConfigError
 from tests.archive.test_sent import archive_of
@@ -79,7 +79,7 @@ def test_what_was_used_longest_ago_goes_until_the_rest_has_room(cache, terms, le
 def test_what_a_process_uses_stays_until_it_ends_however_it_does(cache):
     place = kept(cache, "archives/a", 10, 50)
     program = (
-        "import sys; from pathlib import Path; from modelflow.archive.kept import hold\n"
+        "import sys; from pathlib import Path; from modelflow.archive.cache import hold\n"
         "hold(Path(sys.argv[1])); print(flush=True); input()"
     )
     with subprocess.Popen(
@@ -121,8 +121,8 @@ def test_a_cache_that_is_all_there_can_be_used_where_nothing_can_be_written(
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("modelflow.archive.kept._open_lock", refuse)
-    monkeypatch.setattr("modelflow.archive.kept._held", {})
+    monkeypatch.setattr("modelflow.archive.cache._open_lock", refuse)
+    monkeypatch.setattr("modelflow.archive.cache._held", {})
     assert unpack(archive)[0] == place
     assert [copy.is_used for copy in list_copies(cache)] == [True]
     assert prune(cache, now=time.time()) == []

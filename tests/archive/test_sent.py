@@ -5,7 +5,7 @@ import threading
 import pytest
 from click.testing import CliRunner
 
-from modelflow.archive.sent import SentArchives, digest_of
+from modelflow.archive.received import SentArchives, digest_of
 from modelflow.cli.main import cli
 from modelflow.errors import ConfigError
 
@@ -70,7 +70,7 @@ def test_who_begins_again_or_goes_in_the_middle_leaves_it_to_the_next(packed, mo
     archives.receive(digest, "first", 0, content[:50])
     assert not archives.has(digest, "first")
     archives.receive(digest, "first", 0, content[:50])
-    monkeypatch.setattr("modelflow.archive.sent._GONE", 0.0)
+    monkeypatch.setattr("modelflow.archive.received._GONE", 0.0)
     assert send(archives, digest, content, sender="second")
     assert archives.path_of(digest).read_bytes() == content
     with pytest.raises(OSError, match="are not those that follow"):

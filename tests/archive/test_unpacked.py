@@ -10,7 +10,7 @@ import pytest
 
 from modelflow.archive.archive import Archive
 from modelflow.archive.manifest import Manifest
-from modelflow.archive.unpacked import cache_folder, unpack
+from modelflow.archive.unpack import cache_folder, unpack
 from modelflow.archive.write import write_archive
 from modelflow.errors import ConfigError
 from tests import programs
@@ -97,7 +97,7 @@ def test_what_a_killed_process_left_is_removed(packed, cache):
 
 def test_many_processes_at_once_unpack_it_together(packed, cache):
     program = (
-        "import sys; from pathlib import Path; from modelflow.archive.unpacked import unpack; "
+        "import sys; from pathlib import Path; from modelflow.archive.unpack import unpack; "
         "print(unpack(Path(sys.argv[1]))[0])"
     )
     with programs.started([sys.executable, "-c", program, packed], stdout=-1, text=True) as one:
@@ -162,7 +162,7 @@ def test_a_full_disk_leaves_nothing_behind(packed, cache):
     # A limit of the size of files stands for the disk: both are errors of the same call.
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from modelflow.archive.unpacked import unpack\n"
+        "from modelflow.archive.unpack import unpack\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "unpack(Path(sys.argv[1]))\n"

@@ -15,7 +15,7 @@ import pytest
 
 from modelflow.files.json_value import is_in_short, show_value
 from modelflow.image import Box
-from modelflow.wire.json_text import json_line
+from modelflow.wire.json_writer import json_line
 from tests import programs
 
 UNITS = """

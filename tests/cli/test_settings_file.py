@@ -25,7 +25,7 @@ def values(tmp_path, monkeypatch):
 
     monkeypatch.setattr("modelflow.serve.server.Server", note)
     monkeypatch.setattr("modelflow.cli.serve.command.build_config", config)
-    monkeypatch.setattr("modelflow.cli.serve.serving.build_config", config)
+    monkeypatch.setattr("modelflow.cli.serve.server_setup.build_config", config)
     folder = tmp_path / "conf"
     folder.mkdir()
 

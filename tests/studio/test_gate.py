@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.http.request import RequestHead
-from modelflow.studio.gate import TokenCheck
+from modelflow.studio.token_check import TokenCheck
 
 
 @pytest.fixture

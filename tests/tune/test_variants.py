@@ -3,8 +3,8 @@
 import pytest
 
 from modelflow.errors import TuningError
+from modelflow.insight.tune.restart_trials import try_variants
 from modelflow.insight.tune.search import Goal
-from modelflow.insight.tune.variants import try_variants
 
 
 class Graph:

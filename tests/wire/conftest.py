@@ -1,6 +1,7 @@
 import pytest
 
-from modelflow.wire import json_document, json_text
+from modelflow.wire import json_reader as json_document
+from modelflow.wire import json_writer as json_text
 
 
 @pytest.fixture(params=["json", "orjson", "simdjson"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelflow.wire.json_array import array_of, is_b64
+from modelflow.wire.json_to_array import array_of, is_b64
 from modelflow.wire.problem import Code, Problem
 
 NUMBERS = [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modelflow.wire import json_document
-from modelflow.wire.json_document import JsonLimits, read_json
+from modelflow.wire import json_reader as json_document
+from modelflow.wire.json_reader import JsonLimits, read_json
 from modelflow.wire.problem import Code, Problem
 
 # As large as a document is for which the parser for large ones is taken.

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from modelflow.files.json_value import number_lists
-from modelflow.wire.json_array import array_of
-from modelflow.wire.json_text import array_json, b64, json_line, json_of
+from modelflow.wire.json_to_array import array_of
+from modelflow.wire.json_writer import array_json, b64, json_line, json_of
 from modelflow.wire.problem import Code, Problem
 
 NUMBERS = ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]

@@ -18,9 +18,9 @@ from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError, Location, TuningError
 
 if TYPE_CHECKING:
+    from modelflow.insight.tune.restart_trials import VariantsReport
     from modelflow.insight.tune.search import Goal
     from modelflow.insight.tune.tuning import TuneReport
-    from modelflow.insight.tune.variants import VariantsReport
 
 
 _SETTLING = 0.5
@@ -35,7 +35,7 @@ def values_of(texts: Sequence[str], graph: GraphChoice) -> dict[str, list[str]]:
         click.UsageError: a text has another form, or there are too many combinations.
         ConfigError, GraphError: the graph cannot have such an attribute, or such a value.
     """
-    from modelflow.insight.tune.variants import MOST_VARIANTS
+    from modelflow.insight.tune.restart_trials import MOST_VARIANTS
 
     found: dict[str, list[str]] = {}
     for text in texts:
@@ -110,8 +110,8 @@ class TuneRun:
             GraphError, FlowFailed: the graph cannot be started.
         """
         from modelflow.flow import Flow
+        from modelflow.insight.tune.restart_trials import try_variants
         from modelflow.insight.tune.tuning import Tuning
-        from modelflow.insight.tune.variants import try_variants
 
         told = partial(click.echo, err=True)
         changes: Mapping[str, Any] = {}

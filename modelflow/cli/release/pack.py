@@ -244,8 +244,8 @@ def cache() -> None:
 @cache.command("list")
 def list_cache() -> int:
     """Lists what is kept, what was used last first."""
-    from modelflow.archive.kept import list_copies
-    from modelflow.archive.unpacked import cache_folder
+    from modelflow.archive.cache import list_copies
+    from modelflow.archive.unpack import cache_folder
 
     copies = list_copies(cache_folder())
     for copy in copies:
@@ -269,8 +269,8 @@ def prune(size: float | None, days: float | None) -> int:
 
     Without an option it removes all of it.
     """
-    from modelflow.archive.kept import prune as pruned
-    from modelflow.archive.unpacked import cache_folder
+    from modelflow.archive.cache import prune as pruned
+    from modelflow.archive.unpack import cache_folder
 
     removed = pruned(
         cache_folder(), most_bytes=int(size or 0), unused_for=(days or 0.0) * _DAY, now=time.time()

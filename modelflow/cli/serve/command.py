@@ -19,7 +19,7 @@ from modelflow.cli.serve.placement import (
     place_config,
     share_option,
 )
-from modelflow.cli.serve.serving import (
+from modelflow.cli.serve.server_setup import (
     ServerEnd,
     ending,
     explain_errors,

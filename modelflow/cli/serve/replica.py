@@ -13,7 +13,7 @@ import click
 
 from modelflow.cli.serve.models import build_config
 from modelflow.cli.serve.placement import place_config
-from modelflow.cli.serve.serving import ending, explain_errors
+from modelflow.cli.serve.server_setup import ending, explain_errors
 from modelflow.cli.serve.settings import options_given
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.serve.processes.replicas.role import Role

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from modelflow.cli.serve.serving import explain_errors, tell
+from modelflow.cli.serve.server_setup import explain_errors, tell
 from modelflow.cli.serve.settings import options_given
 from modelflow.cli.terminal.messages import tell_error
 from modelflow.http.options import Endpoint

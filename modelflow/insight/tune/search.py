@@ -107,7 +107,7 @@ class Search:
             before = best
             # Stages with much to do first: what they gain is seen at once.
             for name in sorted(self._costs, key=partial(self._load, before.settings), reverse=True):
-                for other in self._variants(name, best.settings.stages[name], start.stages[name]):
+                for other in self._candidates(name, best.settings.stages[name], start.stages[name]):
                     if self._may_be_better(name, other, best):
                         found = self._look_at(best.settings.with_stage(name, other))
                         best = _better(best, found)
@@ -155,7 +155,7 @@ class Search:
         """Returns the largest batch that was seen, or is near to it: more is guesswork."""
         return max((size for size in self._costs[name].table), default=1)
 
-    def _variants(
+    def _candidates(
         self, name: str, present: StageSettings, start: StageSettings
     ) -> list[StageSettings]:
         """Returns what a stage might be instead."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from modelflow.archive.sent import SentArchives
-from modelflow.archive.unpacked import unpack
+from modelflow.archive.received import SentArchives
+from modelflow.archive.unpack import unpack
 from modelflow.ipc.listener import Listener
 from modelflow.remote.part import Part, PartFlow, start_parts, stop_all
 from modelflow.remote.replica_process import answer_all

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from modelflow.archive.sent import digest_of
+from modelflow.archive.received import digest_of
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ConfigError, MissingDependencyError, did_you_mean
 from modelflow.remote.ray.client import AUTO, HOST_PORT, Client, ClusterError

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
-from modelflow.archive.sent import digest_of
+from modelflow.archive.received import digest_of
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Location, ReplicaLostError
 from modelflow.http.options import join_address

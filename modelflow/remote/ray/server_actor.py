@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.archive.sent import SentArchives
+from modelflow.archive.received import SentArchives
 from modelflow.errors import ModelflowError
 
 MACHINE = "machine"

@@ -3,6 +3,6 @@
 In: segments from outboxes and the entry. Out: batches for workers.
 
 An `Inbox` is a lock with a `Matcher` (pairs the inputs of a node by stream and position), an
-`Order`, bounds (`BoundedQueue`), the closing of batches (`BatchFilling`), and the workers that wait
-(`IdleWorkers`), whose slot a sending thread may borrow.
+`Order`, bounds (`BoundedQueue`), the closing of batches (`DynamicBatching`), and the workers that
+wait (`IdleWorkers`), whose slot a sending thread may borrow.
 """

@@ -10,7 +10,7 @@ from typing import TypeVar
 from modelflow.runtime.clock import Clock
 from modelflow.runtime.orders.order import InboxPolicy, Order
 from modelflow.runtime.queues.bounded import BoundedQueue
-from modelflow.runtime.queues.filling import BatchFilling
+from modelflow.runtime.queues.dynamic_batching import DynamicBatching
 from modelflow.runtime.queues.idle_workers import IdleWorkers
 from modelflow.runtime.queues.match import Matcher
 from modelflow.runtime.session.session import Session
@@ -37,9 +37,9 @@ class ControlledQueue(BoundedQueue):
         # The most rows that the unit wants now; None: it takes any number.
         self._most_rows: Callable[[], int] | None = None
         # None: nothing is to be noted of what arrives.
-        self._filling: BatchFilling | None = None
+        self._filling: DynamicBatching | None = None
         if policy.batch_timeout or policy.is_measured:
-            self._filling = BatchFilling(policy, order, self.stats, clock)
+            self._filling = DynamicBatching(policy, order, self.stats, clock)
 
     def _go_by(self, policy: InboxPolicy) -> None:
         """Goes by other bounds, with the lock held."""
@@ -166,7 +166,7 @@ class ControlledQueue(BoundedQueue):
             if self._filling is not None:
                 self._filling.set_bounds(policy)
             elif policy.batch_timeout:
-                self._filling = BatchFilling(policy, self._order, self.stats, self._clock)
+                self._filling = DynamicBatching(policy, self._order, self.stats, self._clock)
                 self._filling.is_held = self._idle_workers.is_held
                 self._filling.most_rows = self._most_rows
             self._go_by(policy)

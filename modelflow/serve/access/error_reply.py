@@ -11,7 +11,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.requests.admission import RefusedError, whole_seconds
 from modelflow.serve.requests.status import HTTP_STATUS, inside
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem
 
 # How zlib is told of each form: `deflate` is the zlib form, as the protocol says.

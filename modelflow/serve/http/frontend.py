@@ -18,7 +18,7 @@ from modelflow.serve.rest.generate import Generate
 from modelflow.serve.rest.open_inference import OpenInferenceRest
 from modelflow.serve.rest.repository import RepositoryRest
 from modelflow.serve.rest.tf_serving import TensorflowRest
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, sendable
 
 # Bytes of a body that may go with others.

@@ -12,7 +12,7 @@ from modelflow.serve.access.error_reply import JSON
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.http.openapi import openapi_document
 from modelflow.serve.interfaces import ModelSource
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 
 
 class Pages:

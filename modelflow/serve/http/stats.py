@@ -11,7 +11,7 @@ from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.snapshot import ModelSnapshot
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, shorten
 
 _LONG = 200  # characters: no name that somebody meant

@@ -15,7 +15,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
 from modelflow.serve.requests.time_limits import earlier
-from modelflow.wire.json_array import json_type
+from modelflow.wire.json_to_array import json_type
 from modelflow.wire.open_inference.documents import ModelInfo, TensorInfo
 from modelflow.wire.open_inference.infer import (
     InferAnswer,

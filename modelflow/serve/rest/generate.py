@@ -22,8 +22,8 @@ from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import check_item
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.form_data import FORM_DATA, fields_of
-from modelflow.wire.json_array import array_of, json_type
-from modelflow.wire.json_document import JsonLimits, read_json
+from modelflow.wire.json_reader import JsonLimits, read_json
+from modelflow.wire.json_to_array import array_of, json_type
 from modelflow.wire.problem import Problem
 
 _JSON = "application/json"

@@ -24,7 +24,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.rows import describe_tensor
 from modelflow.serve.requests.time_limits import seconds_of
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
 from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_json import infer_answer, read_infer, read_raw_input

@@ -12,8 +12,8 @@ from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
 from modelflow.serve.options import ReadLimits
 from modelflow.serve.protocols.open_inference import index_of, no_parameters
-from modelflow.wire.json_document import read_json
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_reader import read_json
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem
 
 _MODEL = "/v2/repository/models/(?P<name>[^/]+)"

@@ -30,7 +30,7 @@ from modelflow.serve.requests.pending import RowReader
 from modelflow.serve.requests.rows import as_tensor, check_item, values_of
 from modelflow.serve.requests.status import inside, problem_of
 from modelflow.serve.requests.time_limits import seconds_of
-from modelflow.wire.json_array import array_of
+from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,

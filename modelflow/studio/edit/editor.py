@@ -17,13 +17,13 @@ from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, re
 from modelflow.http.request import HttpRequest, StreamingReply
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
-from modelflow.studio.edit.clerk import Task, TaskQueue
 from modelflow.studio.edit.graph_file import ChangedError, GraphFile
+from modelflow.studio.edit.task_queue import Task, TaskQueue
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
 from modelflow.studio.edit.trials import Trials
-from modelflow.studio.gate import TokenCheck
 from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, page
 from modelflow.studio.site import Site
+from modelflow.studio.token_check import TokenCheck
 
 _log = logging.getLogger(__name__)
 _API = "/api/"

@@ -25,10 +25,10 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.job.inputs import Samples
 from modelflow.job.run import Run
 from modelflow.registry.forget import forget_modules
-from modelflow.studio.board import SnapshotFeed
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.passed import EdgeSamples, ImagePreview
 from modelflow.studio.moments import event
+from modelflow.studio.snapshot_feed import SnapshotFeed
 from modelflow.studio.viewer import Viewer
 
 MOST_SAMPLES = 1000

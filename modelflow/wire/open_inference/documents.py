@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.tensor import TensorSpec, datatype_of
 

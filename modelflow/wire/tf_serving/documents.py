@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.tensor_proto import type_name, type_number

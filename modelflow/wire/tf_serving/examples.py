@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.json_array import array_of, is_b64, json_type
-from modelflow.wire.json_document import JsonLimits
-from modelflow.wire.json_text import json_of
+from modelflow.wire.json_reader import JsonLimits
+from modelflow.wire.json_to_array import array_of, is_b64, json_type
+from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.predict import read_object, signature_name

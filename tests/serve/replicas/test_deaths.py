@@ -2,16 +2,16 @@
 
 import pytest
 
-from modelflow.serve.activity import State
+from modelflow.serve.activity import ActivityState
 from modelflow.serve.processes.replicas.restart import DeathCounts, Suspect
 
 A, B = ("a", 1), ("b", 1)
-LOADS = {version: Suspect(version, State.LOADING) for version in (A, B)}
-WORKS = {version: Suspect(version, State.WORKING) for version in (A, B)}
+LOADS = {version: Suspect(version, ActivityState.LOADING) for version in (A, B)}
+WORKS = {version: Suspect(version, ActivityState.WORKING) for version in (A, B)}
 
 
 def loaded(version, since):
-    return Suspect(version, State.LOADING, since)
+    return Suspect(version, ActivityState.LOADING, since)
 
 
 @pytest.mark.parametrize(

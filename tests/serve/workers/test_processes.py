@@ -125,7 +125,7 @@ def test_requests_of_both_protocols_meet_in_one_process(tmp_path):
 def test_a_worker_loads_nothing_that_runs_models():
     program = """if True:
         import sys
-        import modelflow.cli.main, modelflow.cli.serve.replica, modelflow.cli.serve.serving
+        import modelflow.cli.main, modelflow.cli.serve.replica, modelflow.cli.serve.server_setup
         import modelflow.serve.processes.workers.process, modelflow.serve.server
         import modelflow.serve.grpc.grpcio_server
         import modelflow.http.connection

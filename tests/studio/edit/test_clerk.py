@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from modelflow.studio.edit.clerk import Task, TaskQueue
+from modelflow.studio.edit.task_queue import Task, TaskQueue
 from tests.runtime.fake_clock import FakeClock
 
 

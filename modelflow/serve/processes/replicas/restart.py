@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from modelflow.serve.activity import MOST, State, Version
+from modelflow.serve.activity import MOST, ActivityState, Version
 from modelflow.serve.processes.replicas.control_channel import Message
 
 _LONGEST = 30.0
@@ -56,7 +56,7 @@ class Suspect:
     """
 
     version: Version
-    state: State
+    state: ActivityState
     since: float = field(default=0.0, compare=False)
 
 
@@ -124,9 +124,9 @@ class ActivityReader:
             is_still: It was killed because it stood still.
         """
         active = [
-            (known, Suspect(known.version, State(self._memory[place]), known.since))
+            (known, Suspect(known.version, ActivityState(self._memory[place]), known.since))
             for place, known in self._known.items()
-            if self._memory[place] != State.IDLE
+            if self._memory[place] != ActivityState.IDLE
         ]
         failed = _THREAD.search(self._read_fault())
         if failed is not None:
@@ -136,7 +136,9 @@ class ActivityReader:
                 return found
         is_outside = -code in _FROM_OUTSIDE and not is_still
         return [
-            suspect for _, suspect in active if suspect.state is State.LOADING or not is_outside
+            suspect
+            for _, suspect in active
+            if suspect.state is ActivityState.LOADING or not is_outside
         ]
 
     def close(self) -> None:
@@ -166,7 +168,7 @@ class DeathCounts:
     @property
     def suspects(self) -> Sequence[Version]:
         """The versions that may have ended a process while they were loaded."""
-        found = {one.version for one in self._moments if one.state is State.LOADING}
+        found = {one.version for one in self._moments if one.state is ActivityState.LOADING}
         return sorted(found - self.condemned.keys())
 
     def note(self, suspects: Sequence[Suspect], now: float) -> Mapping[Version, str]:
@@ -185,10 +187,10 @@ class DeathCounts:
         Returns:
             Those that are out of service from now on, and why.
         """
-        loaded = [one for one in suspects if one.state is State.LOADING]
+        loaded = [one for one in suspects if one.state is ActivityState.LOADING]
         for one in suspects:
             moments = [m for m in self._moments.get(one, ()) if now - m < _REMEMBERED]
-            is_loaded = one.state is State.LOADING
+            is_loaded = one.state is ActivityState.LOADING
             is_counted = is_loaded and bool(moments) and one.since < moments[-1]
             if not is_counted and (len(suspects) == 1 or (loaded == [one] and moments)):
                 self._moments[one] = [*moments, now]
@@ -204,10 +206,10 @@ class DeathCounts:
 
     def note_loaded(self, version: Version) -> None:
         """Notes that a version has been loaded: what came before had another cause."""
-        self._moments.pop(Suspect(version, State.LOADING), None)
+        self._moments.pop(Suspect(version, ActivityState.LOADING), None)
 
     def forget(self, version: Version) -> None:
         """Forgets what a version has done: it is tried again."""
         self.condemned.pop(version, None)
-        for state in State:
+        for state in ActivityState:
             self._moments.pop(Suspect(version, state), None)

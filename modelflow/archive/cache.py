@@ -82,7 +82,7 @@ def list_copies(folder: Path) -> list[KeptCopy]:
     """Returns the copies below a folder, that which was used last first.
 
     Args:
-        folder: See `modelflow.archive.unpacked.cache_folder`; it need not be there.
+        folder: See `modelflow.archive.unpack.cache_folder`; it need not be there.
     """
     # What is being made has another suffix.
     found = map(_look_at, (one for one in folder.glob("*/*") if one.suffix in ("", SUFFIX)))

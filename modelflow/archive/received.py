@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from modelflow.archive.archive import Archive
-from modelflow.archive.kept import hold
+from modelflow.archive.cache import hold
 from modelflow.archive.manifest import SUFFIX
-from modelflow.archive.unpacked import cache_folder, make_private
+from modelflow.archive.unpack import cache_folder, make_private
 from modelflow.errors import ConfigError
 
 # Seconds without a piece after which who sends an archive has gone.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modelflow.archive.archive import Archive
-from modelflow.archive.kept import hold, keep_size
+from modelflow.archive.cache import hold, keep_size
 from modelflow.archive.manifest import Manifest
 from modelflow.errors import ConfigError
 

@@ -9,9 +9,9 @@ from http import HTTPStatus
 from modelflow.errors import ModelflowError, describe_error
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
 from modelflow.http.request import HttpRequest, StreamingReply
-from modelflow.studio.gate import TokenCheck
 from modelflow.studio.pages import HEADERS, PAGES, STREAM, page
 from modelflow.studio.recorder import Recorder
+from modelflow.studio.token_check import TokenCheck
 from modelflow.studio.viewer import Viewer
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from modelflow.runtime.stats import QueueStats
 from modelflow.runtime.worker_slot import WorkerSlot
 
 
-class BatchFilling:
+class DynamicBatching:
     """How long rows wait for others to fill their batch; the inbox's lock guards it.
 
     For queues with a ``batch_timeout``, or whose waits are measured; others close a batch as soon
