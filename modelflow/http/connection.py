@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._count = 0  # of requests
         self._is_ending = False  # the next request is the last one
         self._is_free = False  # nothing is read or owed, and the next request is not the last one
-        self._idle_workers_since = self._loop.time()  # or has just connected
+        self._idle_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
         self._unsent = 0  # bytes, when it was last seen how many the client has not taken
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             reader, expiry, limits = self._reader, self._expiry, self._limits
             if transport is not None:
                 self._all.resting[self] = None
-            self._idle_workers_since = now = self._loop.time()
+            self._idle_since = now = self._loop.time()
             if reader.body is not None or reader.unheard:
                 self._set_due()
                 return
@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
             self._answers.end()
         else:
             self._is_ending, self._is_free = True, False
-            rested = self._loop.time() - self._idle_workers_since
+            rested = self._loop.time() - self._idle_since
             self._loop.call_later(max(0.0, _GRACE_SECONDS - rested), self._close_if_idle)
 
     def _close_if_idle(self) -> None:

@@ -1,5 +1,5 @@
-"""What the parts of a server know of each other: who counts, who has models, who brings "
-"connections.
+"""What the parts of a server know of each other: who counts, who has models, who brings
+connections.
 """
 
 import socket

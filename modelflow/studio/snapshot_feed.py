@@ -31,8 +31,8 @@ class News(NamedTuple):
 
 
 Watch = Callable[[News], None]
-"""Takes what there is to tell; on the board's thread, or in `SnapshotFeed.add`. It must not "
-"wait."""
+"""Takes what there is to tell; on the board's thread, or in `SnapshotFeed.add`. It must not
+wait."""
 
 
 class SnapshotFeed:

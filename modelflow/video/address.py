@@ -1,5 +1,5 @@
-"""Addresses of videos: files and network streams, and what FFmpeg may open for each. Loads "
-"PyAV on use.
+"""Addresses of videos: files and network streams, and what FFmpeg may open for each. Loads
+PyAV on use.
 """
 
 import re

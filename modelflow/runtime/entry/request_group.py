@@ -160,8 +160,8 @@ def append_group(entries: Sequence[SessionEntry], ports: Mapping[str, EntryPort]
 
 
 def request_batch_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
-    """Returns the rows of a request batch as what enters; it has no end, since its rows have "
-    "no order.
+    """Returns the rows of a request batch as what enters; it has no end, since its rows have
+    no order.
     """
     has_errors = False
     for buffer in rows:

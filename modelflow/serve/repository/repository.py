@@ -26,7 +26,7 @@ class Repository:
     """Keeps a `VersionManager` for each model that is asked for. For the server's thread.
 
     It looks at the disk when it begins, when it is asked to, and every so many seconds. It is a
-    `Stock`, and the `ReplicaGroup` of a process that is alone.
+    `ModelSource`, and the `ReplicaGroup` of a process that is alone.
 
     Attributes:
         models: What requests see.

@@ -44,7 +44,7 @@ class Batching:
 
 
 class Inference(Protocol):
-    """A request on its way; see `infer_request.Call`. For the server's thread."""
+    """A request on its way; see `infer_request.InferCall`. For the server's thread."""
 
     @property
     def model(self) -> "Model":
@@ -147,7 +147,7 @@ class Model(Protocol):
         """Takes small requests that have come together, and answers each, now or later.
 
         Args:
-            requests: None has a visit, or says how long it may take.
+            requests: None has a context, or says how long it may take.
             reader: What reads them, and writes their answers.
         """
 

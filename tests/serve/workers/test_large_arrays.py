@@ -77,7 +77,7 @@ def test_arrays_are_whole_whoever_keeps_them_and_their_memory_comes_back(keeper)
         ):
             np.testing.assert_array_equal(found, array)
         (counter,) = server.inside.counters
-        there = server.outside._stock._mirrors[0]._link._packer.memory_writer
+        there = server.outside._stock._remote_models[0]._link._packer.memory_writer
         back = counter._link._packer.memory_writer
         large = [one for one in keeper.kept if one.nbytes > 10_000]
         gc.collect()
@@ -100,4 +100,4 @@ def test_what_finds_no_room_goes_through_the_socket(keeper):
         for _ in range(7):
             np.testing.assert_array_equal(ask(server, array), array)
         assert len(keeper.kept) == 7
-        assert server.outside._stock._mirrors[0]._link._packer.memory_writer.taken == 5
+        assert server.outside._stock._remote_models[0]._link._packer.memory_writer.taken == 5

@@ -194,7 +194,7 @@ class Acceptor:
         self._nobody = UnavailableResponder(tls)
         listening.setblocking(False)
         self._socket = listening
-        self._entrances: list[ListeningSocket] = []
+        self._listening_sockets: list[ListeningSocket] = []
         self._is_listening = self._is_watching = False
         self._held: socket.socket | None = None  # accepted, and to be handed over
         self._resting: asyncio.TimerHandle | None = None
@@ -209,15 +209,15 @@ class Acceptor:
         self._is_listening = True
         self._watch()
 
-    def add(self, submitter: ListeningSocket) -> None:
+    def add(self, listening: ListeningSocket) -> None:
         """Lets connections in there, too."""
-        self._entrances.append(submitter)
+        self._listening_sockets.append(listening)
         self._watch()
 
-    def forget(self, submitter: ListeningSocket) -> None:
+    def forget(self, listening: ListeningSocket) -> None:
         """Hands nothing more over there. May be called again."""
-        if submitter in self._entrances:
-            self._entrances.remove(submitter)
+        if listening in self._listening_sockets:
+            self._listening_sockets.remove(listening)
         self._watch()
 
     def close(self) -> None:
@@ -225,14 +225,14 @@ class Acceptor:
         was_listening, self._is_listening = self._is_listening, False
         self._watch()
         if was_listening:
-            while self._entrances and self._accept():
+            while self._listening_sockets and self._accept():
                 pass
         self._nobody.close()
         self._socket.close()  # at once: who connects in between is reset by the system
         if self._held is not None:
             self._held.close()
-        for submitter in tuple(self._entrances):
-            submitter.close()
+        for listening in tuple(self._listening_sockets):
+            listening.close()
 
     def _watch(self) -> None:
         """Looks for connections exactly while they can be taken."""
@@ -264,12 +264,12 @@ class Acceptor:
                     self._rest()
                     return False
                 return True  # it was gone before it was taken
-        for submitter in sorted(self._entrances, key=lambda one: (one.load, one.handed)):
-            if submitter.hand(self._held):
+        for listening in sorted(self._listening_sockets, key=lambda one: (one.load, one.handed)):
+            if listening.hand(self._held):
                 self._held.close()
                 self._held = None
                 return True
-        if self._entrances:
+        if self._listening_sockets:
             self._rest()
             return False
         held, self._held = self._held, None  # nobody is there, or any more

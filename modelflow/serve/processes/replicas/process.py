@@ -121,8 +121,8 @@ class ReplicaProcess:
                 theirs.enter_context(one)
             self._fd_channel.setblocking(False)
             ours.callback(self._fd_channel.close)
-            self._submitter = ListeningSocket(door, self._acceptor.forget)
-            ours.callback(self._submitter.close)
+            self._listening_socket = ListeningSocket(door, self._acceptor.forget)
+            ours.callback(self._listening_socket.close)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
             shared = [] if grpc is None else [grpc.fileno()]
@@ -170,7 +170,7 @@ class ReplicaProcess:
         """Asks it something.
 
         Raises:
-            Gone: it has ended.
+            ReplicaGone: it has ended.
         """
         if self._has_spoken_out:
             raise ReplicaGone
@@ -211,7 +211,7 @@ class ReplicaProcess:
 
     def finish(self) -> None:
         """Has it answer what it has taken on, and end."""
-        self._submitter.close()
+        self._listening_socket.close()
         self._send(signal.SIGTERM)
 
     def end(self) -> None:
@@ -243,7 +243,7 @@ class ReplicaProcess:
     def _forget(self) -> None:
         """Asks and hands it nothing more."""
         self.is_ready, self._has_spoken_out = False, True
-        self._submitter.close()
+        self._listening_socket.close()
         self._fd_channel.close()
         self._writer.close()
         for asked in self._asked.values():
@@ -271,7 +271,7 @@ class ReplicaProcess:
         else:
             self.loaded, self.is_ready = message["ready"], True
             if not self.role.is_asked:
-                self._acceptor.add(self._submitter)
+                self._acceptor.add(self._listening_socket)
             self._on_ready()
 
     async def _reply(self, message: Message) -> None:

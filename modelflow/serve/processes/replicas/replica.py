@@ -114,7 +114,7 @@ class Replica:
         self._line.begin(self._hear, self._on_abandoned)
 
     def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
-        """Serves until ``wait_wait_until_ended`` is set: somebody has stopped the server.
+        """Serves until ``ended`` is set: somebody has stopped the server.
 
         Args:
             server: Which was given this place.

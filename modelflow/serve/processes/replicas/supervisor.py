@@ -21,12 +21,12 @@ from modelflow.serve.processes.replicas.role import Role, name_of, with_share
 
 logger = logging.getLogger(__name__)
 
-# Beyond the time in which requests are answered: flows stop, the interpreter ends. What has not
-# ended then is killed.
 # One that has lived so long has served: what ended it does not end each at once. An isolated model
 # may wait longer for its process: nobody else needs it, and each start takes from all others.
 _WELL = 10.0
 _WELL_ALONE = 60.0
+# Beyond the time in which requests are answered: flows stop, the interpreter ends. What has not
+# ended then is killed.
 _LAST_SECONDS = 2.0
 # Of which so many are left to the process of the models, whatever the workers do.
 _LAST_OF_MODELS = 0.5

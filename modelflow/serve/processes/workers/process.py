@@ -79,7 +79,7 @@ class ModelsProcess(Replica):
     def join(self, own: ModelSource) -> ReplicaGroup:
         """Returns what changes what is served here."""
         self._directory = ModelDirectory(own.models)
-        self.counters: set[RequestServer] = set()
+        self.request_servers: set[RequestServer] = set()
         return self._join_group(PublishedModels(own.replica_group, self._directory))
 
     def begin(self, loop_queue: LoopQueue) -> None:
@@ -92,14 +92,14 @@ class ModelsProcess(Replica):
     async def end(self) -> None:
         """Ends the links to workers."""
         await super().end()
-        for counter in tuple(self.counters):
-            await counter.close()
+        for request_server in tuple(self.request_servers):
+            await request_server.close()
 
     def on_settled(self) -> None:
         """Has workers told that everything that was asked for was tried."""
         self._loop_queue.post(self._directory.settle)
 
     def _welcome(self, ends: ChannelDescriptors, _: int) -> None:
-        self.counters.add(
-            RequestServer(ends, self._loop_queue, self._directory, self.counters.discard)
+        self.request_servers.add(
+            RequestServer(ends, self._loop_queue, self._directory, self.request_servers.discard)
         )

@@ -183,7 +183,7 @@ class RemoteModel:
     def __init__(
         self, document: Mapping[str, Any], limits: ModelLimits, rpc_client: "RpcClient"
     ) -> None:
-        """Takes what `Roster` says of it, and who brings requests to it."""
+        """Takes what `ModelDirectory` says of it, and who brings requests to it."""
         self.name: str = document["name"]
         self.version: int = document["version"]
         self.signature = Signature(

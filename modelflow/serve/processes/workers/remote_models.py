@@ -137,11 +137,11 @@ class RemoteModelSource:
         self.replica_group: ReplicaGroup = NoPeers() if own is None else own.replica_group
         self.is_open = options.is_repository_open
         limits = ModelLimits.of(options)
-        self._mirrors = {
+        self._remote_models = {
             peer: RemoteModels(self.models, limits, peer, _nothing) for peer in self._isolated
         }
         if own is None:
-            self._mirrors[0] = RemoteModels(self.models, limits, 0, self._tell_settled)
+            self._remote_models[0] = RemoteModels(self.models, limits, 0, self._tell_settled)
         for peer, name in self._isolated.items():
             self.models.expect(name, is_due=True, peer=peer)
         self._is_ending = False
@@ -152,7 +152,7 @@ class RemoteModelSource:
             return "the server is being stopped"
         if self._own is not None:
             return self._own.unready()
-        if not self._mirrors[0].is_there:
+        if not self._remote_models[0].is_there:
             return "the process that runs the models has not begun; come again"
         found = self.models.unready().items()
         return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
@@ -172,7 +172,7 @@ class RemoteModelSource:
         self._fd_channel.open(self._connect)
 
     def _connect(self, ends: ChannelDescriptors, peer: int) -> None:
-        self._mirrors[peer].connect(ends, self._loop_queue)
+        self._remote_models[peer].connect(ends, self._loop_queue)
 
     def _tell_settled(self) -> None:
         self._told()
@@ -201,7 +201,7 @@ class RemoteModelSource:
     async def close(self) -> None:
         """Ends the links, when all requests have come to their end."""
         self._fd_channel.close()
-        for remote_models in self._mirrors.values():
+        for remote_models in self._remote_models.values():
             await remote_models.close()
 
 

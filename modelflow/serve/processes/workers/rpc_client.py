@@ -80,11 +80,11 @@ class RpcClient:
         self._link = None
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.on_failure(_on_cancel())
+            call.on_failure(_process_gone())
 
     def _get_link(self) -> Link:
         if self._link is None:
-            raise _on_cancel()
+            raise _process_gone()
         return self._link
 
     def _number(self, call: RemoteCall) -> int:
@@ -113,6 +113,6 @@ def _read(value: Any, read: Callable[[Value], Any]) -> Any:
     return [read(one) for one in value[1:]] if value[0] == "each" else read(value)
 
 
-def _on_cancel() -> Problem:
+def _process_gone() -> Problem:
     message = "the process that runs the models has ended, and another takes its place; come again"
     return Problem(message, Code.UNAVAILABLE)
