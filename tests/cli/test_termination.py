@@ -129,7 +129,7 @@ class Interrupting:
         self.left, self.lines, self.is_over = lines, 0, False
 
     def __call__(self, frame, what, _):
-        if not frame.f_code.co_filename.endswith("termination.py"):
+        if not frame.f_code.co_filename.endswith("signals.py"):
             return None
         if what == "line":
             self.lines += 1
@@ -186,7 +186,7 @@ class Terminating:
         self.left, self.lines = line, 0
 
     def __call__(self, frame, what, _):
-        if not frame.f_code.co_filename.endswith("termination.py"):
+        if not frame.f_code.co_filename.endswith("signals.py"):
             return None
         if what == "line":
             self.lines += 1
@@ -281,7 +281,7 @@ class Interrupting:
 
     def __call__(self, frame, what, _):
         path, name = frame.f_code.co_filename, frame.f_code.co_name
-        is_traced = path.endswith(("termination.py", "threading.py")) or path == "<string>"
+        is_traced = path.endswith(("signals.py", "threading.py")) or path == "<string>"
         if not is_traced or name == "use":
             return None
         if what == "line" and threading.current_thread() is threading.main_thread():
