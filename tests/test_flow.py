@@ -100,7 +100,7 @@ def hanging():
         may_go_on.set()
 
 
-@pytest.mark.parametrize("entrance", ASKS)
+@pytest.mark.parametrize("submitter", ASKS)
 @pytest.mark.parametrize(
     ("limit", "kind"),
     [

@@ -71,7 +71,7 @@ ENTRANCES = {
 }
 
 
-@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("submitter", ENTRANCES)
 def test_a_deadline_over_http_is_kept(submitter):
     path, document = ENTRANCES[submitter]
     with held() as (server, hold):
@@ -81,7 +81,7 @@ def test_a_deadline_over_http_is_kept(submitter):
         assert ask(server, "/v1/models/m:predict", {"instances": FREE})[1] == {"predictions": [2.0]}
 
 
-@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("submitter", ENTRANCES)
 def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(submitter, monkeypatch):
     monkeypatch.setattr("modelflow.serve.requests.time_limits._GRACE", 1000.0)
     path, document = ENTRANCES[submitter]
@@ -94,7 +94,7 @@ def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(submit
         late.join()
 
 
-@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("submitter", ENTRANCES)
 def test_the_servers_limit_holds_where_nobody_says_how_long_he_waits(submitter):
     path, document = ENTRANCES[submitter]
     with held(request_timeout=SECONDS) as (server, hold):
