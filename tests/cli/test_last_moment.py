@@ -66,7 +66,7 @@ from modelflow.serve.processes.replicas.process import ReplicaProcess
 async def never(self):
     await asyncio.Event().wait()
 
-ReplicaProcess.ended = never
+ReplicaProcess.wait_until_ended = never
 sys.argv[1:] = "serve m.dot --replicas 2 --http 127.0.0.1:0 --grpc off --drain-timeout 0.1".split()
 main()
 """

@@ -36,7 +36,7 @@ def test_each_size_counts_where_it_was_asked_for_without_what_others_took():
     sweep = {1: case(0.5, 0.5, 1, 0.01), 2: case(0.5, 0.25, 2, 0.04)}
     found = costs_of(sweep, sweep[1], sweep[1], {"a": 3.0})["a"]
     assert found.table == pytest.approx({1: 0.01, 2: 0.03})
-    assert (found.request_contexts, found.is_locked) == (3.0, False)
+    assert (found.visits, found.is_locked) == (3.0, False)
     assert found.computing == pytest.approx(0.5)
     assert sum(p * q for p, q in zip((0.8, 0.18, 0.02), found.spread, strict=True)) == (
         pytest.approx(1.0)

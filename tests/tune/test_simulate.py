@@ -68,16 +68,16 @@ def test_what_computes_shares_the_processors_and_what_is_locked_one_interpreter(
 
 
 def test_rows_that_a_request_becomes_are_all_waited_for():
-    costs = {"a": stage("a", 0.01), "b": stage("b", 0.01, request_contexts=3.0)}
+    costs = {"a": stage("a", 0.01), "b": stage("b", 0.01, visits=3.0)}
     found = simulate(costs, settings(a=(1, 1), b=(1, 1)), 2, clients=1)
     assert found.latency.percentile(50) == pytest.approx(0.04)
-    costs = {"a": stage("a", 0.01), "b": stage("b", 0.01, request_contexts=0.25)}
+    costs = {"a": stage("a", 0.01), "b": stage("b", 0.01, visits=0.25)}
     found = simulate(costs, settings(a=(1, 1), b=(1, 1)), 2, clients=1, requests=4000)
     assert found.rate == pytest.approx(1 / 0.0125, rel=0.03)
 
 
 def test_the_same_seed_gives_the_same():
-    costs = {"a": stage("a", 0.01, request_contexts=0.5)}
+    costs = {"a": stage("a", 0.01, visits=0.5)}
     one, other = (simulate(costs, settings(a=(1, 1)), 2, rate=80.0, seed=7) for _ in range(2))
     assert one.rate == other.rate
     assert list(one.latency.seconds) == list(other.latency.seconds)

@@ -41,7 +41,7 @@ def test_a_stage_that_waits_gets_threads_and_the_flow_stays_as_it_was():
     assert len(report.before) == len(report.after) == 2
     assert len({trial.settings for trial in report.tried}) <= 6
     cost = report.costs["work"]
-    assert cost.request_contexts == 1.0
+    assert cost.visits == 1.0
     assert cost.table[1] == pytest.approx(0.01, rel=0.5)
     assert told[0] == "measuring what each node costs"
     assert summary_of(report).startswith("The rate is +")

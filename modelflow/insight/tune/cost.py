@@ -25,7 +25,7 @@ class StageCost:
 
     Attributes:
         name: The stage's.
-        request_contexts: Rows that it is given for each request.
+        visits: Rows that it is given for each request.
         table: Rows of a call -> seconds that it took on average, alone.
         computing: Share of that time in which it, or an engine for it, wants processors.
         processors: How many it wants then.
@@ -35,7 +35,7 @@ class StageCost:
     """
 
     name: str
-    request_contexts: float
+    visits: float
     table: Mapping[int, float]
     computing: float = 0.0
     processors: float = 1.0
@@ -67,7 +67,7 @@ class StageCost:
 
 
 def costs_of(
-    sweep: Mapping[int, Case], alone: Case, together: Case, request_contexts: Mapping[str, float]
+    sweep: Mapping[int, Case], alone: Case, together: Case, visits: Mapping[str, float]
 ) -> dict[str, StageCost]:
     """Returns what each stage costs.
 
@@ -75,7 +75,7 @@ def costs_of(
         sweep: Batch size -> what was seen with it.
         alone: What was seen with one thread a stage.
         together: With several.
-        request_contexts: Stage -> rows that it is given for each request.
+        visits: Stage -> rows that it is given for each request.
     """
     found = {}
     for name in [stage.name for stage in alone.stages]:
@@ -94,7 +94,7 @@ def costs_of(
         first = one.first
         found[name] = StageCost(
             name,
-            request_contexts=request_contexts[name],
+            visits=visits[name],
             table=table,
             computing=one.computing,
             processors=max(1.0, one.wanted / one.computing) if one.computing else 1.0,

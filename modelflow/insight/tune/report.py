@@ -87,7 +87,7 @@ def _cost(cost: StageCost) -> list[str]:
     )
     return [
         cost.name,
-        f"{cost.request_contexts:.3g}",
+        f"{cost.visits:.3g}",
         table,
         f"{cost.computing:.0%}",
         "yes" if cost.is_locked else "",

@@ -132,12 +132,7 @@ class Search:
     def _load(self, settings: Settings, name: str) -> float:
         """Returns the share of time that a stage's workers would work at one request a second."""
         cost, stage = self._costs[name], settings.stages[name]
-        return (
-            cost.request_contexts
-            * cost.seconds(stage.batch_size)
-            / stage.batch_size
-            / stage.threads
-        )
+        return cost.visits * cost.seconds(stage.batch_size) / stage.batch_size / stage.threads
 
     def _plenty(self, start: Settings, what: Collection[str]) -> Settings:
         """Returns settings in which no stage is short of ``threads``, ``batch_size``, or both."""
@@ -178,7 +173,7 @@ class Search:
 def _capacity(cost: StageCost, stage: StageSettings) -> float:
     """Returns the requests a second that a stage could do with batches as it likes them best."""
     sizes = range(1, stage.batch_size + 1)
-    seconds = cost.request_contexts * min(cost.seconds(size) / size for size in sizes)
+    seconds = cost.visits * min(cost.seconds(size) / size for size in sizes)
     return stage.threads / seconds if seconds > 0 else float("inf")
 
 

@@ -127,8 +127,8 @@ class _World:
         """Brings a request to a stage, or to the next one that it visits."""
         while place < len(self._stages):
             stage = self._stages[place]
-            whole = int(stage.cost.request_contexts)
-            rows = whole + (self._random.random() < stage.cost.request_contexts - whole)
+            whole = int(stage.cost.visits)
+            rows = whole + (self._random.random() < stage.cost.visits - whole)
             if rows:
                 self._rows[request] = rows
                 stage.queue.extend([request] * rows)

@@ -243,7 +243,7 @@ class Tuning:
 
     def _costs(self, free: Mapping[str, frozenset[str]]) -> dict[str, StageCost]:
         """Measures all stages at once, with every size of batch, and with more threads."""
-        request_contexts = self._request_contexts()
+        visits = self._visits()
         sweep: dict[int, Case] = {}
         brief = min(0.5, self._seconds)
         sizes = self._sizes(free)
@@ -255,9 +255,9 @@ class Tuning:
         middle = list(sweep)[len(sweep) // 2]
         several = self._all(free, threads=2, batch_size=middle)
         together, _ = self._observe(several, brief, 3 * middle + 8)
-        return costs_of(sweep, sweep[middle], together, request_contexts)
+        return costs_of(sweep, sweep[middle], together, visits)
 
-    def _request_contexts(self) -> dict[str, float]:
+    def _visits(self) -> dict[str, float]:
         """Sends some requests and counts what each stage was given for them."""
         before = self._flow.stats()
         report = self._load_flow(
