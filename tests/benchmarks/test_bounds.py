@@ -41,12 +41,12 @@ def test_bounds_that_were_just_written_hold(written):
 
 def test_what_costs_more_than_its_bound_is_told_with_both_figures(written):
     (cost,) = re.findall(r"bound = ([\d.]+)", written.read_text())
-    bound = f"{float(cost) * 0.9:.2f}"
+    bound = f"{float(cost) * 0.97:.2f}"
     written.write_text(written.read_text().replace(cost, bound))
     done = bounds("calls", "--bounds", str(written))
     assert done.returncode == 1
     last = done.stdout.split("Too dear:\n")[1]
-    assert re.match(rf"{WORKLOAD}: [\d.]+ calls an item, the bound is {bound} \(1\.1", last)
+    assert last.startswith(f"{WORKLOAD}: {cost} calls an item, the bound is {bound} (1.03")
     assert last.endswith("If it is worth that: python benchmarks/bounds.py --write\n")
 
 
