@@ -1,4 +1,21 @@
-"""The pixel format of an array, and Pillow's images as arrays and back. Loads Pillow on use."""
+"""The pixel format of an array, and Pillow's images as arrays and back. Loads Pillow on use.
+
+``pix_fmt`` and ``layout`` say how an array is to be read as an image. They are two keys of a
+buffer's meta, set by the unit that made the array; width, height, number of channels and strides
+follow from the shape, and are not stored: `size_of` calculates them, and `Buffer.get` asks it.
+
+The format belongs to the array, not to the item. Where a unit gives an array without one, the
+runtime gives it that of the input that it was made of (`format_of`), if there is no doubt:
+
+- the array *is* an input's, or is a view of it: that input's;
+- all inputs that are images of as many channels are of one format: that one (a unit that resizes
+  with OpenCV keeps ``rgb``);
+- they are of several: ``pix_fmt`` becomes ``"bgr hwc or rgb hwc"``, which image units refuse;
+- it has other channels, or other axes, as scores of a model have: none.
+
+A Pillow image of mode ``RGB`` becomes uint8 (H, W, 3) in the order blue, green, red, as
+``image_decoder`` gives it; one of mode ``L`` becomes (H, W, 1).
+"""
 
 import math
 import struct

@@ -1,4 +1,7 @@
-"""How a process ends: exit codes, signals of service managers and containers, time limits."""
+"""How a process ends: exit codes, signals of service managers and containers, time limits.
+
+SIGTERM: what was taken on is finished first. SIGHUP: what is on the disk is read again.
+"""
 
 import ctypes
 import faulthandler

@@ -1,4 +1,11 @@
-"""The values of a graph file before any name in it is looked up."""
+"""The values of a graph file before any name in it is looked up.
+
+`FlowConfig` and its parts are the same for every format: TOML with embedded DOT, native TOML,
+YAML, JSON, plain DOT, and graphs built in code.
+
+A position is that of the middle of a node in points (1/72 inch), x to the right; in a file y goes
+upwards, as in Graphviz, and in a `Position` downwards, as on a page.
+"""
 
 import math
 import re

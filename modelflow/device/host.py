@@ -1,4 +1,8 @@
-"""The memory of the host: NumPy arrays, gathered into blocks of the pool."""
+"""The memory of the host: NumPy arrays, gathered into blocks of the pool.
+
+A unit that gives the rows of one array has written the batch of whoever reads them. Where these, in
+this order, are all that a batch is to be made of, the memory is taken as it lies.
+"""
 
 from collections.abc import Sequence
 from typing import Any

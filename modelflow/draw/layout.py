@@ -1,4 +1,9 @@
-"""Where the boxes and edges of a drawing are: layers from left to right, few crossings. Pure."""
+"""Where the boxes and edges of a drawing are: layers from left to right, few crossings. Pure.
+
+An edge that passes over layers has a place of its own in each of them, among the boxes (a *lane*),
+so that it runs between boxes and never behind one. A box whose file says where it stands is there;
+its edges are drawn straight to it.
+"""
 
 import itertools
 import math

@@ -1,4 +1,9 @@
-"""The contract of an engine: one class loads a model, describes its ports and runs a batch."""
+"""The contract of an engine: one class loads a model, describes its ports and runs a batch.
+
+To add an engine: subclass `Engine` and `LoadedModel` and name the `Engine` class in the entry
+point group ``modelflow.engines`` (``NAME = "package.module:Class"``). The module imports its heavy
+package in `Engine.load` at the earliest, and raises `MissingDependencyError` where it is absent.
+"""
 
 import threading
 from abc import ABC, abstractmethod

@@ -1,4 +1,9 @@
-"""From a model file to a servable: versions loaded or reused, ports checked, warmed up."""
+"""From a model file to a servable: versions loaded or reused, ports checked, warmed up.
+
+``modelflow run --watch`` ends a flow and starts the next, perhaps with one threshold changed.
+Inside `KeptModels` a model that the first one closes rests, and is given to the second if that asks
+for the same; `drop` closes what nobody asked for.
+"""
 
 import glob
 import logging

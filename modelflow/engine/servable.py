@@ -1,4 +1,10 @@
-"""A model version in memory, its batch axes, and the change from one version to the next."""
+"""A model version in memory, its batch axes, and the change from one version to the next.
+
+The model file says it (a symbolic name), or calls with batches of different sizes show it. The
+length of one result never decides: of a detector that finds two boxes in a batch of two images,
+both may be in the first image. Where calls show it, one of unlike items shows as well whether each
+row depends on its item alone: of a model that sorts its batch it does not.
+"""
 
 import itertools
 import logging

@@ -13,8 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import unquote
 from weakref import WeakValueDictionary
 
-from modelflow.http.connections import ConnectionLimits, Limits
-from modelflow.http.options import Endpoint
+from modelflow.http.options import ConnectionLimits, Endpoint, Limits
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
 from modelflow.http.request import Handler, HttpRequest
 from modelflow.http.server import Server, bind_socket, check_parser, tls_context

@@ -1,4 +1,10 @@
-"""One HTTP request: its head, its trace, its handler and the reply that it waits for."""
+r"""One HTTP request: its head, its trace, its handler and the reply that it waits for.
+
+What a head means depends on its bytes alone. So where a message begins with one that was read
+before, and ends with the body that it announces, nothing of it need be read again::
+
+    b"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 37\r\n\r\n" + 37 bytes
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import httptools
 
-from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import ConnectionLimits
 from modelflow.http.reply import Body, RefusedError, Reply, reply_of_status
 from modelflow.http.request import Handler, HeaderCache, HttpRequest, RequestHead, split_target
 

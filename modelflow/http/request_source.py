@@ -9,9 +9,8 @@ from http import HTTPStatus
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.http.connections import ConnectionLimits, Limits
 from modelflow.http.listener import Listener, PendingRequest
-from modelflow.http.options import ListenOptions, read_endpoint
+from modelflow.http.options import ConnectionLimits, Limits, ListenOptions, read_endpoint
 from modelflow.http.reply import TEXT, reply_of_status
 from modelflow.unit.unit import Context, Opening, StreamContext
 

@@ -6,35 +6,19 @@ import math
 import socket
 import ssl
 import threading
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import ConfigError, MissingDependencyError
 from modelflow.http.accept import BACKLOG, InheritedConnections, arrivals
-from modelflow.http.connections import ConnectionLimits, Connections, Member
-from modelflow.http.options import Endpoint
+from modelflow.http.connections import Connections, Member
+from modelflow.http.options import ConnectionLimits, Endpoint, TlsOptions
 from modelflow.http.request import Handler
 from modelflow.ipc.loop_queue import LoopQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-
-@dataclass(frozen=True, slots=True)
-class TlsOptions:
-    """What a server speaks TLS with.
-
-    Attributes:
-        cert: The certificate (PEM), with those between it and the root: both protocols speak TLS.
-        key: Its key (PEM).
-        client_ca: Whoever connects must show a certificate that one of these (PEM) has signed.
-    """
-
-    cert: Path
-    key: Path
-    client_ca: Path | None = None
 
 
 def server_context(options: TlsOptions, protocol: str = "http/1.1") -> ssl.SSLContext:

@@ -1,4 +1,10 @@
-"""Results as rows of Parquet: columns, one file, or a folder of parts that a job can continue."""
+"""Results as rows of Parquet: columns, one file, or a folder of parts that a job can continue.
+
+A row: ``index``, ``path``, ``data``, ``error`` (null where all went well), ``meta`` (JSON). The
+type of ``data`` is that of the first result that is there; a result of another type is an error in
+its place. A file that is written takes no more rows, so what goes on is a folder of such files,
+each written whole under its number, and on the disk before its inputs are noted as done.
+"""
 
 import contextlib
 import os

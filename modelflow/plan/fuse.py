@@ -1,4 +1,13 @@
-"""Joins neighbours into one stage: those of one name, and those that only compute. Pure."""
+"""Joins neighbours into one stage: those of one name, and those that only compute. Pure.
+
+``decode [fuse=front]; resize [fuse=front]; decode -> resize``: one stage "decode" with two units;
+its worker calls the second with what the first gave. Statistics and errors stay by node.
+
+A stage in the middle of a chain costs a queue, a lock and often a thread switch for every batch,
+and more threads than processors fight for these. Where the plan is free to choose (normal units on
+the cpu that only compute, whose threads nobody has set), a stage that feeds the next and nothing
+else takes it in. Units that may wait gain by threads of their own, so they keep them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

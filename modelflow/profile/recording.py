@@ -1,4 +1,9 @@
-"""A recording of a flow: what its workers did goes into a trace while it runs."""
+"""A recording of a flow: what its workers did goes into a trace while it runs.
+
+Workers write to trace buffers of their own; a thread of the recording empties them some times a
+second and writes what it has found, with the state of the queues, so that memory stays as it is
+however long it takes, and a process that is killed leaves what has been written.
+"""
 
 import heapq
 import itertools

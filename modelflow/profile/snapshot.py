@@ -1,4 +1,7 @@
-"""One JSON document of a flow's statistics, its plan and its machine."""
+"""One JSON document of a flow's statistics, its plan and its machine.
+
+Versioned: what is written today can be read tomorrow, or is refused with its version.
+"""
 
 import os
 import platform

@@ -1,4 +1,13 @@
-"""Trace events of a recording, and the file that Perfetto and chrome://tracing open."""
+"""Trace events of a recording, and the file that Perfetto and chrome://tracing open.
+
+Events are JSON objects as Chrome's trace format has them ("Trace Event Format", 2016), a line each,
+in an array whose end readers do not ask for. They may be compressed: what is
+written at each `flush` is a gzip file of its own, one behind the other, since Perfetto refuses one
+that is cut off.
+
+The flow is process 1, with a track a worker: one track a node would lose every batch that lies
+beside another one. Requests are process 2, each a bar of its own with its nodes and waits inside.
+"""
 
 import gzip
 import itertools

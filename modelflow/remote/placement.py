@@ -1,4 +1,14 @@
-"""From a graph to the graph in front of its remote parts, placed by name or as a whole."""
+"""From a graph to the graph in front of its remote parts, placed by name or as a whole.
+
+Where items have nothing to do with one another, each replica runs the whole graph: in front are its
+inputs and outputs and one far node, and each item is a request of its own in whichever replica has
+room. Conditions, loops and whatever an expand begins run there as here. What an output gets of an
+item, none or many, crosses as one value, which a node behind the far one spreads out again, so that
+results are in the order of the items.
+
+Where a node sees one item after another (a stream unit, a sink, a source, one that is called stream
+by stream) it stays in front, and all others are placed, as far as that is possible.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""A replica as its pool knows it, and the figures that it reports."""
+"""A replica as its pool knows it, and the figures that it reports.
+
+They are asked for by whoever looks, by a channel of their own: batches do not wait for that, and
+who looks waits for no replica that is busy, or hangs, but is given what it has told before.
+"""
 
 import os
 import threading

@@ -1,4 +1,15 @@
-"""How a flow starts and ends: threads, units, data under way, and the interpreter's exit."""
+"""How a flow starts and ends: threads, units, data under way, and the interpreter's exit.
+
+The threads of a flow are daemons, because a unit that hangs must not keep the interpreter from
+ending; whoever starts a flow stops it, and who forgets to has it stopped here.
+
+Of three sessions one waits for an event that never comes: `FlowShutdown.drain` ends the inputs, two
+sessions pass, nothing moves any more, and after ``stop_timeout`` seconds `FlowShutdown.end` drops
+the third.
+
+The calling thread imports the modules, in the graph's order: units may change ``sys.path`` there,
+and no other unit imports or runs meanwhile.
+"""
 
 import logging
 import os

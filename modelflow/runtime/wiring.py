@@ -1,4 +1,8 @@
-"""The stages of a plan, wired: inboxes, outboxes, sinks, entry. Nothing runs yet."""
+"""The stages of a plan, wired: inboxes, outboxes, sinks, entry. Nothing runs yet.
+
+For ``input -> decode -> resize -> output``: the submitter feeds the inbox of "decode", the outbox
+of "decode" the inbox of "resize", and the outbox of "resize" the terminal of "output".
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

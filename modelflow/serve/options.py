@@ -7,9 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from modelflow.http.connections import ConnectionLimits
-from modelflow.http.server import TlsOptions
-from modelflow.wire.json_reader import JsonLimits
+from modelflow.http.options import ConnectionLimits, TlsOptions
+from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:

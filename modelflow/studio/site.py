@@ -1,7 +1,6 @@
 """An address of this machine where pages are served."""
 
-from modelflow.http.connections import ConnectionLimits
-from modelflow.http.options import Endpoint
+from modelflow.http.options import ConnectionLimits, Endpoint
 from modelflow.http.request import Handler
 from modelflow.http.server import Server, bind_socket
 from modelflow.ipc.loop_queue import LoopQueue

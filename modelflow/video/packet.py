@@ -1,4 +1,8 @@
-"""Packets of a video as buffers, which cross to other processes, and what they have in common."""
+"""Packets of a video as buffers, which cross to other processes, and what they have in common.
+
+Frames are those of PyAV's own decoding only if the decoder gets all of a packet: a palette and new
+extradata are side data, and an edit list marks packets whose frames are decoded and not shown.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,4 +1,8 @@
-"""Tensors on the wire: names of element types, bounded shapes, specifications, views of bytes."""
+"""Tensors on the wire: names of element types, bounded shapes, specifications, views of bytes.
+
+A model's input ``TensorSpec("image", float32, (None, 224, 224, 3))`` takes batches of any length;
+`TensorSpec.item_shape` is that of one item, ``(224, 224, 3)``.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,7 @@ import socket
 import threading
 from http import HTTPStatus
 
-from modelflow.http.connections import ConnectionLimits
-from modelflow.http.options import Endpoint
+from modelflow.http.options import ConnectionLimits, Endpoint
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
 from modelflow.http.server import Server, bind_socket
 

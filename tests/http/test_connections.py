@@ -2,7 +2,8 @@
 
 import asyncio
 
-from modelflow.http.connections import ConnectionLimits, Connections
+from modelflow.http.connections import Connections
+from modelflow.http.options import ConnectionLimits
 
 
 class Member:

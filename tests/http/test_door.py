@@ -9,7 +9,7 @@ import uvloop
 
 from modelflow.http import server as server_module
 from modelflow.http.accept import REPORT, InheritedConnections
-from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import ConnectionLimits
 from modelflow.http.server import Server, server_context
 from tests.http.clients import Echo, answer, is_ended, request
 from tests.serve.certificates import Authority

@@ -9,8 +9,7 @@ import pytest
 import uvloop
 
 from modelflow.http import server as server_module
-from modelflow.http.connections import ConnectionLimits
-from modelflow.http.options import Endpoint
+from modelflow.http.options import ConnectionLimits, Endpoint
 from modelflow.http.server import Server, bind_socket, server_context
 from tests.http.clients import Echo, answer, is_ended, request
 from tests.serve.certificates import Authority

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from modelflow.http import request as known_heads
 from modelflow.http.connection import Connection
-from modelflow.http.connections import ConnectionLimits, Connections
+from modelflow.http.connections import Connections
+from modelflow.http.options import ConnectionLimits
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
 from modelflow.http.request import HeaderCache, RequestHead
 from modelflow.ipc.loop_queue import LoopQueue

@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from modelflow.http.connections import ConnectionLimits
-from modelflow.http.options import Endpoint
+from modelflow.http.options import ConnectionLimits, Endpoint
 from modelflow.http.server import Server, bind_socket
 
 

@@ -5,7 +5,8 @@ import subprocess
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.http.server import TlsOptions, server_context
+from modelflow.http.options import TlsOptions
+from modelflow.http.server import server_context
 from tests.serve.certificates import Authority
 
 

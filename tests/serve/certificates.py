@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trustme
 
-from modelflow.http.server import TlsOptions
+from modelflow.http.options import TlsOptions
 
 HOST = "127.0.0.1"
 

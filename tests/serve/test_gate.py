@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from modelflow.errors import ConfigError
-from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import ConnectionLimits
 from tests.http.clients import is_ended
 from tests.serve.certificates import Authority
 from tests.serve.clients import ask, send, served

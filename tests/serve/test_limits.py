@@ -8,9 +8,9 @@ import grpc
 import numpy as np
 import pytest
 
-from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import ConnectionLimits
 from modelflow.serve.server import ServeOptions, Server
-from modelflow.wire.json_reader import JsonLimits
+from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from tests.http.clients import answer, is_ended, request
 from tests.serve.clients import ask, send, served

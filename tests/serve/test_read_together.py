@@ -16,7 +16,7 @@ from modelflow.serve.options import ReadLimits
 from modelflow.serve.rest.tf_serving import PredictRows
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
-from modelflow.wire.json_reader import JsonLimits
+from modelflow.wire.json_outline import JsonLimits
 from tests.serve.clients import TYPED, ask, served
 
 PREDICT = "/v1/models/m:predict"

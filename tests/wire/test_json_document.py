@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from modelflow.wire import json_reader as json_document
-from modelflow.wire.json_reader import JsonLimits, read_json
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_reader import read_json
 from modelflow.wire.problem import Code, Problem
 
 # As large as a document is for which the parser for large ones is taken.

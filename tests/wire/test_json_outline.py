@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from modelflow.wire.json_reader import outline_of_text, outline_of_value
+from modelflow.wire.json_outline import outline_of_text, outline_of_value
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,9 @@
-"""``modelflow run --watch``: a graph runs again whenever one of its files changes."""
+"""``modelflow run --watch``: a graph runs again whenever one of its files changes.
+
+A thread waits for the system to tell of a change, then looks whether it is one of a file that the
+graph is made of. The flow is ended as SIGTERM ends it, the user's modules are forgotten, the graph
+is read again, and models that have not changed are taken over.
+"""
 
 import os
 import sys

@@ -11,7 +11,7 @@ import click
 
 from modelflow.cli.options.parameters import Choice, GroupedCommand
 from modelflow.cli.serve.other_servers import counterparts_of
-from modelflow.http.server import TlsOptions
+from modelflow.http.options import TlsOptions
 from modelflow.serve.options import (
     CONNECTIONS,
     GUARDS,

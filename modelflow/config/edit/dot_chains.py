@@ -1,4 +1,8 @@
-"""Taking nodes and edges out of the chains of a DOT text: ``a -> b -> c``."""
+"""Taking nodes and edges out of the chains of a DOT text: ``a -> b -> c``.
+
+Which of them leaves the rest of the graph as it was, only reading tells: a mention may be the first
+one of its node, and the edges inside a group come before those of the chain that it stands in.
+"""
 
 from dataclasses import dataclass
 from itertools import pairwise

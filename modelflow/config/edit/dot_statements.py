@@ -1,4 +1,7 @@
-"""Where in a DOT text something can be put, and attributes in the brackets of a statement."""
+"""Where in a DOT text something can be put, and attributes in the brackets of a statement.
+
+New statements get lines of their own where their neighbours have them. Comments stay.
+"""
 
 import re
 from collections.abc import Iterator

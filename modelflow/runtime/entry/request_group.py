@@ -1,4 +1,8 @@
-"""The inputs of a graph as the submitter sees them, and whole requests that enter together."""
+"""The inputs of a graph as the submitter sees them, and whole requests that enter together.
+
+Thirty-two requests of one item, for a graph whose input feeds "decode": thirty-two segments, each
+with its end, are appended to that queue under one lock, and one worker is woken.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized

@@ -1,4 +1,13 @@
-"""Where data leaves the graph: graph outputs, nodes that nothing follows, and probes of edges."""
+"""Where data leaves the graph: graph outputs, nodes that nothing follows, and probes of edges.
+
+Whoever debugs a graph looks at what passes an edge. Where a flow has a probe, the first receiver of
+every output is wrapped when the flow is wired; one without pays nothing.
+
+The last segment of session 7 arrives at output ``"scores"``, the only one: `append` puts its
+buffers into the session's results, and the session is over; both may be under the lock of the
+outbox before it. `call_due`, which follows with no lock held, calls whoever waited for the
+results, and tells the scheduler.
+"""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,12 @@
-"""Calls of a flow unit: typed input made writable or not, output wrapped and frozen."""
+"""Calls of a flow unit: typed input made writable or not, output wrapped and frozen.
+
+A unit whose output declares ``uint8`` and that emits a float64 array for the second of three rows:
+`wrong_in` gives ``(1, ValueError("out: got a float64 array; expected uint8"))``.
+
+A unit that is given ``Buffer(array a, meta {"path": "x.jpg"})`` and emits ``array b`` has given
+``Buffer(b, meta {"path": "x.jpg"})``, with ``b`` read-only from then on. One that raises has given
+``Buffer(error=FlowUnitError(node, unit, session, its text))``.
+"""
 
 import re
 import threading

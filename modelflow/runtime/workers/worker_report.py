@@ -1,4 +1,9 @@
-"""What a worker reports of its work: times, errors, where it stands; and to whom."""
+"""What a worker reports of its work: times, errors, where it stands; and to whom.
+
+The worker of node "resize" has called its unit for five rows, two of which failed: its counters
+have one call more and two errors, whoever watches the rows' sessions is told, and if the flow is
+recorded a slice is in its trace buffer.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol

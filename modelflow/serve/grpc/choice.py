@@ -5,7 +5,8 @@ import socket
 from collections.abc import Iterable
 from typing import Protocol
 
-from modelflow.http.server import GuestServer, TlsOptions
+from modelflow.http.options import TlsOptions
+from modelflow.http.server import GuestServer
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Service

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from modelflow.errors import MissingDependencyError
+from modelflow.http.options import TlsOptions
 from modelflow.http.reply import BodyBudget
-from modelflow.http.server import TlsOptions
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import address_of, in_use, is_shared
 from modelflow.serve.grpc.interceptor import GrpcInterceptor

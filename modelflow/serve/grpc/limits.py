@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Self
 
-from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import ConnectionLimits
 from modelflow.http.reply import BodyBudget
 from modelflow.serve.options import ServeOptions
 

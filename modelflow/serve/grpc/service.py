@@ -1,4 +1,8 @@
-"""What there is to call: services, methods, and one call of a method."""
+"""What there is to call: services, methods, and one call of a method.
+
+This is all that services know of gRPC. A server (there are two: `grpcio_server.py`, `http2/`) makes
+one of each message, and takes the answers when its client has room for them.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping

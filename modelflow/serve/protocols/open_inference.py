@@ -1,4 +1,8 @@
-"""The Open Inference Protocol over served models: what REST and gRPC have in common."""
+"""The Open Inference Protocol over served models: what REST and gRPC have in common.
+
+Whatever else a client asks for is refused with its name: an answer that leaves it out looks like
+one that obeys it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType

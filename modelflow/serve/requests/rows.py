@@ -1,4 +1,8 @@
-"""Arrays of requests as the items of a graph, and its buffers as arrays again."""
+"""Arrays of requests as the items of a graph, and its buffers as arrays again.
+
+An image batch ``(2, 224, 224, 3)`` for a batched input is two items of ``(224, 224, 3)``; the two
+buffers that come out of "scores", ``(10,)`` each, are one array ``(2, 10)``.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

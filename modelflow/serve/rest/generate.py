@@ -1,4 +1,13 @@
-"""``generate``: a request of one item, for people, browsers and ``curl``."""
+"""``generate``: a request of one item, for people, browsers and ``curl``.
+
+JSON: ``{"image": {"b64": "..."}}``, input name to value; keys that are no inputs, and the object
+``parameters``, are parameters of the request, as in Triton. A form with files: its fields are the
+inputs. Any other body is the value of the only input.
+
+``{"image": {"b64": "..."}}`` is answered with ``{"label": "cat", "score": 0.9}``: input name to
+value, output name to value.
+``generate_stream`` answers the same as server-sent events, one for each buffer, as it comes.
+"""
 
 import base64
 from collections.abc import Collection, Mapping
@@ -22,7 +31,8 @@ from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import check_item
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.form_data import FORM_DATA, fields_of
-from modelflow.wire.json_reader import JsonLimits, read_json
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, json_type
 from modelflow.wire.problem import Problem
 

@@ -1,4 +1,8 @@
-"""An editor of one graph file in the browser, and the handler of its requests."""
+"""An editor of one graph file in the browser, and the handler of its requests.
+
+They are worked on one after the other, off the server's thread: units are imported there. That is
+foreign code, which may never return, so each request has a limit to its time (`TaskQueue`).
+"""
 
 import json
 import logging

@@ -1,4 +1,8 @@
-"""Infer over REST: JSON documents with binary tensors, and bodies without a document."""
+"""Infer over REST: JSON documents with binary tensors, and bodies without a document.
+
+``Inference-Header-Content-Length`` says how long the document is; what follows is cut up by the
+``binary_data_size`` of the inputs that have no ``data``.
+"""
 
 import math
 from typing import Any
@@ -6,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.json_reader import JsonLimits, read_json
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, json_type
 from modelflow.wire.json_writer import array_json, json_of
 from modelflow.wire.open_inference.infer import (

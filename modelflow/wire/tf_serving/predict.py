@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.json_reader import JsonLimits, read_json
+from modelflow.wire.json_outline import JsonLimits
+from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, is_b64, json_type
 from modelflow.wire.json_writer import array_json, b64, json_of
 from modelflow.wire.problem import Code, Problem, shorten

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from modelflow.wire.json_reader import JsonLimits
+from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.open_inference.infer import InferAnswer, InferTensor
 from modelflow.wire.open_inference.infer_json import infer_answer, read_infer
 from modelflow.wire.problem import Problem

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from modelflow.errors import MissingDependencyError
 from modelflow.http.accept import BACKLOG, arrivals
 from modelflow.http.connections import Connections
-from modelflow.http.server import TlsOptions, server_context
+from modelflow.http.options import TlsOptions
+from modelflow.http.server import server_context
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.address import address_of, in_use, own_socket

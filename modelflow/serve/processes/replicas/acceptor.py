@@ -1,4 +1,9 @@
-"""Accepts connections and hands each to the replica with the fewest; 503 while there is none."""
+"""Accepts connections and hands each to the replica with the fewest; 503 while there is none.
+
+Left to the kernel (one listening socket for all, or one each with ``SO_REUSEPORT``) eight
+connections that come together meet one of two processes in most cases, and keep-alive leaves them
+there (benchmarks/connection_spread.py).
+"""
 
 import asyncio
 import contextlib

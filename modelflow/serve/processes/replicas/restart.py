@@ -1,4 +1,9 @@
-"""When a replica that ended is replaced, and which model version is suspected of its death."""
+"""When a replica that ended is replaced, and which model version is suspected of its death.
+
+The replica with the models A and B dies while both are loaded: each may have been it, and both are
+loaded alone from then on. It dies again while A is loaded: A is out of service, the next replica
+comes without it, and B is loaded as any other.
+"""
 
 import mmap
 import os

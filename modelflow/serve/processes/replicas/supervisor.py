@@ -8,9 +8,9 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from modelflow.http.server import TlsOptions, server_context
+from modelflow.http.server import server_context
 from modelflow.ipc.link import new_link
 from modelflow.serve.processes.replicas.acceptor import Acceptor
 from modelflow.serve.processes.replicas.control_channel import Message
@@ -18,6 +18,9 @@ from modelflow.serve.processes.replicas.coordinator import Coordinator
 from modelflow.serve.processes.replicas.process import ReplicaProcess, Slot, describe_exit
 from modelflow.serve.processes.replicas.restart import Backoff, DeathCounts
 from modelflow.serve.processes.replicas.role import Role, name_of, with_share
+
+if TYPE_CHECKING:
+    from modelflow.http.options import TlsOptions
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from modelflow.http.connections import ConnectionLimits
+from modelflow.http.options import ConnectionLimits
 from modelflow.serve.options import GrpcKind
 from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.grpc.http2 import wire as h2
