@@ -4,10 +4,20 @@ from pathlib import Path
 
 import click
 
+from modelflow.cli.options.common import Decorator
 from modelflow.cli.options.parameters import Choice
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode
 from modelflow.starters.template import TEMPLATES, write_template
+
+_folder_option = click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
+)
+
+
+def _template_option(flag: str, what: str, default: str, text: str) -> Decorator:
+    names = Choice(list(TEMPLATES[what]))
+    return click.option(flag, type=names, default=default, show_default=True, help=text)
 
 
 @click.group()
@@ -17,16 +27,8 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option(
-    "--kind",
-    type=Choice(list(TEMPLATES["unit"])),
-    default="normal",
-    show_default=True,
-    help="Its kind.",
-)
-@click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
-)
+@_template_option("--kind", "unit", "normal", "Its kind.")
+@_folder_option
 def unit(name: str, kind: str, folder: Path) -> int:
     """Writes the flow unit NAME into a folder of that name: TOML, Python, a test.
 
@@ -41,16 +43,8 @@ def unit(name: str, kind: str, folder: Path) -> int:
 
 @new.command()
 @click.argument("name")
-@click.option(
-    "--template",
-    type=Choice(list(TEMPLATES["graph"])),
-    default="images",
-    show_default=True,
-    help="What it does; all are of built-in units.",
-)
-@click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
-)
+@_template_option("--template", "graph", "images", "What it does; all are of built-in units.")
+@_folder_option
 def graph(name: str, template: str, folder: Path) -> int:
     """Writes the graph NAME.toml.
 
@@ -64,17 +58,14 @@ def graph(name: str, template: str, folder: Path) -> int:
 
 @click.command()
 @click.argument("name")
-@click.option(
+@_template_option(
     "--template",
-    type=Choice(list(TEMPLATES["application"])),
-    default="batch",
-    show_default=True,
-    help="batch: a folder of pictures by the command line; http: a server and a client; flask: a "
+    "application",
+    "batch",
+    "batch: a folder of pictures by the command line; http: a server and a client; flask: a "
     "graph inside an application; video: a video in, a video out; text: a classifier of texts.",
 )
-@click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
-)
+@_folder_option
 def init(name: str, template: str, folder: Path) -> int:
     """Writes the application NAME into a folder of that name: a graph, units, what makes its model
     and its data, tests, and a README whose commands run.

@@ -6,6 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.environment import variable_of
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.shell_completion import complete_argument, complete_graph, complete_set
@@ -40,20 +41,18 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     wrapper.__name__ = command.__name__
     wrapper.__doc__ = command.__doc__
     wrapper.__dict__.update(command.__dict__)  # the options that are declared below this one
-    wrapper = click.option(
+    wrapper = declare_repeated(
         "--arg",
         "args",
-        multiple=True,
-        metavar="NAME=VALUE",
+        "NAME=VALUE",
+        "A value for [args.NAME].",
         shell_complete=complete_argument,
-        help="A value for [args.NAME].",
     )(wrapper)
-    wrapper = click.option(
+    wrapper = declare_repeated(
         "--set",
         "overrides",
-        multiple=True,
-        metavar="NODE.KEY=VALUE",
+        "NODE.KEY=VALUE",
+        "Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
         shell_complete=complete_set,
-        help="Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
     )(wrapper)
     return click.argument("graph", shell_complete=complete_graph)(wrapper)

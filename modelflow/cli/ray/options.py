@@ -1,10 +1,11 @@
 """Which cluster a command uses, and what each actor takes of its machine."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.parameters import FiniteRange, read_size
 from modelflow.errors import ConfigError
 
@@ -51,12 +52,11 @@ ACTOR_OPTIONS = {
 }
 """The options, by the names of their parameters."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 # What has an option of its own.
 _OWN = {"cpu": "--cpus", "gpu": "--gpus", "memory": "--memory"}
 
 
-def actor_options(command: Command) -> Command:
+def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options."""
     options = (
         click.option(
@@ -87,18 +87,17 @@ def actor_options(command: Command) -> Command:
             metavar="SIZE",
             help="Memory that each actor takes, as in 8GiB.",
         ),
-        click.option(
+        declare_repeated(
             "--resources",
-            multiple=True,
-            metavar="NAME=AMOUNT",
-            help="What each actor takes of anything else that machines were started with.",
+            "resources",
+            "NAME=AMOUNT",
+            "What each actor takes of anything else that machines were started with.",
         ),
-        click.option(
+        declare_repeated(
             "--label",
             "labels",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="A label that the machine of an actor must have.",
+            "NAME=VALUE",
+            "A label that the machine of an actor must have.",
         ),
         click.option(
             "--timeout",

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.options.common import (
+    declare_file,
+    declare_input,
+    declare_repeated,
+    declare_written_file,
+)
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.options.shell_completion import complete_input, complete_output
+from modelflow.cli.options.shell_completion import complete_output
 from modelflow.cli.run.watch import Turn, run_watched
 from modelflow.cli.terminal.messages import tell
 from modelflow.cli.terminal.progress import describe_progress, describe_result, progress
@@ -49,48 +55,39 @@ def _is_graph(word: str) -> bool:
 
 @click.command(cls=_Run)
 @graph_options
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    shell_complete=complete_input,
-    metavar="[PORT=]FILE|DIR|GLOB|-",
-    help="What goes into an input of the graph: a buffer a file; '-': standard input.",
+@declare_input(
+    "[PORT=]FILE|DIR|GLOB|-",
+    "What goes into an input of the graph: a buffer a file; '-': standard input.",
 )
-@click.option(
+@declare_repeated(
     "--output",
     "outputs",
-    multiple=True,
-    shell_complete=complete_output,
-    metavar="[PORT=]FILE|DIR|-",
-    help="Where an output's results go: JSON lines into a file or (without this) to standard "
+    "[PORT=]FILE|DIR|-",
+    "Where an output's results go: JSON lines into a file or (without this) to standard "
     "output; into a folder a file a result (an image as PNG).",
+    shell_complete=complete_output,
 )
 @click.option(
     "--full", is_flag=True, help="JSON lines with large arrays, images and bytes whole, not short."
 )
-@click.option(
+@declare_file(
     "--errors",
     "error_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write every error into a file as well: a JSON line each, with what is known of the item.",
+    "Write every error into a file as well: a JSON line each, with what is known of the item.",
 )
-@click.option(
+@declare_file(
     "--resume",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Keep a list of the inputs that are done; those in it are passed over, and results go "
+    "resume",
+    "Keep a list of the inputs that are done; those in it are passed over, and results go "
     "behind those that are there. The same command goes on after whatever ended it.",
 )
 @click.option("--keep-going", is_flag=True, help="Exit with 0 even if there were errors.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
-@click.option(
+@declare_written_file(
     "--trace",
-    type=click.Path(dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz.",
+    "trace",
+    "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz.",
 )
 @click.option(
     "--metrics",

@@ -71,11 +71,14 @@ def _list_options() -> Iterator[tuple[Option, Any, str]]:
                 yield option, getattr(default, name, None), inner.get(name, "")
 
 
+_ALL = tuple(_list_options())
+
+
 def field_options(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a command the options of a group."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for one, default, text in reversed([*_list_options()]):
+        for one, default, text in reversed(_ALL):
             if one.group != group:
                 continue
             how = {"help": text, "metavar": one.metavar, **_KINDS[one.kind](one)}
@@ -89,7 +92,7 @@ def field_options(group: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def _names(group: str) -> list[str]:
-    return [one.name for one, *_ in _list_options() if one.group == group]
+    return [one.name for one, *_ in _ALL if one.group == group]
 
 
 class ServeCommand(GroupedCommand):
