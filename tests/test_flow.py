@@ -100,7 +100,7 @@ def hanging():
         may_go_on.set()
 
 
-@pytest.mark.parametrize("submitter", ASKS)
+@pytest.mark.parametrize("entrance", ASKS)
 @pytest.mark.parametrize(
     ("limit", "kind"),
     [
@@ -111,10 +111,10 @@ def hanging():
     ],
 )
 def test_an_answer_is_waited_for_as_long_as_was_said_whatever_the_unit_does(
-    hanging, submitter, limit, kind
+    hanging, entrance, limit, kind
 ):
     with pytest.raises(TimeoutError) as raised:
-        ASKS[submitter](hanging, -1, **limit)
+        ASKS[entrance](hanging, -1, **limit)
     assert type(raised.value) is kind
 
 

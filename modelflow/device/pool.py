@@ -70,7 +70,7 @@ class ArrayPool:
         self.reuses = 0
         self._idle_bytes = 0
         self._idle: defaultdict[int, list[_Block]] = defaultdict(list)
-        # Re-entry: the collector may run a lease's __del__ while this thread holds the lock.
+        # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
         self._lock = threading.RLock()
 
     @property

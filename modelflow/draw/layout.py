@@ -137,7 +137,7 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
     heights = [[_height(slot, sizes) for slot in layer] for layer in layers]
     tallest = max((_column_height(column) for column in heights), default=0.0)
     boxes: dict[str, Box] = {}
-    session_queues: dict[int, list[Point]] = {}
+    lanes: dict[int, list[Point]] = {}
     columns: dict[str, tuple[float, float]] = {}  # of each box: where its layer begins and ends
     x = MARGIN
     for layer, column in zip(layers, heights, strict=True):
@@ -151,13 +151,13 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
                 boxes[slot] = Box(slot, node.lines, node.kind, place, y, own, height)
             else:
                 middle = y + height / 2
-                session_queues.setdefault(slot, []).extend([(x, middle), (x + width, middle)])
+                lanes.setdefault(slot, []).extend([(x, middle), (x + width, middle)])
             y += height + GAP_DOWN
         x += width + GAP_ACROSS
     pinned = {name for name, node in nodes.items() if node.position is not None}
     boxes |= {name: _put(boxes[name], nodes[name].position) for name in pinned}
     wires = tuple(
-        _wire(nodes, boxes, edge, _way(columns, edge, session_queues.get(place, ())))
+        _wire(nodes, boxes, edge, _way(columns, edge, lanes.get(place, ())))
         if pinned.isdisjoint((edge.source, edge.target))
         else _wire(nodes, boxes, edge, None)
         for place, edge in enumerate(outline.edges)
@@ -248,14 +248,14 @@ class _Way(NamedTuple):
     """The points of a wire that are not its ends' own: x where it leaves a layer and enters one."""
 
     leaves: float
-    session_queue: Sequence[Point]
+    lane: Sequence[Point]
     enters: float
 
 
 def _way(
-    columns: Mapping[str, tuple[float, float]], edge: OutlineEdge, session_queue: Sequence[Point]
+    columns: Mapping[str, tuple[float, float]], edge: OutlineEdge, lane: Sequence[Point]
 ) -> _Way:
-    return _Way(columns[edge.source][1], session_queue, columns[edge.target][0])
+    return _Way(columns[edge.source][1], lane, columns[edge.target][0])
 
 
 def _wire(
@@ -274,7 +274,7 @@ def _wire(
     label = " → ".join(ends)
     if way is None:
         return Wire((begin, end), label)
-    return Wire((begin, (way.leaves, from_y), *way.session_queue, (way.enters, to_y), end), label)
+    return Wire((begin, (way.leaves, from_y), *way.lane, (way.enters, to_y), end), label)
 
 
 def _port_y(box: Box, ports: Sequence[str], port: str) -> float:

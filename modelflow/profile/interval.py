@@ -205,11 +205,11 @@ def _split(one: NodeStats, second: NodeStats) -> tuple[float, float, float]:
     running = second.on_core - one.on_core
     runnable = second.runnable - one.runnable
     asleep = (second.seconds - one.seconds) - running - runnable
-    idle_workers = sum(
+    rests = sum(
         getattr(second, name) - getattr(one, name)
         for name in ("starved", "lent", "blocked", "order")
     )
-    waiting = max(0.0, asleep - idle_workers)
+    waiting = max(0.0, asleep - rests)
     whole = running + runnable + waiting
     is_known = second.on_core > 0 and second.busy - one.busy > second.lent - one.lent and whole > 0
     return (running / whole, runnable / whole, waiting / whole) if is_known else (0.0, 0.0, 0.0)

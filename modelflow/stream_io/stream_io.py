@@ -152,7 +152,7 @@ class StreamIO(Sending, Receiving):
         *,
         wait: bool = True,
     ) -> dict[str, list[Buffer]]:
-        """Does what `http_request` does without blocking the event loop."""
+        """Does what `exchange` does without blocking the event loop."""
         self._scheduler.check_process()
         try:
             if timeout is not None or deadline is not None:

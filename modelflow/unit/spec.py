@@ -81,7 +81,7 @@ class FlowUnitSpec:
             is then as long as the batch, with None where the buffer leaves by another output.
         max_batch_size: The most buffers that a call may get; None: no bound.
         threads: The default of the node attribute; None: the plan chooses.
-        is_shared: One instance a node, re-entry, instead of one a worker.
+        is_shared: One instance a node, re-entrant, instead of one a worker.
         is_compute_bound: Calls do nothing but compute: they wait for no network, disk or other
             thread, and need no thread of their own. Neighbours may run as one stage, and any thread
             may make the calls, whatever the class says (`FlowUnit.is_any_thread`).

@@ -71,9 +71,9 @@ ENTRANCES = {
 }
 
 
-@pytest.mark.parametrize("submitter", ENTRANCES)
-def test_a_deadline_over_http_is_kept(submitter):
-    path, document = ENTRANCES[submitter]
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_a_deadline_over_http_is_kept(entrance):
+    path, document = ENTRANCES[entrance]
     with held() as (server, hold):
         status, answer, _ = ask(server, path, document, headers=patient())
         assert (status, DEADLINE in answer["error"]) == (504, True), answer
@@ -81,11 +81,11 @@ def test_a_deadline_over_http_is_kept(submitter):
         assert ask(server, "/v1/models/m:predict", {"instances": FREE})[1] == {"predictions": [2.0]}
 
 
-@pytest.mark.parametrize("submitter", ENTRANCES)
-def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(submitter, monkeypatch):
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(entrance, monkeypatch):
     monkeypatch.setattr("modelflow.serve.requests.time_limits._GRACE", 1000.0)
-    path, document = ENTRANCES[submitter]
-    if submitter == "predict, two rows":  # one batch
+    path, document = ENTRANCES[entrance]
+    if entrance == "predict, two rows":  # one batch
         document = {"instances": HELD + FREE}
     with held(node="threads=1, batch_size=2") as (server, hold):
         late = threading.Thread(target=end_hold, args=(hold, 2 * SECONDS))
@@ -94,9 +94,9 @@ def test_what_a_unit_has_begun_is_answered_though_its_deadline_has_passed(submit
         late.join()
 
 
-@pytest.mark.parametrize("submitter", ENTRANCES)
-def test_the_servers_limit_holds_where_nobody_says_how_long_he_waits(submitter):
-    path, document = ENTRANCES[submitter]
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_the_servers_limit_holds_where_nobody_says_how_long_he_waits(entrance):
+    path, document = ENTRANCES[entrance]
     with held(request_timeout=SECONDS) as (server, hold):
         status, answer, _ = ask(server, path, document)
         assert (status, LIMIT in answer["error"]) == (504, True), answer

@@ -142,7 +142,7 @@ class OnnxModel(LoadedModel):
 class OnnxDeviceModel(OnnxModel):
     """A session on a GPU: inputs and outputs stay there, bound by their addresses.
 
-    Each call has a binding of its own; the session itself is re-entry.
+    Each call has a binding of its own; the session itself is re-entrant.
     """
 
     def __init__(self, session: Any, request: LoadRequest) -> None:

@@ -105,15 +105,14 @@ class Order(Protocol):
         """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
 
 
-def first_rows(segment: Segment, size: int, idle_workers: deque[Segment]) -> Segment:
-    """Returns the first ``size`` rows of a longer segment; the rest goes to the front of
-    ``idle_workers``.
+def first_rows(segment: Segment, size: int, waiting: deque[Segment]) -> Segment:
+    """Returns the first ``size`` rows of a longer segment; its other rows go before ``waiting``.
 
     Half by half: were it cut off in one piece, all of a long one would be copied for every batch.
     """
     while (count := len(segment.positions)) > size:
         segment, rest = segment.split(max(size, count // 2 // size * size))
-        idle_workers.appendleft(rest)
+        waiting.appendleft(rest)
     return segment
 
 
