@@ -62,7 +62,6 @@ NO_PARTICIPLES = frozenset(
 
 # Public names, which stay, and names of asyncio's protocols.
 KEPT = {
-    "bounded": "modelflow.testing",
     "converted": "modelflow.image.tensor",
     "cropped": "modelflow.image.tensor",
     "padded": "modelflow.image.tensor",

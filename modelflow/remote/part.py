@@ -113,9 +113,9 @@ class _Batch:
     """A batch that has come; the thread that answers it counts how many rows are not done."""
 
     def __init__(self, left: int) -> None:
-        self.on_end = left
+        self.remaining = left
         self.come = SYSTEM_CLOCK.now()
-        self.on_done: list[Done] = []
+        self.done: list[Done] = []
 
 
 class _RowWatcher:
@@ -130,7 +130,7 @@ class _RowWatcher:
         start, end = part.start - come, part.end - come
         call = part._replace(start=start, end=end, error=None, track=track)
         fault = None if part.error is None else fault_of(part.error)
-        self._batch.on_done.append(Done(self._row, call, fault))
+        self._batch.done.append(Done(self._row, call, fault))
 
     def over(self) -> None:
         """It is answered with its batch."""
@@ -199,13 +199,13 @@ class PartFlow:
         finally:
             del self._batches[batch]
         passed = SYSTEM_CLOCK.now() - batch.come
-        return Answers(columns, passed, len(self._batches), done=tuple(batch.on_done))
+        return Answers(columns, passed, len(self._batches), done=tuple(batch.done))
 
     def _ahead(self, batch: "_Batch") -> int:
         """Returns how many rows are not done of a batch, and of those that came before it."""
         total = 0
         for other in list(self._batches):
-            total += other.on_end
+            total += other.remaining
             if other is batch:
                 break
         return total
@@ -255,10 +255,10 @@ class PartFlow:
         has_room = partial(events.put, False)
         unsent = self._flow.submit(requests, has_room)
         before, signed = self._ahead(batch), SYSTEM_CLOCK.now()
-        while batch.on_end:
+        while batch.remaining:
             with contextlib.suppress(Empty):
                 if events.get(timeout=None if sign is None else _MOVED):
-                    batch.on_end -= 1
+                    batch.remaining -= 1
                 else:
                     unsent = self._flow.submit(unsent, has_room)
             if sign is None or (passed := SYSTEM_CLOCK.now() - signed) < _MOVED:

@@ -19,7 +19,7 @@ from modelflow.unit.stream_context import StreamContext
 from modelflow.unit.unit import Context, FlowUnit
 
 
-def bounded(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec:
+def limit_calls(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec:
     """Returns the spec of the same unit on one device, called at most so often by itself.
 
     A source is over after ``max_calls`` calls, a stream unit is given that many events. Neither is
@@ -126,7 +126,7 @@ def run_unit_for(
     spec.configure(options)  # its mistakes as they are, not as those of a graph
     most = max((len(values) for values in sessions[0].values()), default=1)
     batch_size = None if spec.kind is Kind.STREAM else max(1, most)
-    running = bounded(spec, device, max_calls)
+    running = limit_calls(spec, device, max_calls)
     if spec.kind is Kind.LOOP:  # nothing leads back here: each buffer leaves by one output
         running = replace(running, kind=Kind.CONDITION)
     graph = graph_of(running, sessions[0], device, options, batch_size)

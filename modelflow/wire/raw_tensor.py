@@ -70,7 +70,7 @@ def from_raw(
     Args:
         data: All of its bytes.
         datatype: A name that `element_type` knows.
-        shape: Its shape, of `checked_shape`.
+        shape: Its shape, of `check_shape`.
         where: What is read, for messages.
 
     Returns:

@@ -168,13 +168,13 @@ class Gate:
     """A unit that works on requests when it is told to."""
 
     def __init__(self):
-        self.on_begin = threading.Semaphore(0)
+        self.begun = threading.Semaphore(0)
         self.opened = threading.Event()
         self.seen = []
 
     def __call__(self, buffer):
         self.seen.append(buffer.data)
-        self.on_begin.release()
+        self.begun.release()
         assert self.opened.wait(30)
         return buffer.data
 
@@ -217,7 +217,7 @@ def test_too_many_requests_are_refused_at_once():
     with Service(work, ", max_requests=3") as service:
         threads, found = ask_all(service, 3)
         for _ in range(3):
-            assert gate.on_begin.acquire(timeout=30)
+            assert gate.begun.acquire(timeout=30)
         assert service.ask()[0] == 503
         gate.opened.set()
         for thread in threads:
@@ -258,7 +258,7 @@ def test_a_stop_answers_what_is_under_way_and_leaves_nothing():
     with service:
         threads, found = ask_all(service, 4)
         for _ in range(4):
-            assert gate.on_begin.acquire(timeout=30)
+            assert gate.begun.acquire(timeout=30)
         stopping = threading.Thread(target=service.flow.stop)
         stopping.start()
         gate.opened.set()
@@ -277,7 +277,7 @@ def test_a_stop_without_draining_answers_that_nobody_will():
     service = Service(work, work_options="threads=1")
     with service:
         threads, found = ask_all(service, 3)
-        assert gate.on_begin.acquire(timeout=30)
+        assert gate.begun.acquire(timeout=30)
         stopping = threading.Thread(target=lambda: service.flow.stop(drain=False))
         stopping.start()
         for thread in threads:  # who asked is not left to wait for the unit that still works

@@ -20,7 +20,7 @@ class Echo:
         self.limits = BodyLimits(most, self.budget, time_out)
         self.held = {}
         self.came = threading.Semaphore(0)
-        self.on_cancel = []
+        self.gone = []
         self.left = threading.Semaphore(0)
 
     def begin(self, http_request):
@@ -40,7 +40,7 @@ class Echo:
             http_request.answer(Reply(200, http_request.body, TEXT))
 
     def _gone(self, http_request):
-        self.on_cancel.append(http_request.path)
+        self.gone.append(http_request.path)
         self.left.release()
 
     def let_go(self, path, body=b"late"):

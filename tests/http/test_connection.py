@@ -78,7 +78,7 @@ def test_what_works_on_a_request_is_told_that_who_asked_has_gone(end):
             if end is not None:  # whoever ends his side alone cannot be told from one who has gone
                 client.shutdown(end)
         assert handler.left.acquire(timeout=60)
-        assert handler.on_cancel == ["/held/1"]
+        assert handler.gone == ["/held/1"]
         handler.let_go("/held/1")  # too late: it is dropped
         with connect() as client:
             client.sendall(request("/", b"y"))
@@ -157,7 +157,7 @@ def test_a_client_that_does_not_take_its_answer_loses_the_connection():
             assert handler.came.acquire(timeout=60)
         handler.let_go("/held/0", bytes(1 << 25))  # more than the system keeps of it
         assert handler.left.acquire(timeout=60)
-        assert handler.on_cancel == ["/held/1"]
+        assert handler.gone == ["/held/1"]
 
 
 @pytest.mark.parametrize("headers", [(), ("Connection: close",)])

@@ -140,7 +140,7 @@ def test_what_is_sent_behind_the_last_request_of_a_connection_is_not_handled(is_
             status, headers, _ = answer(client)
             assert (status, headers["connection"]) == (200, "close")
             assert is_ended(client)
-        assert handler.on_cancel == []
+        assert handler.gone == []
 
 
 @pytest.mark.parametrize("more", [["Host: x"], ["Host: y"], ["host: z", "HOST: x"]])

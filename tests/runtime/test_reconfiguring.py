@@ -83,8 +83,8 @@ class Picky(modelflow.FlowUnit):
     opened = 0
 
     def open(self, config):
-        type(self).on_open += 1
-        if type(self).on_open > 1:
+        type(self).opened += 1
+        if type(self).opened > 1:
             message = "no second one"
             raise RuntimeError(message)
 
@@ -93,7 +93,7 @@ class Picky(modelflow.FlowUnit):
 
 
 def test_a_unit_that_does_not_open_leaves_the_flow_as_it_was():
-    Picky.on_open = 0
+    Picky.opened = 0
     spec = modelflow.FlowUnitSpec(
         "picky",
         {"cpu": Picky},
@@ -233,7 +233,7 @@ def test_two_who_change_at_once_undo_nothing_of_each_other():
 
 
 def test_what_was_changed_before_another_failed_stays_and_is_in_the_plan():
-    Picky.on_open = 0
+    Picky.opened = 0
     spec = modelflow.FlowUnitSpec(
         "picky",
         {"cpu": Picky},

@@ -23,14 +23,14 @@ class Stopping:
 
     def __init__(self, method, call="stop"):
         self.raised = []
-        self.on_call = threading.Event()
+        self.called = threading.Event()
 
         def stop(*_):
             try:
                 getattr(self.flow.scheduler, call)()
             except RuntimeError as error:
                 self.raised.append(str(error))
-            self.on_call.set()
+            self.called.set()
 
         def process(ctx):
             if method == "process":

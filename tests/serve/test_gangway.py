@@ -41,15 +41,15 @@ class Asked:
 
     def __init__(self, flow):
         self.model = ServedModel("m", 1, flow, LoopQueue(asyncio.get_running_loop()), ModelLimits())
-        self.on_answer = []
+        self.answered = []
 
     def send(self, *values, deadline=None):
-        return self.model.send({"input": list(values)}, self.on_answer.append, deadline)
+        return self.model.send({"input": list(values)}, self.answered.append, deadline)
 
     async def all(self):
         while self.model.admission.under_way > 0:
             await asyncio.sleep(0)
-        return self.on_answer
+        return self.answered
 
 
 def values(call):

@@ -14,10 +14,10 @@ class Held:
     """Work that does not come back before the test is over."""
 
     def __init__(self):
-        self.is_over, self.on_begin = threading.Event(), threading.Semaphore(0)
+        self.is_over, self.begun = threading.Event(), threading.Semaphore(0)
 
     def wait(self):
-        self.on_begin.release()
+        self.begun.release()
         self.is_over.wait()
 
 
@@ -47,7 +47,7 @@ def test_loads_that_hang_hold_up_neither_loads_nor_unloads(loader, held, monkeyp
     for _ in range(3):
         loader.run(held.wait, print, weight=1)
     for _ in range(3):
-        held.on_begin.acquire()
+        held.begun.acquire()
     assert outcome(loader, lambda: "loaded", weight=1) == "loaded"
     assert outcome(loader, lambda: "unloaded") == "unloaded"
 
@@ -63,7 +63,7 @@ def test_a_few_load_at_a_time_in_the_order_in_which_they_came(loader, held):
             weight=1,
         )
     for _ in range(2):
-        held.on_begin.acquire()
+        held.begun.acquire()
     assert order == []
     held.is_over.set()
     for _ in range(4):
@@ -77,7 +77,7 @@ def test_what_waits_for_its_turn_is_dropped_at_the_end(loader, held):
     for _ in range(2):
         loader.run(held.wait, told.append, weight=1)
     for _ in range(2):
-        held.on_begin.acquire()
+        held.begun.acquire()
     loader.run(lambda: "too late", told.append, weight=1)
     loader.interrupt()
     held.is_over.set()
@@ -112,9 +112,9 @@ def test_the_end_waits_for_nothing_that_hangs_and_names_it(held):
     loader = Loader()
     flow = loader.load(lambda: modelflow.Flow(graph, units=[hangs]))
     flow.create_stream_io().send("input", 1)
-    held.on_begin.acquire()
+    held.begun.acquire()
     loader.run(held.wait, print)
-    held.on_begin.acquire()
+    held.begun.acquire()
     for _ in range(2):  # the second waits for nothing, and says the same
         with pytest.raises(FlowFailed) as failure:
             loader.stop()
@@ -145,7 +145,7 @@ def held_flow(held):
 def test_a_load_that_was_given_up_is_cancelled_and_its_flow_does_not_run(held, loader):
     told = queue.SimpleQueue()
     work = loader.run(lambda: loader.load(lambda: held_flow(held)), told.put, weight=1)
-    held.on_begin.acquire()
+    held.begun.acquire()
     assert "node 'opens' has been in open for " in loader.give_up(work, ("m", 1))
     assert isinstance(told.get(), Cancelled)
 
@@ -158,7 +158,7 @@ def test_what_nobody_wants_any_more_is_not_even_begun(held, loader):
         return loader.load(lambda: made.append("begun"))
 
     work = loader.run(load, told.put, weight=1)
-    held.on_begin.acquire()
+    held.begun.acquire()
     loader.cancel(work)
     held.is_over.set()
     assert isinstance(told.get(), Cancelled)
@@ -168,7 +168,7 @@ def test_what_nobody_wants_any_more_is_not_even_begun(held, loader):
 
 def test_loads_that_hang_are_listed_by_version_until_they_come_back(held, loader):
     work = loader.run(lambda: loader.load(lambda: held_flow(held)), print, weight=1)
-    held.on_begin.acquire()
+    held.begun.acquire()
     loader.give_up(work, ("m", 1))
     work.thread.join()  # the thread that has loaded it is free; that of the unit is not
     (where,) = loader.list_hanging(("m", 1))
@@ -182,7 +182,7 @@ def test_loads_that_hang_are_listed_by_version_until_they_come_back(held, loader
 
 def test_what_hangs_before_there_is_a_flow_is_listed_with_its_place(held, loader):
     work = loader.run(held.wait, print, weight=1)
-    held.on_begin.acquire()
+    held.begun.acquire()
     loader.give_up(work, ("m", 1))
     (where,) = loader.list_hanging(("m", 1))
     assert where.startswith("it is at ")

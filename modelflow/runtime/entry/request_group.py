@@ -81,7 +81,7 @@ def count_fitting(
     """
     free = math.inf
     if in_flight is not None and in_flight.is_open:
-        free = in_flight.set_bounds - in_flight.rows
+        free = in_flight.bound - in_flight.rows
     rooms = {
         (name, receiver, number): receiver.room(number)
         for name, port in ports.items()
@@ -106,7 +106,7 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> flo
     """Returns how many rows of new sessions each input has room for now; none: at most 0."""
     free = math.inf
     if in_flight is not None and in_flight.is_open:
-        free = in_flight.set_bounds - in_flight.rows
+        free = in_flight.bound - in_flight.rows
     for port in ports.values():
         for receiver, number in port.route:
             if isinstance(receiver, Inbox):
@@ -128,12 +128,8 @@ def count_room(
     """
     count: float = rows
     backpressure = None
-    if (
-        in_flight is not None
-        and in_flight.is_open
-        and in_flight.set_bounds - in_flight.rows < count
-    ):
-        count = max(0, in_flight.set_bounds - in_flight.rows)
+    if in_flight is not None and in_flight.is_open and in_flight.bound - in_flight.rows < count:
+        count = max(0, in_flight.bound - in_flight.rows)
         backpressure = check_in_flight(in_flight, clock, lambda: False)
     for receiver, number in port.route:
         if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:

@@ -43,7 +43,7 @@ WARN_AFTER = 5.0
 class Submitter:
     """The way into the graph for every session. Safe from any thread.
 
-    A row enters when the session's reader is not too far behind (``unread_set_bounds``), the graph
+    A row enters when the session's reader is not too far behind (``unread_bound``), the graph
     as a whole admits it (``max_in_flight``), and the first queues have room. All of that is looked
     at, and the row put in, under one lock: two senders cannot take the same last place, and a
     time-out means that nothing was sent. A Ctrl-C between the count of a row and its queue cancels

@@ -28,7 +28,7 @@ class Backpressure:
 def check_unread(
     session: Session, who: str, bound: int, clock: Clock, is_over: Callable[[], bool]
 ) -> Backpressure:
-    """Returns what ``who`` waits for where ``set_bounds`` results of the session are unread."""
+    """Returns what ``who`` waits for where ``bound`` results of the session are unread."""
     unread = ", ".join(
         f"{output!r} ({len(results)} unread)" for output, results in session.results.items()
     )
@@ -46,7 +46,7 @@ def check_unread(
 def check_in_flight(in_flight: InFlight, clock: Clock, is_over: Callable[[], bool]) -> Backpressure:
     """Returns what rows wait for while as many as may be are inside the graph."""
     return Backpressure(
-        f"max_in_flight={in_flight.set_bounds} buffers are inside the graph",
+        f"max_in_flight={in_flight.bound} buffers are inside the graph",
         lambda timeout: in_flight.wait(clock, timeout, is_over),
         lambda callback: in_flight.on_room(callback, is_over),
         in_flight.forget,

@@ -21,7 +21,7 @@ class InFlight:
     """The bound holds; not any more when the flow is ending."""
 
     def __init__(self, bound: int) -> None:
-        self.set_bounds = bound
+        self.bound = bound
         self.rows = 0
         self.is_open = True
         self._lock = make_lock("in_flight")
@@ -30,12 +30,12 @@ class InFlight:
     @property
     def is_full(self) -> bool:
         """Tells whether entries must wait."""
-        return self.is_open and self.rows >= self.set_bounds
+        return self.is_open and self.rows >= self.bound
 
     def go_by(self, bound: int) -> None:
         """Goes by another bound from now on."""
         with self._lock:
-            self.set_bounds = bound
+            self.bound = bound
             self._room.wake()
         self.call_due()
 

@@ -193,7 +193,7 @@ class Progress:
     def wait_until_read(
         self, clock: Clock, bound: int, timeout: float | None, is_over: Callable[[], bool]
     ) -> None:
-        """Waits while ``set_bounds`` rows are unread, at most ``timeout`` s, not longer than
+        """Waits while ``bound`` rows are unread, at most ``timeout`` s, not longer than
         `wake`.
 
         Not at all where ``is_over``: whoever makes it so calls `wake` afterwards.
@@ -210,7 +210,7 @@ class Progress:
     def on_read(
         self, bound: int, callback: Callable[[], None], is_over: Callable[[], bool]
     ) -> None:
-        """Calls ``callback`` once, when fewer than ``set_bounds`` rows are unread (perhaps at
+        """Calls ``callback`` once, when fewer than ``bound`` rows are unread (perhaps at
         once).
 
         Also where ``is_over``: whoever makes it so calls `wake` afterwards.

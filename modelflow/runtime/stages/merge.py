@@ -43,7 +43,7 @@ class Merge:
 
     The condition tells it, on the port `ORDER`, the numbers of what it sent to the branches that
     meet here, and the ends of streams. A buffer goes on when all before it have. What waits for
-    its turn never blocks a branch. It holds back the condition alone, when ``set_bounds`` buffers a
+    its turn never blocks a branch. It holds back the condition alone, when ``bound`` buffers a
     session wait here: what they wait for has passed the condition already.
     """
 
@@ -51,7 +51,7 @@ class Merge:
         self, name: str, target: tuple[Receiver, int], edges: int, bound: int | None, clock: Clock
     ) -> None:
         """Takes the node's name, what is fed there, how many ``edges`` meet here, and
-        ``set_bounds``.
+        ``bound``.
 
         The bound is None where what has passed the condition may wait for more: where a stream unit
         is on a branch, which may keep buffers until others come.

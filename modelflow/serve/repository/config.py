@@ -133,7 +133,7 @@ class ServeConfig:
         models, declared, unread = [], set(), []
         for name, source in self.read().items():
             try:
-                nodes, placements = source.placed()
+                nodes, placements = source.list_placed()
             except ConfigError:  # told when it is loaded
                 unread.append(name)
                 continue

@@ -157,7 +157,7 @@ class ModelConfig:
                 nodes.add(NODE)
         return nodes, args
 
-    def placed(self) -> tuple[list[str], list[str]]:
+    def list_placed(self) -> tuple[list[str], list[str]]:
         """Returns the nodes that its versions place, and the placements that they declare.
 
         Raises:

@@ -50,7 +50,7 @@ class InferCall:
         self._problem: Problem | None = None
         self.began = SYSTEM_CLOCK.now()
         """When it came."""
-        self.on_done = self.began
+        self.left_at = self.began
         """When it came out of the flow."""
         self.rows = max(map(len, items.values()), default=0)
         """How many items it has."""
@@ -103,7 +103,7 @@ class InferCall:
         self.done(self)
 
     def _over(self, _: Request) -> None:
-        self.on_done = SYSTEM_CLOCK.now()
+        self.left_at = SYSTEM_CLOCK.now()
         self.model.over(self._end)  # from whichever thread
 
     def _end(self) -> None:
@@ -174,7 +174,7 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.on_answer(self.rows, now - self.began, now - self.on_done)
+        figures.on_answer(self.rows, now - self.began, now - self.left_at)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:

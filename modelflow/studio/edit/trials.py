@@ -119,10 +119,10 @@ class Trial:
         Raises:
             PlanError: this machine cannot run the graph.
         """
-        self.describe_passed = EdgeSamples()
+        self.passed = EdgeSamples()
         self._rows = rows
         self._is_repeated = is_repeated
-        self._flow = Flow(graph, tap=self.describe_passed.add)
+        self._flow = Flow(graph, tap=self.passed.add)
         self._flow.build()
         self._lock = threading.Lock()
         self._state: State = "opening"
@@ -311,11 +311,11 @@ class Trials:
         """Returns what an output gave in the last run; see `EdgeSamples.document`."""
         if self._last is None:
             return {"run": 0, "count": 0, "values": []}
-        return {"run": self._count, **self._last.describe_passed.document(node, output)}
+        return {"run": self._count, **self._last.passed.document(node, output)}
 
     def picture(self, number: int) -> ImagePreview | None:
         """Returns an image that `describe_passed` has named; None: it is too old."""
-        return None if self._last is None else self._last.describe_passed.picture(number)
+        return None if self._last is None else self._last.passed.picture(number)
 
     def viewer(self, loop_queue: LoopQueue) -> Viewer | None:
         """Returns who sends the figures of the run to a page; None: nothing has been run."""

@@ -494,7 +494,7 @@ class Held:
     """A source that holds at once; what it gives when it is called for an event is what waits."""
 
     def __init__(self, bound=4, **flow):
-        self.waiting, self.on_call, self.seen = [], threading.Semaphore(0), []
+        self.waiting, self.called, self.seen = [], threading.Semaphore(0), []
         self.go, self.inside = threading.Event(), threading.Semaphore(0)
         self.context = None
         outer = self
@@ -506,7 +506,7 @@ class Held:
                     ctx.open_session(value)
                 outer.waiting = []
                 ctx.hold()
-                outer.on_call.release()
+                outer.called.release()
 
         def keep(ctx):
             outer.inside.release()
@@ -526,21 +526,21 @@ def test_sessions_begin_from_outside_while_the_source_holds():
     held = Held()
     held.go.set()
     with Running(held.graph) as running:
-        assert held.on_call.acquire(timeout=60)
+        assert held.called.acquire(timeout=60)
         admission = held.context.admission
         assert admission.reserve()
         assert held.admit(1, 2, 3)
         admission.release()
     assert held.seen == [1, 2, 3]
     assert running.scheduler.statistics()["source"].buffers == 3
-    assert not held.on_call.acquire(blocking=False)  # it was not called for them
+    assert not held.called.acquire(blocking=False)  # it was not called for them
     assert not admission.reserve()
 
 
 def test_where_there_is_no_room_nothing_is_begun_and_the_source_gives_it_for_an_event():
     held = Held(bound=2)
     with Running(held.graph):
-        assert held.on_call.acquire(timeout=60)
+        assert held.called.acquire(timeout=60)
         assert held.context.admission.reserve()
         assert held.admit(0)
         assert held.inside.acquire(timeout=60)
@@ -550,7 +550,7 @@ def test_where_there_is_no_room_nothing_is_begun_and_the_source_gives_it_for_an_
         assert held.context.send_event()
         held.context.admission.release()
         held.go.set()
-        assert held.on_call.acquire(timeout=60)
+        assert held.called.acquire(timeout=60)
     assert held.seen == [0, 1, 2, 3]
 
 
@@ -558,7 +558,7 @@ def test_where_there_is_no_room_nothing_is_begun_and_the_source_gives_it_for_an_
 def test_what_was_reserved_still_comes_in_while_the_flow_is_drained(is_room):
     held = Held(bound=1)
     running = Running(held.graph).__enter__()
-    assert held.on_call.acquire(timeout=60)
+    assert held.called.acquire(timeout=60)
     admission = held.context.admission
     assert admission.reserve()
     if not is_room:
@@ -586,7 +586,7 @@ def test_an_abort_waits_for_nobody_who_has_reserved():
     held = Held()
     held.go.set()
     with Running(held.graph) as running:
-        assert held.on_call.acquire(timeout=60)
+        assert held.called.acquire(timeout=60)
         assert held.context.admission.reserve()
         running.scheduler.stop(drain=False)
     held.context.admission.release()

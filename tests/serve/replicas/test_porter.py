@@ -19,7 +19,7 @@ class Behind:
         ours, self.sock = socket.socketpair()
         self.sock.setblocking(False)
         self.listening = ListeningSocket(ours, self._ended)
-        self.on_admitted = []
+        self.taken = []
 
     def _ended(self, listening):
         self.ended.append(listening)
@@ -32,16 +32,16 @@ class Behind:
                 said, descriptors, *_ = socket.recv_fds(self.sock, 1, 1)
                 if not said:
                     break
-                self.on_admitted.append(socket.socket(fileno=descriptors[0]))
-        return len(self.on_admitted)
+                self.taken.append(socket.socket(fileno=descriptors[0]))
+        return len(self.taken)
 
     def report(self, is_open):
-        self.sock.send(REPORT.pack(len(self.on_admitted), is_open))
+        self.sock.send(REPORT.pack(len(self.taken), is_open))
 
     def close(self):
         self.listening.close()
         self.sock.close()
-        for one in self.on_admitted:
+        for one in self.taken:
             one.close()
 
 
@@ -84,13 +84,13 @@ def test_each_connection_goes_to_who_has_the_fewest():
             house.acceptor.add(replica.listening)
         await house.connect(6)
         await house.until(lambda: one.take() + two.take() == 6)
-        assert (len(one.on_admitted), len(two.on_admitted)) == (3, 3)
+        assert (len(one.taken), len(two.taken)) == (3, 3)
         one.report(3)
         two.report(0)  # all of its clients have gone
         await house.until(lambda: two.listening.load == 0)
         await house.connect(3)
         await house.until(lambda: one.take() + two.take() == 9)
-        assert (len(one.on_admitted), len(two.on_admitted)) == (3, 6)
+        assert (len(one.taken), len(two.taken)) == (3, 6)
 
     run(scene)
 

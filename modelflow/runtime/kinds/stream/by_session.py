@@ -269,7 +269,7 @@ class BySession:
         self._offer(session_queue)
 
     def clear(self) -> None:
-        """Drops what waits; the streams that have begun are ended by `end_on_abandoned`."""
+        """Drops what waits; the streams that have begun are ended by `end_abandoned`."""
         self._is_ending = self._is_closed = True
         self._turns.clear()
         self._later.clear()

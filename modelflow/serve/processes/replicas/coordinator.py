@@ -41,7 +41,7 @@ class Coordinator:
         self._isolated = {name: number for number, name in isolated.items()}
         self._count = count
         self._unloaded: set[str] = set()
-        self._configure: str | None = None
+        self._configured: str | None = None
         self._last: dict[ReplicaProcess, Sequence[ModelSnapshot]] = {}
         self._departed: Sequence[ModelSnapshot] = ()
         self._deaths = Counter(dict.fromkeys(names, 0))  # whose counters begin with 0
@@ -49,7 +49,7 @@ class Coordinator:
     @property
     def changes(self) -> Message:
         """What a replica has to know that comes now."""
-        return {"configured": self._configure, "unloaded": sorted(self._unloaded)}
+        return {"configured": self._configured, "unloaded": sorted(self._unloaded)}
 
     async def answer(self, _: ReplicaProcess, message: Message) -> Message:
         """Answers what a replica asks."""
@@ -87,14 +87,14 @@ class Coordinator:
     # -- changes --------------------------------------------------------------------------------
 
     async def _change(self, message: Message) -> Message | None:
-        before = self._unloaded.copy(), self._configure
+        before = self._unloaded.copy(), self._configured
         replicas = self._find_asked(message)
         if not replicas:
             return _GONE
         self._note(message)
         problems = await asyncio.gather(*(_problem(replica, message) for replica in replicas))
         if all(problems):
-            self._unloaded, self._configure = before
+            self._unloaded, self._configured = before
         return _one(list(zip(replicas, problems, strict=True)))
 
     def _find_asked(self, message: Message) -> list[ReplicaProcess]:
@@ -109,7 +109,7 @@ class Coordinator:
 
     def _note(self, message: Message) -> None:
         if message["what"] == "configure":
-            self._configure = message["config"]
+            self._configured = message["config"]
             self._unloaded -= set(message["names"])
         elif message["what"] == "load":
             self._unloaded.discard(message["name"])

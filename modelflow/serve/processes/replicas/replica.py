@@ -76,7 +76,7 @@ class Replica:
         self.only = (self.isolated[start["number"]],) if is_isolated else None
         self.without = () if is_isolated else names
         self.unloaded: Collection[str] = frozenset(start["changes"]["unloaded"])
-        self._configure: str | None = start["changes"]["configured"]
+        self._configured: str | None = start["changes"]["configured"]
         self._line = line
         self._peers: Peers | None = None
         self._server: Server | None = None
@@ -84,7 +84,7 @@ class Replica:
     @property
     def configured(self) -> "Sequence[ModelConfig] | None":
         """What clients have put in the place of the ``models.config``; None: nothing."""
-        found = self._configure
+        found = self._configured
         if found is None:
             return None
         from modelflow.serve.repository.config import read_reload_request  # which runs models
