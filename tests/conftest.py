@@ -77,3 +77,15 @@ def no_module_left(tmp_path_factory):
     for name in set(sys.modules) - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def no_module_of_a_test_left(tmp_path_factory):
+    """Forgets what was imported from a test's own folder: the next may have a `units.py` too."""
+    before = set(sys.modules)
+    yield
+    base = str(tmp_path_factory.getbasetemp())
+    for name in sys.modules.keys() - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if isinstance(file, str) and file.startswith(base):
+            del sys.modules[name]

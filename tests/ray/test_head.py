@@ -30,7 +30,7 @@ def alone():
 def test_a_server_goes_on_without_the_head_and_says_so_of_what_needs_it(alone, folder):
     (folder / "local.dot").write_text(LOCAL)
     (folder / "far.toml").write_text(
-        text_of("CPU = 1", 2_000).replace("start_t", "timeout_ms = 1000\nstart_t")
+        text_of("CPU = 1", 8_000).replace("start_t", "timeout_ms = 1000\nstart_t")
     )
     with serving(folder, "local.dot", "far.toml", "--on", alone.address) as (process, address):
         actor, _ = seen_by(address)
