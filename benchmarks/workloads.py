@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.served_model import ServedModel
 
@@ -83,7 +83,7 @@ def served(rows: int, under_way: int) -> Callable[[int], None]:
     """
 
     async def ask(flow: modelflow.Flow, requests: int) -> None:
-        model = ServedModel("m", 1, flow, LoopQueue(asyncio.get_running_loop()), ModelLimits())
+        model = ServedModel("m", 1, flow, LoopQueue(asyncio.get_running_loop()), ServeOptions())
         is_over = asyncio.Event()
         sent = answered = 0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.http.options import ConnectionLimits, TlsOptions
 from modelflow.wire.json_outline import JsonLimits
@@ -183,52 +183,6 @@ class ServeOptions:
         """Most bytes of what a body stands for, where it is longer than itself."""
         return self.max_body if self.max_decompressed is None else self.max_decompressed
 
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """What the body of a request may hold.
-
-    Attributes:
-        decompressed: Most bytes of one that was sent compressed.
-        json: What a JSON document may hold.
-    """
-
-    decompressed: int = 64 << 20
-    json: JsonLimits = field(default_factory=JsonLimits)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelLimits:
-    """What each model takes.
-
-    Attributes:
-        requests: Most requests that have no answer yet.
-        elements: Most elements of one tensor.
-        rows: Most items of one request.
-        expanded: Most bytes of examples, each with the context that they share.
-        seconds: How long a request may take.
-        load_seconds: How long a version may take to load.
-    """
-
-    requests: int = 1000
-    elements: int = 1 << 29
-    expanded: int = 64 << 20
-    rows: int = 1 << 17
-    seconds: float = 600.0
-    load_seconds: float = 600.0
-
-    @classmethod
-    def of(cls, options: "ServeOptions") -> Self:
-        """Returns what the options say."""
-        return cls(
-            options.max_requests,
-            options.max_tensor_elements,
-            options.expanded,
-            options.max_rows,
-            options.request_timeout,
-            options.load_timeout,
-        )
-
     def check_elements(self, count: int, where: str) -> None:
         """Checks how many elements a tensor has.
 
@@ -239,8 +193,8 @@ class ModelLimits:
         Raises:
             Problem: they are too many.
         """
-        if count > self.elements:
-            message = f"{where}: {count} elements; at most {self.elements} are taken"
+        if count > self.max_tensor_elements:
+            message = f"{where}: {count} elements; at most {self.max_tensor_elements} are taken"
             raise Problem(message, Code.RESOURCE_EXHAUSTED)
 
     def check_rows(self, count: int, where: str) -> None:
@@ -253,8 +207,8 @@ class ModelLimits:
         Raises:
             Problem: they are too many.
         """
-        if count > self.rows:
-            message = f"{where}: {count} rows; at most {self.rows} are taken in one request"
+        if count > self.max_rows:
+            message = f"{where}: {count} rows; at most {self.max_rows} are taken in one request"
             raise Problem(message, Code.RESOURCE_EXHAUSTED)
 
     def check_expanded(self, length: int) -> None:

@@ -13,20 +13,20 @@ from modelflow.errors import Cancelled, StreamClosed
 from modelflow.http.accept import InheritedConnections
 from modelflow.http.options import Endpoint as Address
 from modelflow.http.options import join_address
-from modelflow.http.reply import BodyBudget, BodyLimits
+from modelflow.http.reply import BodyBudget
 from modelflow.http.server import Server as HttpServer
 from modelflow.http.server import bind_socket
 from modelflow.log import LEVELS
 from modelflow.serve.access.access_control import AccessControl
 from modelflow.serve.grpc.address import grpc_socket
-from modelflow.serve.grpc.choice import GrpcGuest, server_of
-from modelflow.serve.grpc.limits import GrpcLimits
+from modelflow.serve.grpc.choice import server_of
 from modelflow.serve.grpc.open_inference import OpenInferenceGrpc
+from modelflow.serve.grpc.server import GrpcServer
 from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.http.frontend import HttpFrontend
 from modelflow.serve.interfaces import ConnectionSource, ModelSource
-from modelflow.serve.options import ReadLimits, ServeOptions
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.requests.model import Model
 
@@ -78,7 +78,7 @@ class Server:
         self._place = place
         self._stock = self._stock_of(sources)
         self._group = self._stock.replica_group if place is None else place.join(self._stock)
-        self._guest: GrpcGuest | None = None
+        self._guest: GrpcServer | None = None
         self._http: HttpServer | None = None
         self._front: HttpFrontend | None = None
         self._gate: AccessControl | None = None
@@ -178,13 +178,8 @@ class Server:
         guest = self._grpc(addresses, budget, gate)
         if gate.tracer is not None:
             gate.tracer.listens(self.address, "" if guest is None else guest.address)
-        limits = BodyLimits(options.max_body, budget, options.body_time_out)
         self._front = front = HttpFrontend(
-            self._stock,
-            self._group,
-            limits,
-            ReadLimits(options.expanded, options.json),
-            gate.middleware,
+            self._stock, self._group, options, budget, gate.middleware
         )
         self._http = HttpServer(bound, front, options.connections, gate.tls)
         self._guest = guest
@@ -238,7 +233,7 @@ class Server:
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: AccessControl
-    ) -> GrpcGuest | None:
+    ) -> GrpcServer | None:
         options = self.options
         if options.grpc_port is None:
             return None
@@ -250,11 +245,10 @@ class Server:
             *TensorflowGrpc(self._stock.models, self._group).services,
             *OpenInferenceGrpc(self._stock, self._group).services,
         )
-        limits = GrpcLimits.of(options, budget)
         health = Health([service.name for service in services], lambda: not self.unready())
         self._stock.models.on_change = health.look
         self._health = health
-        return make(bound, services, limits, health, gate.middleware, options.tls)
+        return make(bound, services, options, budget, health, gate.middleware)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import modelflow
 from modelflow.buffer import Buffer
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.entry.submitter import Submitter
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem
 
@@ -40,7 +40,9 @@ class Asked:
     """A model on the loop of a test, and the calls that it has answered."""
 
     def __init__(self, flow):
-        self.model = ServedModel("m", 1, flow, LoopQueue(asyncio.get_running_loop()), ModelLimits())
+        self.model = ServedModel(
+            "m", 1, flow, LoopQueue(asyncio.get_running_loop()), ServeOptions()
+        )
         self.answered = []
 
     def send(self, *values, deadline=None):

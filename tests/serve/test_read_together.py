@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import modelflow
 from modelflow.http.request import HttpRequest, RequestHead
-from modelflow.serve.options import ReadLimits
 from modelflow.serve.rest.tf_serving import PredictRows
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
@@ -266,7 +265,7 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
             http_request.body = b'{"instances": [[1.0]]}'
 
         def come_and_go():
-            model.receive(http_requests, PredictRows(ReadLimits(), lambda *_: None))
+            model.receive(http_requests, PredictRows(ServeOptions(), lambda *_: None))
             http_requests[0].on_cancel()
             model.over(ended.set)
 

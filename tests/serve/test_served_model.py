@@ -8,7 +8,7 @@ import pytest
 
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import RefusedError
 from modelflow.serve.requests.served_model import ServedModel
 from tests.serve.clients import TYPED, mean
@@ -21,7 +21,7 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
 
     async def turn(flow):
         loop_queue = LoopQueue(asyncio.get_running_loop())
-        model = ServedModel("m", 1, flow, loop_queue, ModelLimits(requests=1))
+        model = ServedModel("m", 1, flow, loop_queue, ServeOptions(max_requests=1))
         answers = []
         for number in range(3):  # nothing is awaited: this is one turn
             while True:
@@ -47,7 +47,7 @@ def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it(
 
     async def turn(flow):
         loop_queue = LoopQueue(asyncio.get_running_loop())
-        model = ServedModel("m", 1, flow, loop_queue, ModelLimits(requests=1))
+        model = ServedModel("m", 1, flow, loop_queue, ServeOptions(max_requests=1))
         answers = []
         model.infer(ROW, answers.append)
         loop_queue.post(lambda: model.retire(lambda: seen.append(len(answers))))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.options import ModelLimits
 from modelflow.serve.repository.load_version import load_version
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelConfig
@@ -419,7 +418,7 @@ def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
 
         try:
             old, new = (
-                load_version("counter", edition, loader, loop_queue, ModelLimits())
+                load_version("counter", edition, loader, loop_queue, ServeOptions())
                 for _ in range(2)
             )
             counted = ask_flow(old, "incr_counter")

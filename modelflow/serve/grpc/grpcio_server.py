@@ -2,8 +2,7 @@
 
 import asyncio
 import errno
-import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -11,11 +10,10 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.options import TlsOptions
 from modelflow.http.reply import BodyBudget
 from modelflow.serve.access.middleware import Middleware
-from modelflow.serve.grpc.address import address_of, in_use, is_shared
+from modelflow.serve.grpc.address import in_use, is_shared
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
-from modelflow.serve.grpc.limits import AHEAD, GrpcLimits
-from modelflow.serve.grpc.service import Method, Rpc, Service
-from modelflow.serve.grpc.standard_services import Health, Reflection
+from modelflow.serve.grpc.server import GrpcServer
+from modelflow.serve.grpc.service import AHEAD, Method, Rpc
 from modelflow.wire.problem import Code, Problem
 
 try:
@@ -171,83 +169,48 @@ async def _end_of(reader: asyncio.Task[None]) -> None:
 _MOST = (1 << 31) - 1  # gRPC counts with 32 bits
 
 
-class GrpcServer:
-    """Answers calls on the event loop of an HTTP server; see `GuestServer`."""
+class GrpcioServer(GrpcServer):
+    """Answers calls by ``grpc.aio``."""
 
-    def __init__(
-        self,
-        bound: socket.socket,
-        services: Iterable[Service],
-        limits: GrpcLimits,
-        health: Health,
-        middleware: Middleware | None = None,
-        tls: TlsOptions | None = None,
-    ) -> None:
-        """Takes what to answer; `start` begins.
-
-        Args:
-            bound: A socket with the address (see `grpc_socket`), which keeps it until `start`
-                listens there with one of gRPC's own. The caller's to close then. Where it is shared
-                (see `share`) others may listen there, too.
-            services: What there is to call; health and reflection are added.
-            limits: What calls may cost.
-            health: What probes are told.
-            middleware: What every call passes first.
-            tls: Certificate and key, which `server_context` takes.
-        """
-        self._is_shared = is_shared(bound)
-        self.address = address_of(bound)
-        """Where it answers: ``127.0.0.1:8500``."""
-        self._limits = limits
-        self._calls = Calls(limits.messages, middleware or Middleware())
-        self._tls = tls
-        self._health = health
-        known = [*services, *health.services]
-        self._services = (*known, *Reflection(known).services)
-        self._server: grpc.aio.Server | None = None
+    _server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Begins to answer.
-
-        Raises:
-            OSError: somebody else listens there.
-        """
+        """As `GrpcServer.start`."""
+        options = self._options
+        self._calls = Calls(self._budget, self._middleware)
         server = grpc.aio.server(
             options=(
-                ("grpc.so_reuseport", int(self._is_shared)),  # else nobody may listen there as well
-                ("grpc.max_receive_message_length", min(self._limits.message, _MOST)),
+                (
+                    "grpc.so_reuseport",
+                    int(is_shared(self._bound)),
+                ),  # else nobody may listen there as well
+                ("grpc.max_receive_message_length", min(options.max_body, _MOST)),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", min(self._limits.streams, _MOST)),
-                ("grpc.max_metadata_size", min(self._limits.connections.header_bytes, _MOST)),
+                ("grpc.max_concurrent_streams", min(options.max_streams, _MOST)),
+                ("grpc.max_metadata_size", min(options.connections.header_bytes, _MOST)),
                 (
                     "grpc.server_handshake_timeout_ms",
-                    int(self._limits.connections.header_time_out * 1e3),
+                    int(options.connections.header_time_out * 1e3),
                 ),
             ),
-            maximum_concurrent_rpcs=min(self._limits.calls, _MOST),
+            maximum_concurrent_rpcs=min(options.max_calls, _MOST),
         )
         for service in self._services:
             methods = {one.name: self._calls.handler(one) for one in service.methods()}
             handler = grpc.method_handlers_generic_handler(service.name, methods)
             server.add_generic_rpc_handlers((handler,))
         try:
-            if self._tls is None:
+            if options.tls is None:
                 server.add_insecure_port(self.address)
             else:
-                server.add_secure_port(self.address, _credentials(self._tls))
+                server.add_secure_port(self.address, _credentials(options.tls))
         except RuntimeError as error:  # all that gRPC says is that it could not
             raise in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
         self._server = server
 
     async def close(self, seconds: float) -> None:
-        """Ends it: no new calls, no further messages in streams; those that came are answered.
-
-        May be called again before it has ended: the shortest time counts.
-
-        Args:
-            seconds: How long it waits for that; then it cancels what is left.
-        """
+        """As `GrpcServer.close`."""
         if self._server is not None:
             self._health.close()
             self._calls.close()

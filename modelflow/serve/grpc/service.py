@@ -16,6 +16,9 @@ from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import Protocol
 
+AHEAD = 64
+"""So many messages of a stream are worked on at once; the client's further ones wait outside."""
+
 
 class Rpc:
     """A message that is to be answered: once, or in a stream any number of times.

@@ -185,7 +185,9 @@ class TensorflowGrpc:
         model = self._find(message.model_spec)
         model = model.with_signature(message.model_spec.signature_name)
         wanted = list_wanted_outputs(message.output_filter, model.outputs)
-        arrays = predict_arrays(message, model.types, most_elements=model.limits.elements)
+        arrays = predict_arrays(
+            message, model.types, most_elements=model.options.max_tensor_elements
+        )
         make_reply = partial(rpc.settle, _prediction, wanted)
         rpc.on_gone = model.infer(arrays, make_reply, rpc.seconds, rpc.request_context).cancel
 

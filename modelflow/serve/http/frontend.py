@@ -3,7 +3,7 @@
 from functools import partial
 from http import HTTPStatus
 
-from modelflow.http.reply import BodyLimits, RefusedError, Reply
+from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
 from modelflow.http.request import HttpRequest, RequestHead
 from modelflow.serve.access.error_reply import JSON, refusal
 from modelflow.serve.access.middleware import Middleware
@@ -13,7 +13,7 @@ from modelflow.serve.http.metrics import MetricsPage
 from modelflow.serve.http.pages import Pages
 from modelflow.serve.http.stats import StatsPages
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
-from modelflow.serve.options import ReadLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.rest.generate import Generate
 from modelflow.serve.rest.open_inference import OpenInferenceRest
 from modelflow.serve.rest.repository import RepositoryRest
@@ -36,29 +36,28 @@ class HttpFrontend:
         self,
         stock: ModelSource,
         replica_group: ReplicaGroup,
-        limits: BodyLimits,
-        reads: ReadLimits | None = None,
-        middleware: Middleware | None = None,
+        options: ServeOptions,
+        budget: BodyBudget,
+        middleware: Middleware,
     ) -> None:
         """Takes what there is to answer with.
 
         Args:
             stock: What is served.
             replica_group: What changes it.
-            limits: What bodies may be.
-            reads: What they may hold.
+            options: What bodies may be, and hold.
+            budget: Where the bytes of bodies are taken from.
             middleware: What every request passes first.
         """
-        self._middleware = middleware or Middleware()
-        self._limits = limits
-        reads = reads or ReadLimits()
+        self._middleware = middleware
+        self._limits = BodyLimits(options.max_body, budget, options.body_time_out)
         models = stock.models
         self._dashboard = Dashboard(replica_group, models)
         endpoints = (
-            *TensorflowRest(models, reads).endpoints,
-            *OpenInferenceRest(models, replica_group, reads).endpoints,
-            *Generate(models, reads).endpoints,
-            *RepositoryRest(stock, replica_group, reads).endpoints,
+            *TensorflowRest(models, options).endpoints,
+            *OpenInferenceRest(models, replica_group, options).endpoints,
+            *Generate(models, options).endpoints,
+            *RepositoryRest(stock, replica_group, options).endpoints,
             *MetricsPage(replica_group, models).endpoints,
             *StatsPages(replica_group).endpoints,
             *self._dashboard.endpoints,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from modelflow.graph.graph_port import GraphPort, tensor_text
 from modelflow.http.request import RequestObserver
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
@@ -88,21 +88,21 @@ def send_examples(
         )
         raise Problem(message)
     array = np.empty(len(examples), np.object_)
-    array[:] = _serialize(examples, model.limits)
+    array[:] = _serialize(examples, model.options)
     return model.infer({inputs[0].name: array}, done, deadline, request_context)
 
 
-def _serialize(examples: Sequence[Example], limits: ModelLimits) -> list[bytes]:
+def _serialize(examples: Sequence[Example], options: ServeOptions) -> list[bytes]:
     """Each example as bytes, with the context: a short request may stand for many of them."""
     sizes: Counter[str] = Counter()
     found, length = [], 0
     for example in examples:
         for name, values in example.items():
             sizes[name] += values.size
-            limits.check_elements(sizes[name], f"feature {shorten(name)}")
+            options.check_elements(sizes[name], f"feature {shorten(name)}")
         found.append(serialize(example))
         length += len(found[-1])
-        limits.check_expanded(length)
+        options.check_expanded(length)
     return found
 
 

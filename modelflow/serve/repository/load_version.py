@@ -9,7 +9,7 @@ from types import MappingProxyType
 from modelflow.engine.engine import LoadGroup
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.flows import SignatureFlow
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.source import ModelVersion
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_version(
-    name: str, version: ModelVersion, loader: Loader, loop_queue: LoopQueue, limits: ModelLimits
+    name: str, version: ModelVersion, loader: Loader, loop_queue: LoopQueue, options: ServeOptions
 ) -> ServedModel:
     """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
 
@@ -32,7 +32,7 @@ def load_version(
         version: What to load.
         loader: Holds the flows that run.
         loop_queue: How other threads reach the server's.
-        limits: What each signature takes.
+        options: What each signature takes.
 
     Raises:
         Cancelled: nobody wants it any more; nothing of it is left, except what hangs.
@@ -43,7 +43,7 @@ def load_version(
 
     def load(signature: SignatureFlow) -> ServedModel:
         flow = loader.load(partial(signature.make, group))
-        served = ServedModel(name, version.number, flow, loop_queue, limits)
+        served = ServedModel(name, version.number, flow, loop_queue, options)
         served.signature_name, served.method = signature.name, signature.method
         served.tensor_names = signature.tensor_names
         return served

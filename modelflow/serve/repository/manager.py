@@ -10,7 +10,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.log import LEVELS
 from modelflow.serve.activity import ActivityTable, VersionActivity
 from modelflow.serve.interfaces import Told
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.load_version import load_version, unload_version
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.models import Models
@@ -39,7 +39,7 @@ class VersionManager:
         models: Models,
         loader: Loader,
         loop_queue: LoopQueue,
-        limits: ModelLimits,
+        options: ServeOptions,
         activity: ActivityTable,
     ) -> None:
         """Takes the model's name, where its versions are found, and what loads them."""
@@ -47,7 +47,7 @@ class VersionManager:
         self._models = models
         self._loader = loader
         self._loop_queue = loop_queue
-        self._limits = limits
+        self._options = options
         self._activity = activity
         self._wanted: dict[int, ModelVersion] = {}
         self._labels: dict[str, int] = {}
@@ -149,7 +149,7 @@ class VersionManager:
             try:
                 with doing.loading():
                     model = load_version(
-                        name, version, self._loader, self._loop_queue, self._limits
+                        name, version, self._loader, self._loop_queue, self._options
                     )
             except BaseException:
                 self._activity.end(doing)
@@ -203,7 +203,7 @@ class VersionManager:
         if instance.step(Event.BEGIN):
             self._note(instance.version.number, State.LOADING)
             loop = asyncio.get_running_loop()
-            seconds = self._limits.load_seconds
+            seconds = self._options.load_timeout
             instance.timer = loop.call_later(seconds, self._on_timeout, instance)
 
     def _on_timeout(self, instance: Instance) -> None:
@@ -220,7 +220,7 @@ class VersionManager:
             return
         self._drop(instance)
         message = (
-            f"it was not loaded within {self._limits.load_seconds:g} s (--load-timeout), and is "
+            f"it was not loaded within {self._options.load_timeout:g} s (--load-timeout), and is "
             f"given up: {where}"
         )
         self._fail(instance.version, EngineError(message))

@@ -11,7 +11,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.activity import ActivityTable
 from modelflow.serve.interfaces import GroupCounts, Told
 from modelflow.serve.metrics.snapshot import ModelSnapshot
-from modelflow.serve.options import ModelLimits, ServeOptions
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.config import ServeConfig, as_serve_config, read_reload_request
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.repository.manager import VersionManager
@@ -63,7 +63,7 @@ class Repository:
         self._may_be_empty = may_be_empty or bool(options.poll) or self.is_open
         self._poller = RepositoryPoller(config, loader, options.poll)
         self._loader = loader
-        self._limits = ModelLimits.of(options)
+        self._options = options
         self._activity = activity or ActivityTable()
         self._loop_queue: LoopQueue | None = None
         self._managers: dict[str, VersionManager] = {}
@@ -305,7 +305,7 @@ class Repository:
         if name not in self._managers:
             assert self._loop_queue is not None  # it has begun
             self._managers[name] = VersionManager(
-                name, self.models, self._loader, self._loop_queue, self._limits, self._activity
+                name, self.models, self._loader, self._loop_queue, self._options, self._activity
             )
         return self._managers[name]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.statistics import model_node
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.wire.problem import Problem, no_signature
 from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
 
@@ -117,7 +117,7 @@ class Model(Protocol):
     signature: Signature
     types: "Types"
     outputs: Mapping[str, GraphPort]
-    limits: ModelLimits
+    options: ServeOptions
     signature_name: str
     method: str
     tensor_names: Mapping[str, str]

@@ -12,7 +12,7 @@ from modelflow.http.request import RequestObserver
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.metrics.model_counts import ModelCounts
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.model import Batching, with_signature
@@ -45,7 +45,7 @@ class ServedModel:
         outputs: Its outputs, by name.
         loop_queue: How other threads reach the server's.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
-        limits: What it takes.
+        options: What it takes.
         admission: Which requests it takes.
         figures: What has become of the others.
         time_limit: What gives up those that have no answer in time.
@@ -58,7 +58,7 @@ class ServedModel:
     """
 
     def __init__(
-        self, name: str, version: int, flow: Flow, loop_queue: LoopQueue, limits: ModelLimits
+        self, name: str, version: int, flow: Flow, loop_queue: LoopQueue, options: ServeOptions
     ) -> None:
         """Takes a flow that runs; it stays the caller's to stop.
 
@@ -67,7 +67,7 @@ class ServedModel:
             version: Its version.
             flow: What answers.
             loop_queue: How other threads reach the server's.
-            limits: What it takes; what is more is refused.
+            options: What it takes; what is more is refused.
         """
         self.name = name
         self.version = version
@@ -79,10 +79,10 @@ class ServedModel:
         self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
         self.loop_queue = loop_queue
         self.flow = flow
-        self.limits = limits
-        self.admission = Admission(name, limits.requests)
+        self.options = options
+        self.admission = Admission(name, options.max_requests)
         self.figures = ModelCounts()
-        self.time_limit = TimeLimit(limits.seconds)
+        self.time_limit = TimeLimit(options.request_timeout)
         self.on_closed: Callable[[], object] | None = None
         self.unread = PendingRequests(self)
         self._submit_queue = SubmitQueue(flow, loop_queue, self.unread, self._on_close)
@@ -110,12 +110,12 @@ class ServedModel:
         Raises:
             Problem: they do not fit the model's inputs, or there are too many requests.
         """
-        limits = self.limits
+        options = self.options
         for name, array in arrays.items():
-            if array.size > limits.elements:
-                limits.check_elements(array.size, f"input {name!r}")
-            if array.ndim and len(array) > limits.rows and self._is_batched(name):
-                limits.check_rows(len(array), f"input {name!r}")
+            if array.size > options.max_tensor_elements:
+                options.check_elements(array.size, f"input {name!r}")
+            if array.ndim and len(array) > options.max_rows and self._is_batched(name):
+                options.check_rows(len(array), f"input {name!r}")
         items = items_of(self.signature, arrays)
         call = self.send(items, done, deadline, request_context, is_stream=is_stream)
         ports = self.signature.inputs

@@ -23,7 +23,7 @@ from modelflow.http.reply import Reply, reply_of
 from modelflow.http.request import HttpRequest, StreamingReply
 from modelflow.serve.access.error_reply import compress_reply, refusal, settle, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.options import ReadLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.open_inference import check_extras
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
@@ -61,7 +61,7 @@ def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[st
         found = _of_raw(body, kind, model)
     for key, value in found.items():
         if isinstance(value, np.ndarray):
-            model.limits.check_elements(value.size, f"input {key!r}")
+            model.options.check_elements(value.size, f"input {key!r}")
     return {key: [value] for key, value in found.items()}
 
 
@@ -160,10 +160,10 @@ _EVENTS: Mapping[str, str] = MappingProxyType(
 class Generate:
     """Answers requests of one item."""
 
-    def __init__(self, models: Models, limits: ReadLimits) -> None:
+    def __init__(self, models: Models, options: ServeOptions) -> None:
         """Takes what is served, and what a body may hold."""
         self._models = models
-        self._limits = limits
+        self._options = options
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(_PATH, POST=self._generate),
             endpoint(f"{_PATH}_stream", POST=self._stream),
@@ -199,9 +199,9 @@ class Generate:
         feed.call_when_taken(notify)
 
     def _items(self, http_request: HttpRequest, model: Model) -> dict[str, list[Any]]:
-        body = whole_body(http_request, self._limits.decompressed)
+        body = whole_body(http_request, self._options.expanded)
         kind = http_request.head.named.get(b"content-type", b"").decode("latin-1")
-        return item_of(body, kind, model, self._limits.json)
+        return item_of(body, kind, model, self._options.json)
 
 
 class _Events:

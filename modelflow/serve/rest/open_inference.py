@@ -9,7 +9,7 @@ from modelflow.serve.access.error_reply import JSON, compress_reply, settle, who
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
-from modelflow.serve.options import ReadLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
@@ -38,11 +38,11 @@ _LENGTH = b"inference-header-content-length"
 class OpenInferenceRest:
     """Answers infer, metadata, health and repository requests."""
 
-    def __init__(self, models: Models, replica_group: ReplicaGroup, limits: ReadLimits) -> None:
+    def __init__(self, models: Models, replica_group: ReplicaGroup, options: ServeOptions) -> None:
         """Takes what is served, who else serves it, and what a body may hold."""
         self._models = models
         self._group = replica_group
-        self._limits = limits
+        self._options = options
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
@@ -63,7 +63,7 @@ class OpenInferenceRest:
         ).cancel
 
     def _read(self, http_request: HttpRequest, model: Model) -> InferRequest:
-        body = whole_body(http_request, self._limits.decompressed)
+        body = whole_body(http_request, self._options.expanded)
         length = http_request.head.named.get(_LENGTH)
         if length is not None and not length.isdigit():
             text = length.decode("latin-1")
@@ -71,7 +71,7 @@ class OpenInferenceRest:
             raise Problem(message)
         if length is not None and not int(length):
             return _read_raw(body, model)
-        return read_infer(body, None if length is None else int(length), self._limits.json)
+        return read_infer(body, None if length is None else int(length), self._options.json)
 
     def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))

@@ -10,7 +10,7 @@ from modelflow.serve.access.error_reply import JSON, refusal, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import ModelSource, ReplicaGroup
-from modelflow.serve.options import ReadLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.open_inference import index_of, no_parameters
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_writer import json_of
@@ -22,18 +22,20 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 class RepositoryRest:
     """Answers health and repository requests."""
 
-    def __init__(self, stock: ModelSource, replica_group: ReplicaGroup, limits: ReadLimits) -> None:
+    def __init__(
+        self, stock: ModelSource, replica_group: ReplicaGroup, options: ServeOptions
+    ) -> None:
         """Takes what is served.
 
         Args:
             stock: What is served.
             replica_group: What changes it.
-            limits: What a body may hold.
+            options: What a body may hold.
         """
         self._group = replica_group
         self._models = stock.models
         self._stock = stock
-        self._limits = limits
+        self._options = options
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/livez|/v2/health/live", GET=_live).of(None),
             endpoint("/readyz|/v2/health/ready", GET=self._ready).of(None),
@@ -63,8 +65,8 @@ class RepositoryRest:
         self._group.unload(path["name"], partial(_answer_change, http_request))
 
     def _document(self, http_request: HttpRequest) -> Mapping[str, Any]:
-        body = whole_body(http_request, self._limits.decompressed)
-        document = read_json(body, self._limits.json) if body.strip() else {}
+        body = whole_body(http_request, self._options.expanded)
+        document = read_json(body, self._options.json) if body.strip() else {}
         if not isinstance(document, dict):
             message = "request: expected a JSON object, or nothing"
             raise Problem(message)

@@ -15,7 +15,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, refusal, refusal_of, settle, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
-from modelflow.serve.options import ReadLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.tf_serving import (
     classes_of,
     outputs_of,
@@ -98,9 +98,9 @@ class PredictRows:
     wrong with it: nothing is refused here.
     """
 
-    def __init__(self, limits: ReadLimits, alone: Callable[[HttpRequest, Model], None]) -> None:
+    def __init__(self, options: ServeOptions, alone: Callable[[HttpRequest, Model], None]) -> None:
         """Takes what a body may hold, and who has a model answer a request by itself."""
-        self._limits = limits
+        self._options = options
         self.alone = alone
         self.reply = partial(Reply, 200, headers=JSON)
         self.refusal = refusal
@@ -119,11 +119,11 @@ class PredictRows:
         try:
             array = array_of(found, model.unread.row_type, _WHERE)
             check_item(port, array[0])
-            model.limits.check_elements(array.size, _WHERE)
-            model.limits.check_rows(len(array), _WHERE)
+            model.options.check_elements(array.size, _WHERE)
+            model.options.check_rows(len(array), _WHERE)
         except (Problem, IndexError):  # one is wrong, or they differ; or none is here
             return (), np.empty(0)
-        limits = self._limits.json
+        limits = self._options.json
         # Of rows without numbers nobody has counted the lists.
         if array.ndim >= limits.depth or not 0 < array.size <= limits.elements * len(array):
             return (), array
@@ -189,11 +189,11 @@ _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<
 class TensorflowRest:
     """Answers predict, status and metadata requests."""
 
-    def __init__(self, models: Models, limits: ReadLimits) -> None:
+    def __init__(self, models: Models, options: ServeOptions) -> None:
         """Takes what is served, and what a body may hold."""
         self._models = models
-        self._limits = limits
-        self._reader = PredictRows(limits, self._alone)
+        self._options = options
+        self._reader = PredictRows(options, self._alone)
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}:predict", POST=self._predict).gather_small(self._gathering),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
@@ -211,8 +211,8 @@ class TensorflowRest:
     def _ask(self, model: Model, http_request: HttpRequest) -> None:
         seconds = seconds_of(http_request)
         model.expect(seconds)
-        sent = whole_body(http_request, self._limits.decompressed)
-        self._send(model, http_request, seconds, *read_predict(sent, self._limits.json))
+        sent = whole_body(http_request, self._options.expanded)
+        self._send(model, http_request, seconds, *read_predict(sent, self._options.json))
 
     def _alone(self, http_request: HttpRequest, model: Model) -> None:
         """Answers a request that was gathered, and does not go with others."""
@@ -242,8 +242,8 @@ class TensorflowRest:
 
     def _examples(self, method: str, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        sent = whole_body(http_request, self._limits.decompressed)
-        body = read_examples(sent, self._limits.json)
+        sent = whole_body(http_request, self._options.expanded)
+        body = read_examples(sent, self._options.json)
         model = model.with_signature(body.signature_name)
         done = partial(settle, http_request, _results, method)
         http_request.on_gone = send_examples(

@@ -11,7 +11,7 @@ import pytest
 import modelflow
 from modelflow.errors import FlowFailed, MissingDependencyError
 from modelflow.serve.grpc.choice import server_of
-from modelflow.serve.grpc.grpcio_server import GrpcServer
+from modelflow.serve.grpc.grpcio_server import GrpcioServer
 from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.proto import HEALTH
@@ -277,4 +277,4 @@ def test_without_its_package_the_error_names_the_extra_and_http_serves(
 
 
 def test_grpcio_is_the_default():
-    assert server_of(GrpcKind.AUTO) is server_of(GrpcKind.GRPCIO) is GrpcServer
+    assert server_of(GrpcKind.AUTO) is server_of(GrpcKind.GRPCIO) is GrpcioServer

@@ -6,7 +6,7 @@ import pytest
 
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.workers.model_directory import ModelDirectory
 from modelflow.serve.processes.workers.remote_model import RemoteModel
 from modelflow.serve.repository.models import Models
@@ -43,7 +43,7 @@ def on_a_loop(flow, scene):
     async def main():
         loop_queue = LoopQueue(asyncio.get_running_loop())
         models = Models()
-        model = ServedModel("m", 1, flow, loop_queue, ModelLimits())
+        model = ServedModel("m", 1, flow, loop_queue, ServeOptions())
         models.add(model)
         directory = ModelDirectory(models)
         directory.begin(loop_queue)

@@ -9,8 +9,7 @@ from modelflow.http.reply import BodyBudget
 from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK, Pairs, pairs_of, trailers_of
 from modelflow.serve.grpc.http2.message_reader import MessageReader, frame_message
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
-from modelflow.serve.grpc.limits import AHEAD
-from modelflow.serve.grpc.service import Method, Rpc
+from modelflow.serve.grpc.service import AHEAD, Method, Rpc
 from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 

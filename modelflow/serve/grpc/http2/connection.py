@@ -75,12 +75,12 @@ class GrpcConnection(asyncio.Protocol):
             self.peer = f"ipv{6 if ':' in self.host else 4}:{join_address(*peer[:2])}"
         if self._before is not None:
             self._all.forget(self._before)
-        limits = self._board.limits
+        options = self._board.options
         self._http2.initiate_connection()
         self._http2.data_to_send()  # its settings, in whose place are ours
-        self._transport.write(opening(limits.streams, limits.connections.header_bytes))
+        self._transport.write(opening(options.max_streams, options.connections.header_bytes))
         if self._all.admit(self):
-            self._expiry.wait(limits.connections.header_time_out)
+            self._expiry.wait(options.connections.header_time_out)
         else:
             self._break(H2ErrorCode.ENHANCE_YOUR_CALM)
 
@@ -123,7 +123,7 @@ class GrpcConnection(asyncio.Protocol):
         self._calls.is_writable = False
         if self._transport is not None:
             self._transport.pause_reading()
-        self._expiry.wait(self._board.limits.connections.keepalive)
+        self._expiry.wait(self._board.options.connections.keepalive)
 
     def resume_writing(self) -> None:
         """Goes on."""
@@ -140,7 +140,7 @@ class GrpcConnection(asyncio.Protocol):
         worn = self._wear.stream()
         if worn is not ConnectionWorn.NOT:
             self._age(worn)
-        if self._is_shut or len(self._calls) >= self._board.limits.streams:
+        if self._is_shut or len(self._calls) >= self._board.options.max_streams:
             return False
         self._last = stream
         return True
@@ -199,7 +199,7 @@ class GrpcConnection(asyncio.Protocol):
         if self._calls:
             self._expiry.due = None
         else:
-            self._expiry.wait(self._board.limits.connections.keepalive)
+            self._expiry.wait(self._board.options.connections.keepalive)
 
     def _expire(self) -> None:
         if self._transport is not None and not self._calls.is_writable:

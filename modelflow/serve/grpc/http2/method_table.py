@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from modelflow.http.connections import Connections
 from modelflow.http.listener import ReplyTimeouts
+from modelflow.http.reply import BodyBudget
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.http2.call import GrpcCall
 from modelflow.serve.grpc.http2.call_headers import (
@@ -15,8 +16,8 @@ from modelflow.serve.grpc.http2.call_headers import (
 )
 from modelflow.serve.grpc.http2.message_reader import MessageReader
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
-from modelflow.serve.grpc.limits import GrpcLimits
 from modelflow.serve.grpc.service import Method, Service
+from modelflow.serve.options import ServeOptions
 from modelflow.wire.problem import Code, Problem, shorten
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class MethodTable:
 
     Attributes:
         middleware: What every call passes first.
-        limits: What calls may cost.
+        options: What calls may cost.
+        budget: Where the bytes of messages are taken from.
         connections: All of the server's.
         reading: The calls whose message has begun, and is not there.
         writing: The calls whose answer has begun, and is not taken.
@@ -41,15 +43,17 @@ class MethodTable:
         self,
         services: Iterable[Service],
         middleware: Middleware,
-        limits: GrpcLimits,
+        options: ServeOptions,
+        budget: BodyBudget,
         connections: Connections,
     ) -> None:
         """Takes what there is to call, and what it may cost."""
         self.middleware = middleware
-        self.limits = limits
+        self.options = options
+        self.budget = budget
         self.connections = connections
-        self.reading = ReplyTimeouts(limits.message_time_out, _late)
-        self.writing = ReplyTimeouts(limits.connections.keepalive, _unread)
+        self.reading = ReplyTimeouts(options.body_time_out, _late)
+        self.writing = ReplyTimeouts(options.connections.keepalive, _unread)
         self.calls: dict[GrpcCall, None] = {}
         self._methods: dict[bytes, Method] = {
             method.path.encode(): method for service in services for method in service.methods()
@@ -61,7 +65,7 @@ class MethodTable:
         Raises:
             Problem: there is none, its metadata are too long, or there are too many calls.
         """
-        most = self.limits.connections.header_bytes
+        most = self.options.connections.header_bytes
         if head.size > most:
             text = f"the metadata have {head.size} bytes; at most {most} are taken"
             raise Problem(text, Code.RESOURCE_EXHAUSTED)
@@ -69,7 +73,7 @@ class MethodTable:
         if method is None:
             text = f"there is no method {shorten(target.decode('latin-1'))}"
             raise Problem(text, Code.UNIMPLEMENTED)
-        if len(self.calls) >= self.limits.calls:
+        if len(self.calls) >= self.options.max_calls:
             text = f"there are {len(self.calls)} calls; no further one is taken now"
             raise Problem(text, Code.RESOURCE_EXHAUSTED)
         return method
@@ -96,8 +100,8 @@ class MethodTable:
         method = self.method(head, request.target)
         metadata = texts_of(request.headers) if head.is_marked or self.middleware.sees_all else ()
         passage = GrpcInterceptor(self.middleware, method, metadata, lambda: peer)
-        budget = self.limits.messages
-        reader = MessageReader(self.limits.message, budget, head.encoding)
+        budget = self.budget
+        reader = MessageReader(self.options.max_body, budget, head.encoding)
         call = GrpcCall(line, stream, method, passage, reader, budget)
         self.calls[call] = None
         return call

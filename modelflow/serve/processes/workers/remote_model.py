@@ -11,7 +11,7 @@ from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.ipc.frame import dtype_of
-from modelflow.serve.options import ModelLimits
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.model import Batching, Inference, with_signature
 from modelflow.serve.requests.rows import rows_of
 from modelflow.serve.requests.time_limits import TimeLimit
@@ -174,14 +174,14 @@ class RemoteModel:
     """A model that another process runs. A `modelflow.serve.requests.model.Model`.
 
     Attributes:
-        name, version, signature, types, limits, signature_name, method, tensor_names,
+        name, version, signature, types, options, signature_name, method, tensor_names,
             others: As of a `ServedModel`.
         batching: How it gathers items into calls.
         time_limit: What gives up requests that have no answer in time.
     """
 
     def __init__(
-        self, document: Mapping[str, Any], limits: ModelLimits, rpc_client: "RpcClient"
+        self, document: Mapping[str, Any], options: ServeOptions, rpc_client: "RpcClient"
     ) -> None:
         """Takes what `ModelDirectory` says of it, and who brings requests to it."""
         self.name: str = document["name"]
@@ -196,13 +196,13 @@ class RemoteModel:
         self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
         most, sizes, seconds = document["batching"]
         self.batching = Batching(most, tuple(sizes), seconds)
-        self.limits = limits
+        self.options = options
         self.signature_name: str = document["signature_name"]
         self.method: str = document["method"]
         self.tensor_names: Mapping[str, str] = document["tensor_names"]
-        others = (RemoteModel(one, limits, rpc_client) for one in document["others"])
+        others = (RemoteModel(one, options, rpc_client) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
-        self.time_limit = TimeLimit(limits.seconds)
+        self.time_limit = TimeLimit(options.request_timeout)
         self._key: int = document["key"]
         self._rpc_client = rpc_client
 
@@ -241,7 +241,7 @@ class RemoteModel:
             Problem: they do not fit the model's inputs, or the other process has ended.
         """
         for name, array in arrays.items():
-            self.limits.check_elements(array.size, f"input {name!r}")
+            self.options.check_elements(array.size, f"input {name!r}")
         call = RemoteCall(self, rows_of(self.signature, arrays), done, self._rpc_client)
         context = (
             None if request_context is None else request_context.enter(self.name, self.version)

@@ -9,7 +9,7 @@ from modelflow.ipc.link import Link
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.interfaces import GroupCounts, ModelSource, ReplicaGroup, Told
-from modelflow.serve.options import ModelLimits, ServeOptions
+from modelflow.serve.options import ServeOptions
 from modelflow.serve.processes.workers.remote_model import RemoteModel
 from modelflow.serve.processes.workers.rpc_client import RpcClient
 from modelflow.serve.repository.models import Models
@@ -23,18 +23,18 @@ class RemoteModels:
     """
 
     def __init__(
-        self, models: Models, limits: ModelLimits, peer: int, settled: Callable[[], object]
+        self, models: Models, options: ServeOptions, peer: int, settled: Callable[[], object]
     ) -> None:
         """Has no link yet; see `connect`.
 
         Args:
             models: Where the models are shown.
-            limits: What each takes.
+            options: What each takes.
             peer: Which process it is; what is shown is known by it.
             settled: Called when the process has tried everything that was asked for.
         """
         self._models = models
-        self._limits = limits
+        self._options = options
         self._peer = peer
         self._settled = settled
         self._rpc_client = RpcClient()
@@ -75,7 +75,7 @@ class RemoteModels:
         for one in document["models"]:
             key = one["key"]
             model = self._known.get(key)
-            known[key] = model or RemoteModel(one, self._limits, self._rpc_client)
+            known[key] = model or RemoteModel(one, self._options, self._rpc_client)
         self._known = known
         self._models.take(document["entries"], known.__getitem__, self._peer)
 
@@ -136,12 +136,11 @@ class RemoteModelSource:
         self.models = Models() if own is None else own.models
         self.replica_group: ReplicaGroup = NoPeers() if own is None else own.replica_group
         self.is_open = options.is_repository_open
-        limits = ModelLimits.of(options)
         self._remote_models = {
-            peer: RemoteModels(self.models, limits, peer, _nothing) for peer in self._isolated
+            peer: RemoteModels(self.models, options, peer, _nothing) for peer in self._isolated
         }
         if own is None:
-            self._remote_models[0] = RemoteModels(self.models, limits, 0, self._tell_settled)
+            self._remote_models[0] = RemoteModels(self.models, options, 0, self._tell_settled)
         for peer, name in self._isolated.items():
             self.models.expect(name, is_due=True, peer=peer)
         self._is_ending = False
