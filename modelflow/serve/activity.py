@@ -3,7 +3,7 @@
 A process that dies says nothing any more. So it writes a byte for each version into memory that its
 supervisor has as well, before it runs code of the model: whether the version is being loaded, or
 requests for it are under way. Which version a byte stands for it has said before. What supervisors
-conclude from several deaths comes back the same way (`processes.replicas.restart`): some
+conclude from several deaths comes back the same way (`processes.supervisor.restart`): some
 versions are out of service, and some are to be loaded alone, so that the next death has one cause.
 
 A process that serves alone has all this for itself.

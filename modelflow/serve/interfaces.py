@@ -26,13 +26,13 @@ class GroupCounts:
     """What all processes have counted.
 
     Attributes:
-        pictures: One for every version of a model, over all.
+        snapshots: One for every version of a model, over all.
         up: How many processes have told; None: there is only this one.
         count: How many there are meant to be.
         deaths: How many processes have ended and were replaced, by what they are called.
     """
 
-    pictures: Sequence[ModelSnapshot]
+    snapshots: Sequence[ModelSnapshot]
     up: int | None = None
     count: int = 1
     deaths: Mapping[str, int] = field(default_factory=dict)
@@ -116,18 +116,18 @@ class ModelSource(Protocol):
         """Loads nothing more, and tells whoever waits for that."""
 
 
-class ConnectionSource(Protocol):
+class Member(Protocol):
     """Who is given connections, and is not alone.
 
     Attributes:
-        door: Where connections over HTTP are handed over.
+        connections: Where connections over HTTP are handed over.
         grpc: A socket with the address for gRPC, at which all of them listen; None: no gRPC.
         unloaded: The models that clients have unloaded before it came.
         activity: Where it is noted what is done for each version.
         is_part: Some models are isolated: it has one of them alone, or none of them.
     """
 
-    door: InheritedConnections
+    connections: InheritedConnections
     grpc: socket.socket | None
     unloaded: Collection[str]
     activity: ActivityTable

@@ -25,7 +25,7 @@ from modelflow.serve.grpc.server import GrpcServer
 from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.http.frontend import HttpFrontend
-from modelflow.serve.interfaces import ConnectionSource, ModelSource
+from modelflow.serve.interfaces import Member, ModelSource
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.requests.model import Model
@@ -60,7 +60,7 @@ class Server:
         self,
         sources: "Mapping[str, str | Path | Flow] | ServeConfig",
         options: ServeOptions | None = None,
-        place: ConnectionSource | None = None,
+        member: Member | None = None,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 
@@ -68,20 +68,20 @@ class Server:
             sources: By the model's name a graph file, a model, a folder with versions, or a `Flow`
                 that does not run yet; or a `ServeConfig`.
             options: Where to listen, and what to take.
-            place: What it is given where it is one of several; None: it is alone.
+            member: What it is given where it is one of several; None: it is alone.
 
         Raises:
             ConfigError: there is nothing to serve.
         """
         self.options = options or ServeOptions()
         self._loader = Loader(self.options.load_timeout)
-        self._place = place
+        self._member = member
         self._stock = self._stock_of(sources)
-        self._group = self._stock.replica_group if place is None else place.join(self._stock)
-        self._guest: GrpcServer | None = None
+        self._group = self._stock.replica_group if member is None else member.join(self._stock)
+        self._grpc_server: GrpcServer | None = None
         self._http: HttpServer | None = None
-        self._front: HttpFrontend | None = None
-        self._gate: AccessControl | None = None
+        self._frontend: HttpFrontend | None = None
+        self._access: AccessControl | None = None
         self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
         self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()  # handlers may put, as well
         self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()  # the same
@@ -96,22 +96,22 @@ class Server:
         """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
 
     def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | ServeConfig") -> ModelSource:
-        place = self._place
-        if place is not None and (stock := place.stock(self.options)) is not None:
+        member = self._member
+        if member is not None and (stock := member.stock(self.options)) is not None:
             return stock
         from modelflow.serve.repository.repository import Repository  # which runs models
 
-        if place is None:
+        if member is None:
             return Repository(sources, self.options, self._loader)
         own = Repository(
             sources,
             self.options,
             self._loader,
-            place.unloaded,
-            place.activity,
-            may_be_empty=place.is_part,
+            member.unloaded,
+            member.activity,
+            may_be_empty=member.is_part,
         )
-        return place.extend(own, self.options)
+        return member.extend(own, self.options)
 
     def start(self) -> Self:
         """Begins to answer, and returns when everything was loaded that can be.
@@ -149,8 +149,8 @@ class Server:
                 message = f"the server listens already, at {self.address}"
                 raise _ListensAlreadyError(message)
             with self._busy():
-                self._gate = AccessControl(self.options)  # before anything listens
-                self._listen(addresses, self._gate)
+                self._access = AccessControl(self.options)  # before anything listens
+                self._listen(addresses, self._access)
             if self.is_stopped:  # by a handler of signals, meanwhile
                 self.stop(drain=False)
                 self._check_runs()
@@ -166,34 +166,34 @@ class Server:
         finally:
             self._is_busy = False
 
-    def _listen(self, addresses: contextlib.ExitStack, gate: AccessControl) -> None:
+    def _listen(self, addresses: contextlib.ExitStack, access: AccessControl) -> None:
         options = self.options
         bound = self._bind(addresses)
         host, port = (
             bound.address if isinstance(bound, InheritedConnections) else bound.getsockname()[:2]
         )
-        scheme = "http" if gate.tls is None else "https"
+        scheme = "http" if access.tls is None else "https"
         self.address = f"{scheme}://{join_address(host, port)}"
         budget = BodyBudget(options.max_bodies)
-        guest = self._grpc(addresses, budget, gate)
-        if gate.tracer is not None:
-            gate.tracer.listens(self.address, "" if guest is None else guest.address)
-        self._front = front = HttpFrontend(
-            self._stock, self._group, options, budget, gate.middleware
+        grpc_server = self._grpc(addresses, budget, access)
+        if access.tracer is not None:
+            access.tracer.listens(self.address, "" if grpc_server is None else grpc_server.address)
+        self._frontend = frontend = HttpFrontend(
+            self._stock, self._group, options, budget, access.middleware
         )
-        self._http = HttpServer(bound, front, options.connections, gate.tls)
-        self._guest = guest
-        if self._place is None:
+        self._http = HttpServer(bound, frontend, options.connections, access.tls)
+        self._grpc_server = grpc_server
+        if self._member is None:
             self._open_grpc(self._http)
         loop_queue = self._http.loop_queue
         self._stock.begin(loop_queue, partial(self._settled.put, None))
-        if self._place is not None:
-            self._http.last = self._place.end
-            self._place.begin(loop_queue)
+        if self._member is not None:
+            self._http.last = self._member.end
+            self._member.begin(loop_queue)
 
     def _bind(self, addresses: contextlib.ExitStack) -> socket.socket | InheritedConnections:
-        if self._place is not None:
-            return self._place.door
+        if self._member is not None:
+            return self._member.connections
         address = Address(self.options.host, self.options.http_port)
         return addresses.enter_context(bind_socket(address))
 
@@ -210,9 +210,9 @@ class Server:
                 self._open_grpc(self._http)
 
     def _open_grpc(self, http: HttpServer) -> None:
-        if self._guest is not None:
-            http.invite(self._guest)
-            self.grpc_address = self._guest.address
+        if self._grpc_server is not None:
+            http.invite(self._grpc_server)
+            self.grpc_address = self._grpc_server.address
 
     def wait_until_loaded(self) -> None:
         """Returns when everything was loaded that can be; behind `listen`.
@@ -232,13 +232,13 @@ class Server:
             raise Cancelled(message)
 
     def _grpc(
-        self, addresses: contextlib.ExitStack, budget: BodyBudget, gate: AccessControl
+        self, addresses: contextlib.ExitStack, budget: BodyBudget, access: AccessControl
     ) -> GrpcServer | None:
         options = self.options
         if options.grpc_port is None:
             return None
         make = server_of(options.grpc_server)
-        bound = None if self._place is None else self._place.grpc
+        bound = None if self._member is None else self._member.grpc
         if bound is None:
             bound = addresses.enter_context(grpc_socket(options.grpc_host, options.grpc_port))
         services = (
@@ -248,7 +248,7 @@ class Server:
         health = Health([service.name for service in services], lambda: not self.unready())
         self._stock.models.on_change = health.look
         self._health = health
-        return make(bound, services, options, budget, health, gate.middleware)
+        return make(bound, services, options, budget, health, access.middleware)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -272,10 +272,10 @@ class Server:
 
         It also reads the API keys again, and opens the access log anew.
         """
-        http, gate = self._http, self._gate
-        if http is not None and gate is not None:
+        http, access = self._http, self._access
+        if http is not None and access is not None:
             http.loop_queue.post(self._stock.refresh)
-            http.loop_queue.post(partial(gate.refresh, self._loader))
+            http.loop_queue.post(partial(access.refresh, self._loader))
 
     def post(self, call: "Callable[[], None]") -> None:
         """Has ``call`` called on the server's thread, by its event loop; behind `listen`."""
@@ -332,19 +332,19 @@ class Server:
             if not self._is_hurried and self.options.drain_delay:
                 with contextlib.suppress(queue.Empty):
                     self._hurry.get(timeout=self.options.drain_delay)
-            if self._front is not None:
-                self._http.loop_queue.post(self._front.end)
+            if self._frontend is not None:
+                self._http.loop_queue.post(self._frontend.end)
             until = time.monotonic() + self.options.drain_timeout
             self._http.close(0.0 if self._is_hurried else self.options.drain_timeout)
-        if self._gate is not None:
-            self._gate.close()
+        if self._access is not None:
+            self._access.close()
         self._settled.put(None)
         try:
             left = 0.0 if self._is_hurried else max(0.0, until - time.monotonic())
             self._loader.stop(left)
         finally:
-            if self._gate is not None:
-                self._gate.end()
+            if self._access is not None:
+                self._access.end()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -21,8 +21,8 @@ import grpc
 
 from modelflow.wire.proto import OPEN_INFERENCE
 from tests.serve.grpc.stub import OIP, Stub
-from tests.serve.replicas.fleet import Fleet, is_alive, serving
-from tests.serve.replicas.foreign import write_models
+from tests.serve.processes.faulty_models import write_models
+from tests.serve.processes.server_processes import Fleet, is_alive, serving
 
 __all__ = ["MODES", "Attack", "Found"]
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests import programs
-from tests.serve.replicas.fleet import write_graphs
+from tests.serve.processes.server_processes import write_graphs
 
 HEAD = """
 import atexit, threading
@@ -61,7 +61,7 @@ def test_a_server_ends_that_does_not_hear_of_the_end_of_its_processes(tmp_path):
     text = """
 import asyncio, sys
 from modelflow.cli.main import main
-from modelflow.serve.processes.replicas.process import ReplicaProcess
+from modelflow.serve.processes.supervisor.child import ReplicaProcess
 
 async def never(self):
     await asyncio.Event().wait()

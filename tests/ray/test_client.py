@@ -14,7 +14,7 @@ from modelflow.remote import placed
 from modelflow.remote.ray import RayEngine, connected
 from modelflow.remote.ray.client import Client, ClusterError
 from tests.ray.test_engine import text_of
-from tests.serve.replicas.fleet import wait_until_ended
+from tests.serve.processes.server_processes import wait_until_ended
 
 
 def process_of(cluster):

@@ -35,7 +35,7 @@ from tests.properties.test_random_placements import run_far
 from tests.ray.conftest import add
 from tests.remote import units
 from tests.remote.local_replica import figures_of
-from tests.serve.replicas.fleet import wait_until_ended
+from tests.serve.processes.server_processes import wait_until_ended
 
 GRAPH = """
 [placement.far]

@@ -9,7 +9,7 @@ import pytest
 
 from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import ask
-from tests.serve.replicas.fleet import wait_until
+from tests.serve.processes.server_processes import wait_until
 
 # Longer than a busy machine makes this process stand still.
 _SECONDS = 3.0

@@ -16,7 +16,7 @@ from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import fill_proto
 from tests.serve.clients import ask, send
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, stub
-from tests.serve.workers.linked import Linked
+from tests.serve.processes.linked import Linked
 
 pytest.importorskip("tensorflow")
 INPUTS = {"digit": "image", "shapes": "image", "sentiment": "text"}

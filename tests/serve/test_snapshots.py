@@ -9,7 +9,7 @@ from modelflow.errors import ConfigError
 from modelflow.profile.interval import Interval
 from modelflow.serve.server import ServeOptions, Server
 from tests.serve.clients import TYPED, ask, mean, served
-from tests.serve.test_visit import PREDICT
+from tests.serve.test_request_context import PREDICT
 
 
 @pytest.fixture

@@ -16,15 +16,15 @@ from modelflow.cli.serve.placement import place_config
 from modelflow.cli.serve.server_setup import ending, explain_errors
 from modelflow.cli.serve.settings import options_given
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
-from modelflow.serve.processes.replicas.role import Role
+from modelflow.serve.processes.role import Role
 from modelflow.signals import ExitCode, die_with_parent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from modelflow.serve.options import ServeOptions
-    from modelflow.serve.processes.replicas.control_channel import ControlChannel, Message
-    from modelflow.serve.processes.replicas.replica import Replica
+    from modelflow.serve.processes.control_channel import ControlChannel, Message
+    from modelflow.serve.processes.member.replica import ReplicaMember
     from modelflow.serve.repository.config import ServeConfig
 
 
@@ -41,24 +41,24 @@ class _Quiet(logging.Filter):
 @click.argument("descriptor", type=int)
 def replica(descriptor: int) -> int:
     """Serves as one of several processes, for who has started it."""
-    from modelflow.serve.processes.replicas.control_channel import ControlChannel
+    from modelflow.serve.processes.control_channel import ControlChannel
 
     die_with_parent()  # whatever runs here then
     os.set_inheritable(descriptor, False)
-    line = ControlChannel(socket.socket(fileno=descriptor))
-    start = line.first()
+    channel = ControlChannel(socket.socket(fileno=descriptor))
+    start = channel.first()
     if start is None:
         return ExitCode.FAILED
     quiet = _speak(start["name"], start["log_level"], is_quiet=start["is_quiet"])
     given = start["given"]
-    place = _place(line, start)
+    member = _make_member(channel, start)
     try:
-        with _report_errors(place, is_debugged=start["is_debugged"]):
-            _serve(place, start["role"], given, quiet)
+        with _report_errors(member, is_debugged=start["is_debugged"]):
+            _serve(member, start["role"], given, quiet)
     except _FailedError as error:
         return error.code
     finally:
-        place.close()
+        member.close()
     return ExitCode.TERMINATED
 
 
@@ -72,19 +72,19 @@ def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
     )
 
 
-def _place(line: "ControlChannel", start: "Message") -> "Replica":
+def _make_member(channel: "ControlChannel", start: "Message") -> "ReplicaMember":
     role = Role(start["role"])
     if role is Role.WORKER or (role is Role.REPLICA and start["isolated"]):
-        from modelflow.serve.processes.workers.process import Worker
+        from modelflow.serve.processes.member.worker import WorkerMember
 
-        return Worker(line, start)
+        return WorkerMember(channel, start)
     if role.is_asked:
-        from modelflow.serve.processes.workers.process import ModelsProcess
+        from modelflow.serve.processes.member.worker import ModelsMember
 
-        return ModelsProcess(line, start)
-    from modelflow.serve.processes.replicas.replica import Replica
+        return ModelsMember(channel, start)
+    from modelflow.serve.processes.member.replica import ReplicaMember
 
-    return Replica(line, start)
+    return ReplicaMember(channel, start)
 
 
 def _speak(name: str, log_level: int, *, is_quiet: bool) -> _Quiet:
@@ -98,19 +98,19 @@ def _speak(name: str, log_level: int, *, is_quiet: bool) -> _Quiet:
     return quiet
 
 
-def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet) -> None:
+def _serve(member: "ReplicaMember", role: str, given: Mapping[str, Any], quiet: _Quiet) -> None:
     """Serves until somebody ends it."""
     from modelflow.serve.server import Server
 
     def ready() -> None:
         quiet.is_on = False
 
-    with _sources(place, role, given) as sources:
-        server = Server(sources, _options(role, given), place)
+    with _sources(member, role, given) as sources:
+        server = Server(sources, _options(role, given), member)
         with ending(server) as told:
             try:
                 with explain_errors():
-                    place.serve(server, told.ended, ready)
+                    member.serve(server, told.ended, ready)
             except Cancelled:
                 if not (told.asked.is_set() or told.ended.is_set()):
                     raise
@@ -120,7 +120,7 @@ def _serve(place: "Replica", role: str, given: Mapping[str, Any], quiet: _Quiet)
 
 @contextlib.contextmanager
 def _sources(
-    place: "Replica", role: str, given: Mapping[str, Any]
+    member: "ReplicaMember", role: str, given: Mapping[str, Any]
 ) -> "Iterator[Mapping[str, Path] | ServeConfig]":
     """What is to be loaded here; a worker loads nothing."""
     if role == Role.WORKER:
@@ -128,9 +128,9 @@ def _sources(
         return
     config = replace(
         build_config(given),
-        configured=place.configured,
-        only=place.only,
-        without=place.without,
+        configured=member.configured,
+        only=member.only,
+        without=member.without,
     )
     with place_config(config, given["on"], given["share"]) as found:
         yield found
@@ -145,7 +145,7 @@ class _FailedError(Exception):
 
 
 @contextlib.contextmanager
-def _report_errors(place: "Replica", *, is_debugged: bool) -> Iterator[None]:
+def _report_errors(member: "ReplicaMember", *, is_debugged: bool) -> Iterator[None]:
     """Has the supervisor say what goes wrong inside the block, as a process alone would."""
     code: int = ExitCode.FAILED
     try:
@@ -161,7 +161,7 @@ def _report_errors(place: "Replica", *, is_debugged: bool) -> Iterator[None]:
         text = traceback.format_exc() if is_debugged else str(error)
     except Exception:  # noqa: BLE001 - told where it can be seen
         text = traceback.format_exc()
-    place.fail(text, code)
+    member.fail(text, code)
     raise _FailedError(code)
 
 

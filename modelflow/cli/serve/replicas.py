@@ -16,10 +16,10 @@ from modelflow.cli.terminal.messages import tell_error
 from modelflow.http.options import Endpoint
 from modelflow.http.server import bind_socket
 from modelflow.serve.grpc.address import grpc_socket, share
-from modelflow.serve.processes.replicas.control_channel import Message
-from modelflow.serve.processes.replicas.role import Role
-from modelflow.serve.processes.replicas.supervisor import StartError, Supervisor
+from modelflow.serve.processes.control_channel import Message
+from modelflow.serve.processes.role import Role
 from modelflow.serve.processes.service_notifier import ServiceNotifier
+from modelflow.serve.processes.supervisor.supervisor import StartError, Supervisor
 from modelflow.signals import LAST_SECONDS, ExitCode, end_within, release_at_end
 
 _USAGE = 2  # the exit code of what was not asked for rightly

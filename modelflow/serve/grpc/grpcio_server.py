@@ -49,26 +49,26 @@ class Calls:
 
     def _receive(self, method: Method, context: Any) -> GrpcInterceptor:
         metadata = context.invocation_metadata() or ()
-        passage = GrpcInterceptor(self._middleware, method, metadata, context.peer)
-        if passage.request_context is not None:
-            context.set_trailing_metadata(passage.trailers)
-        return passage
+        interceptor = GrpcInterceptor(self._middleware, method, metadata, context.peer)
+        if interceptor.request_context is not None:
+            context.set_trailing_metadata(interceptor.trailers)
+        return interceptor
 
     async def _one(self, method: Method, data: bytes, context: Any) -> bytes:
-        passage = self._receive(method, context)
-        rpc = Rpc(context.time_remaining(), passage.request_context)
-        passage.bytes_in = len(data)
+        interceptor = self._receive(method, context)
+        rpc = Rpc(context.time_remaining(), interceptor.request_context)
+        interceptor.bytes_in = len(data)
         try:
-            passage.admit()
+            interceptor.admit()
             self._begin(rpc, method, data)
-            found = passage.send(await _next(rpc))
-            passage.succeed()
+            found = interceptor.send(await _next(rpc))
+            interceptor.succeed()
         except Problem as problem:
-            await _abort(context, passage, problem)
+            await _abort(context, interceptor, problem)
             raise  # `_abort` does not return
         finally:
             rpc.leave()
-            passage.end()
+            interceptor.end()
         return found
 
     async def _one_in(self, method: Method, data: bytes, context: Any) -> None:
@@ -79,26 +79,30 @@ class Calls:
 
     async def _stream(self, method: Method, requests: AsyncIterator[bytes], context: Any) -> None:
         """Answers the messages of a stream, in their order."""
-        passage = self._receive(method, context)
+        interceptor = self._receive(method, context)
         try:
-            passage.admit()
-            await self._answer(method, requests, context, passage)
-            passage.succeed()
+            interceptor.admit()
+            await self._answer(method, requests, context, interceptor)
+            interceptor.succeed()
         except Problem as problem:
-            await _abort(context, passage, problem)
+            await _abort(context, interceptor, problem)
         finally:
-            passage.end()
+            interceptor.end()
 
     async def _answer(
-        self, method: Method, requests: AsyncIterator[bytes], context: Any, passage: GrpcInterceptor
+        self,
+        method: Method,
+        requests: AsyncIterator[bytes],
+        context: Any,
+        interceptor: GrpcInterceptor,
     ) -> None:
         coming: asyncio.Queue[Rpc | None] = asyncio.Queue(AHEAD)
-        read = self._read(method, requests, context, coming, passage)
+        read = self._read(method, requests, context, coming, interceptor)
         reader = asyncio.create_task(read)
         self._readers.add(reader)
         try:
             while (rpc := await coming.get()) is not None:
-                await _write_answers(rpc, context, passage)
+                await _write_answers(rpc, context, interceptor)
             await _end_of(reader)
         finally:
             self._readers.discard(reader)
@@ -114,12 +118,12 @@ class Calls:
         requests: AsyncIterator[bytes],
         context: Any,
         coming: asyncio.Queue[Rpc | None],
-        passage: GrpcInterceptor,
+        interceptor: GrpcInterceptor,
     ) -> None:
         try:
             async for data in requests:
-                passage.bytes_in += len(data)
-                rpc = Rpc(context.time_remaining(), passage.request_context)
+                interceptor.bytes_in += len(data)
+                rpc = Rpc(context.time_remaining(), interceptor.request_context)
                 await coming.put(rpc)
                 self._begin(rpc, method, data)
         finally:
@@ -135,9 +139,9 @@ class Calls:
         method.begin(rpc, data)
 
 
-async def _abort(context: Any, passage: GrpcInterceptor, problem: Problem) -> None:
+async def _abort(context: Any, interceptor: GrpcInterceptor, problem: Problem) -> None:
     """Ends a call with a problem; raises what ``grpc.aio`` wants to see then."""
-    ending = passage.fail(problem)
+    ending = interceptor.fail(problem)
     await context.abort(_STATUS[ending.status], ending.text, ending.metadata)
 
 
@@ -150,10 +154,10 @@ async def _next(rpc: Rpc) -> Any:
     return rpc.take()
 
 
-async def _write_answers(rpc: Rpc, context: Any, passage: GrpcInterceptor) -> None:
+async def _write_answers(rpc: Rpc, context: Any, interceptor: GrpcInterceptor) -> None:
     try:
         while (message := await _next(rpc)) is not None:
-            await context.write(passage.send(message))
+            await context.write(interceptor.send(message))
     finally:
         rpc.leave()
 

@@ -159,7 +159,7 @@ class OpenInferenceGrpc:
         models = find_versions(self._models, message.name, message.version)
 
         def notify(counts: GroupCounts) -> None:
-            found = statistics_of(models, counts.pictures)
+            found = statistics_of(models, counts.snapshots)
             answer = OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
             rpc.answer(answer)
 

@@ -109,28 +109,31 @@ class _Watch:
     def _notify(self, counts: GroupCounts) -> None:
         if self._body_stream is None:  # it has gone meanwhile
             return
-        names = sorted({picture.name for picture in counts.pictures})
+        names = sorted({model.name for model in counts.snapshots})
         models = event("models", {"served": names, "unready": self._models.unready()})
         is_known, self._known = self._known == models, models
         parts = [] if is_known else [models]
-        picture = self._find_model(counts, names)
-        if picture is None:
+        model = self._find_model(counts, names)
+        if model is None:
             what = "nothing" if self._name is None else f"no model {shorten(self._name)}"
             parts.append(event("lost", f"{what} is served"))
         else:
-            parts += self._news(picture)
+            parts += self._list_changes(model)
         self._body_stream.send(b"".join(parts))
 
     def _find_model(self, counts: GroupCounts, names: list[str]) -> ModelSnapshot | None:
         """Returns the newest version of what is shown; None: it is not served."""
         name = self._name if self._name is not None else names[0] if names else None
-        found = [picture for picture in counts.pictures if picture.name == name]
-        return max(found, key=lambda picture: picture.version, default=None)
+        found = [model for model in counts.snapshots if model.name == name]
+        return max(found, key=lambda model: model.version, default=None)
 
-    def _news(self, picture: ModelSnapshot) -> list[bytes]:
-        shown_now = picture.name, picture.version
+    def _list_changes(self, model: ModelSnapshot) -> list[bytes]:
+        shown_now = model.name, model.version
         if shown_now != self._shown:
             self._shown, self._moments = shown_now, Moments()
-        self._moments.add(picture.snapshot)
-        is_known, self._picture = self._picture == self._moments.picture, self._moments.picture
+        self._moments.add(model.snapshot)
+        is_known, self._picture = (
+            self._picture == self._moments.picture,
+            self._moments.picture,
+        )
         return [b"" if is_known else self._picture, self._moments.frame]

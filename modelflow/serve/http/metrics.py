@@ -63,7 +63,7 @@ class _OneCollection(Collector):  # type: ignore[misc]  # it is not always there
         self._states = _states(models)
 
     def collect(self) -> Iterator[Metric]:
-        models = self._counts.pictures
+        models = self._counts.snapshots
         return itertools.chain(
             _own(models),
             self._states,

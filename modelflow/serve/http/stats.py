@@ -33,41 +33,41 @@ class StatsPages:
 
     def _ask(self, http_request: HttpRequest, names: Mapping[str, str]) -> None:
         def notify(counts: GroupCounts) -> None:
-            settle(http_request, partial(_answer, counts.pictures, names))
+            settle(http_request, partial(_answer, counts.snapshots, names))
 
         self._group.counts(notify)
 
 
-def _answer(pictures: Sequence[ModelSnapshot], names: Mapping[str, str]) -> Reply:
-    picture = _find(pictures, names.get("name"), names.get("version"))
-    return Reply(200, json_of(picture.snapshot.document()), JSON)
+def _answer(snapshots: Sequence[ModelSnapshot], names: Mapping[str, str]) -> Reply:
+    model = _find(snapshots, names.get("name"), names.get("version"))
+    return Reply(200, json_of(model.snapshot.document()), JSON)
 
 
 def _find(
-    pictures: Sequence[ModelSnapshot], name: str | None, version: str | None
+    snapshots: Sequence[ModelSnapshot], name: str | None, version: str | None
 ) -> ModelSnapshot:
     """Returns the one that is asked for: of the newest version where none is named.
 
     Raises:
         Problem: there is none, or there are several models and none is named.
     """
-    served = sorted({picture.name for picture in pictures})
+    served = sorted({model.name for model in snapshots})
     if name is None:
         if len(served) != 1:
             known = ", ".join(served) or "no model"
             message = f"/stats: expected /stats/NAME; served: {known}"
             raise Problem(message, Code.NOT_FOUND)
         name = served[0]
-    of_name = [picture for picture in pictures if picture.name == name]
+    of_name = [model for model in snapshots if model.name == name]
     if not of_name:
         near = did_you_mean(name, served) if len(name) < _LONG else ""
         message = f"/stats: no model {shorten(name)} is served{near}"
         raise Problem(message, Code.NOT_FOUND)
     if version is None:
-        return max(of_name, key=lambda picture: picture.version)
-    for picture in of_name:
-        if str(picture.version) == version:
-            return picture
-    known = ", ".join(str(picture.version) for picture in of_name)
+        return max(of_name, key=lambda model: model.version)
+    for model in of_name:
+        if str(model.version) == version:
+            return model
+    known = ", ".join(str(model.version) for model in of_name)
     message = f"/stats: no version {shorten(version)} of model {shorten(name)}; served: {known}"
     raise Problem(message, Code.NOT_FOUND)

@@ -103,12 +103,12 @@ class ModelSnapshot:
         )
 
 
-def add_snapshots(pictures: Iterable[ModelSnapshot]) -> list[ModelSnapshot]:
+def add_snapshots(snapshots: Iterable[ModelSnapshot]) -> list[ModelSnapshot]:
     """Adds up those of one name and version."""
     found: dict[tuple[str, int], ModelSnapshot] = {}
-    for picture in pictures:
-        key = picture.name, picture.version
-        found[key] = found[key] + picture if key in found else picture
+    for snapshot in snapshots:
+        key = snapshot.name, snapshot.version
+        found[key] = found[key] + snapshot if key in found else snapshot
     return list(found.values())
 
 

@@ -231,9 +231,9 @@ def find_versions(models: Models, name: str = "", version: str = "") -> list[Mod
 
 def statistics_of(models: Iterable[Model], found: Iterable[ModelSnapshot]) -> list[dict[str, Any]]:
     """Returns the figures of some models, in their order, of what was counted."""
-    pictures = {(picture.name, picture.version): picture for picture in found}
+    snapshots = {(snapshot.name, snapshot.version): snapshot for snapshot in found}
     known = [(model.name, model.version) for model in models]
-    return [Statistics.of(pictures[each]).fields() for each in known if each in pictures]
+    return [Statistics.of(snapshots[each]).fields() for each in known if each in snapshots]
 
 
 def index_of(models: Models, *, is_ready_alone: bool = False) -> list[dict[str, str]]:

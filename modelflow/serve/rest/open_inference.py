@@ -81,7 +81,7 @@ class OpenInferenceRest:
         models = find_versions(self._models, **path)
 
         def notify(counts: GroupCounts) -> None:
-            found = statistics_of(models, counts.pictures)
+            found = statistics_of(models, counts.snapshots)
             http_request.answer(Reply(200, json_of({"model_stats": found}), JSON))
 
         self._group.counts(notify)

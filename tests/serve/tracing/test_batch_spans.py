@@ -7,8 +7,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from tests.serve.clients import ask, served
 from tests.serve.grpc.stub import SECONDS
+from tests.serve.test_request_context import PREDICT
 from tests.serve.test_server import Gate
-from tests.serve.test_visit import PREDICT
 from tests.serve.tracing.spans import Spans
 
 

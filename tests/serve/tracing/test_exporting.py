@@ -13,8 +13,8 @@ import pytest
 from modelflow.errors import ConfigError
 from modelflow.serve.metrics.tracing import exporting
 from tests.serve.clients import ask, served
-from tests.serve.replicas.fleet import serving, write_graphs
-from tests.serve.test_visit import BODY, PREDICT
+from tests.serve.processes.server_processes import serving, write_graphs
+from tests.serve.test_request_context import BODY, PREDICT
 from tests.serve.tracing.spans import Spans, collecting
 
 

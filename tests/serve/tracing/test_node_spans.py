@@ -18,8 +18,8 @@ from modelflow.unit import function
 from tests.serve.clients import ask, served
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, Stub, grpc_served, infer, predict
 from tests.serve.test_generate_stream import Events, streaming
+from tests.serve.test_request_context import BODY, PREDICT
 from tests.serve.test_server import Gate, asking
-from tests.serve.test_visit import BODY, PREDICT
 from tests.serve.tokens import Tokens
 from tests.serve.tracing.spans import Spans, cancel_one
 

@@ -12,8 +12,8 @@ from tests.http.test_trace import ID, PARENT
 from tests.serve.clients import ask, send, served
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, Stub, grpc_served, infer, refused
 from tests.serve.test_generate_stream import Events, streaming
+from tests.serve.test_request_context import BODY, PREDICT, Told, logged
 from tests.serve.test_server import Gate, asking
-from tests.serve.test_visit import BODY, PREDICT, Told, logged
 from tests.serve.tokens import Tokens
 from tests.serve.tracing.spans import Spans, cancel_one, parent_of
 

@@ -23,7 +23,7 @@ class GrpcCall:
     """A call. For the loop's thread.
 
     Attributes:
-        passage: Its way through the server.
+        interceptor: Its way through the server.
         stream: Where its answers go.
         is_heard: The client has sent all that it will.
         is_over: It has its status, or its client has gone.
@@ -44,10 +44,10 @@ class GrpcCall:
         "_reader",
         "_timer",
         "credit",
+        "interceptor",
         "is_heard",
         "is_over",
         "is_timed",
-        "passage",
         "stream",
     )
 
@@ -56,12 +56,12 @@ class GrpcCall:
         line: "LiveCalls",
         stream: "Stream",
         method: Method,
-        passage: GrpcInterceptor,
+        interceptor: GrpcInterceptor,
         reader: MessageReader,
         budget: BodyBudget,
     ) -> None:
         """Begins; see `wait` for its deadline."""
-        self.passage = passage
+        self.interceptor = interceptor
         self.stream = stream
         self.is_heard = self.is_over = self.is_timed = False
         self.credit = 0
@@ -138,7 +138,7 @@ class GrpcCall:
     def fail(self, problem: Problem) -> None:
         """Ends it with a status that says what went wrong."""
         if not self.is_over:
-            self._say(trailers_of(self.passage.fail(problem)))
+            self._say(trailers_of(self.interceptor.fail(problem)))
 
     def _read(self) -> None:
         """Begins with the messages that are there; one that is not to be had is the last."""
@@ -155,8 +155,8 @@ class GrpcCall:
             self._refuse(problem)
 
     def _begin(self, data: bytes) -> None:
-        self.passage.bytes_in += len(data)
-        rpc = Rpc(self._seconds(), self.passage.request_context)
+        self.interceptor.bytes_in += len(data)
+        rpc = Rpc(self._seconds(), self.interceptor.request_context)
         rpc.on_end = partial(self._budget.give_back, len(data))
         rpc.on_answer = self.pump
         self._coming.append(rpc)
@@ -202,7 +202,7 @@ class GrpcCall:
         while coming and coming[0].has_answer and self._line.is_writable and not self.is_waiting:
             message = coming[0].take()
             if message is not None:
-                self._send(self.passage.send(message))
+                self._send(self.interceptor.send(message))
                 continue
             was_full = self.is_full
             coming.popleft()
@@ -215,8 +215,8 @@ class GrpcCall:
             message = "the server is being stopped"
             raise Problem(message, Code.UNAVAILABLE)
         if self.is_heard:
-            self.passage.succeed()
-            self._say(OK + pairs_of(self.passage.trailers))
+            self.interceptor.succeed()
+            self._say(OK + pairs_of(self.interceptor.trailers))
 
     def _send(self, message: bytes) -> None:
         if not self._is_begun:
@@ -250,4 +250,4 @@ class GrpcCall:
         for rpc in self._coming:
             rpc.leave()
         self._coming.clear()
-        self.passage.end()
+        self.interceptor.end()

@@ -34,17 +34,17 @@ class GrpcConnection(asyncio.Protocol):
     peer: str
     """The same, as gRPC says it."""
 
-    def __init__(self, board: MethodTable, before: Member | None = None) -> None:
+    def __init__(self, table: MethodTable, before: Member | None = None) -> None:
         """Takes what all connections share, and what has stood for it among them until now."""
         self.host = self.peer = ""
-        self._board = board
+        self._table = table
         self._before = before
-        self._all = board.connections
+        self._all = table.connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._http2 = zttp.Connection(zttp.SERVER, zttp.HTTP2)
         self._wear = ConnectionAge()
-        self._calls = LiveCalls(board, self._http2, self)
+        self._calls = LiveCalls(table, self._http2, self)
         self._expiry = IdleTimer(self._loop, self._expire)
         self._last = 0  # stream
         self._is_met = False  # the client has said that it speaks HTTP/2
@@ -75,7 +75,7 @@ class GrpcConnection(asyncio.Protocol):
             self.peer = f"ipv{6 if ':' in self.host else 4}:{join_address(*peer[:2])}"
         if self._before is not None:
             self._all.forget(self._before)
-        options = self._board.options
+        options = self._table.options
         self._http2.initiate_connection()
         self._http2.data_to_send()  # its settings, in whose place are ours
         self._transport.write(opening(options.max_streams, options.connections.header_bytes))
@@ -123,7 +123,7 @@ class GrpcConnection(asyncio.Protocol):
         self._calls.is_writable = False
         if self._transport is not None:
             self._transport.pause_reading()
-        self._expiry.wait(self._board.options.connections.keepalive)
+        self._expiry.wait(self._table.options.connections.keepalive)
 
     def resume_writing(self) -> None:
         """Goes on."""
@@ -140,7 +140,7 @@ class GrpcConnection(asyncio.Protocol):
         worn = self._wear.stream()
         if worn is not ConnectionWorn.NOT:
             self._age(worn)
-        if self._is_shut or len(self._calls) >= self._board.options.max_streams:
+        if self._is_shut or len(self._calls) >= self._table.options.max_streams:
             return False
         self._last = stream
         return True
@@ -199,7 +199,7 @@ class GrpcConnection(asyncio.Protocol):
         if self._calls:
             self._expiry.due = None
         else:
-            self._expiry.wait(self._board.options.connections.keepalive)
+            self._expiry.wait(self._table.options.connections.keepalive)
 
     def _expire(self) -> None:
         if self._transport is not None and not self._calls.is_writable:

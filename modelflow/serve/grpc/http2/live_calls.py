@@ -25,12 +25,12 @@ class LiveCalls:
         credit: What clients may not send yet.
     """
 
-    def __init__(self, board: MethodTable, http2: "Http2", connection: "GrpcConnection") -> None:
+    def __init__(self, table: MethodTable, http2: "Http2", connection: "GrpcConnection") -> None:
         """Takes what all connections share, what reads the frames, and the connection."""
         self.flush = connection.send_soon
         self.is_writable = True
         self.credit = Credit()
-        self._board = board
+        self._table = table
         self._http2 = http2
         self._connection = connection
         self._calls: dict[int, GrpcCall] = {}  # by stream
@@ -42,16 +42,16 @@ class LiveCalls:
 
     def request(self, request: "Request") -> None:
         """Takes the head of a call."""
-        board, number = self._board, request.stream_id
+        table, number = self._table, request.stream_id
         stream = self._http2.stream(number)
         if not self._connection.takes(number):
             stream.reset(H2ErrorCode.REFUSED_STREAM)
             return
-        head = board.head(request)
+        head = table.head(request)
         if refuse_request(request, head, stream):
             return
         try:
-            call = board.begin(self, stream, request, head, self._connection.peer)
+            call = table.begin(self, stream, request, head, self._connection.peer)
         except Problem as problem:
             refuse_call(problem, stream, is_heard=request.end_stream)
             return
@@ -60,7 +60,7 @@ class LiveCalls:
         self._calls[number] = call
         self._heard.append(call)
         call.is_heard = request.end_stream
-        board.admit(call, head)
+        table.admit(call, head)
         if request.end_stream:
             call.end()
 
@@ -82,7 +82,7 @@ class LiveCalls:
     def look(self) -> None:
         """Looks, behind a turn, for whose messages there is still to wait."""
         for call in self._heard:
-            self._board.watch(call)
+            self._table.watch(call)
         self._heard.clear()
 
     def go_on(self) -> None:
@@ -90,7 +90,7 @@ class LiveCalls:
         for call in tuple(self._parked):
             if not call.is_waiting:
                 del self._parked[call]
-                self._board.writing.forget(call)
+                self._table.writing.forget(call)
                 if call.is_over:
                     self.on_answer(call)
                 else:
@@ -112,7 +112,7 @@ class LiveCalls:
         """Tells every call that nobody waits for it."""
         for call in tuple(self._calls.values()):
             call.on_cancel()
-            self._board.forget(call)
+            self._table.forget(call)
         self._calls.clear()
         self._parked.clear()
 
@@ -122,7 +122,7 @@ class LiveCalls:
         """Notes that a call waits for its client to take what it was sent."""
         if call not in self._parked:
             self._parked[call] = None
-            self._board.writing.add(call)
+            self._table.writing.add(call)
 
     def on_answer(self, call: GrpcCall) -> None:
         """Notes that a call has its status."""
@@ -144,6 +144,6 @@ class LiveCalls:
     def _forget(self, call: GrpcCall) -> None:
         del self._calls[call.stream.stream_id]
         self._parked.pop(call, None)
-        self._board.forget(call)
+        self._table.forget(call)
         if not self._calls:
             self._connection.rest()

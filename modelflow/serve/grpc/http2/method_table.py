@@ -99,17 +99,17 @@ class MethodTable:
         """
         method = self.method(head, request.target)
         metadata = texts_of(request.headers) if head.is_marked or self.middleware.sees_all else ()
-        passage = GrpcInterceptor(self.middleware, method, metadata, lambda: peer)
+        interceptor = GrpcInterceptor(self.middleware, method, metadata, lambda: peer)
         budget = self.budget
         reader = MessageReader(self.options.max_body, budget, head.encoding)
-        call = GrpcCall(line, stream, method, passage, reader, budget)
+        call = GrpcCall(line, stream, method, interceptor, reader, budget)
         self.calls[call] = None
         return call
 
     def admit(self, call: GrpcCall, head: CallHead) -> None:
         """Lets a call go on, or ends it: its key, and how long its client waits."""
         try:
-            call.passage.admit()
+            call.interceptor.admit()
             call.wait(seconds_of(head.time_out))
         except Problem as problem:
             call.fail(problem)

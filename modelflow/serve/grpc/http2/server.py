@@ -23,13 +23,13 @@ except ImportError as error:
 class Http2Server(GrpcServer):
     """Answers calls over HTTP/2 connections of our own."""
 
-    _board: MethodTable | None = None
+    _table: MethodTable | None = None
 
     async def start(self) -> None:
         """As `GrpcServer.start`."""
         tls = None if self._options.tls is None else server_context(self._options.tls, "h2")
         connections = Connections(self._options.connections, LoopQueue(asyncio.get_running_loop()))
-        board = MethodTable(
+        table = MethodTable(
             self._services, self._middleware, self._options, self._budget, connections
         )
         self._listening = contextlib.AsyncExitStack()
@@ -38,23 +38,23 @@ class Http2Server(GrpcServer):
             self._listening.callback(own.close)
             own.listen(BACKLOG)
             entered = arrivals(
-                own, connections, tls, lambda before=None: GrpcConnection(board, before)
+                own, connections, tls, lambda before=None: GrpcConnection(table, before)
             )
             await self._listening.enter_async_context(entered)
         except OSError as error:
             await self._listening.aclose()
             raise in_use(errno.EADDRINUSE, self.address, error) from error
-        self._board = board
+        self._table = table
 
     async def close(self, seconds: float) -> None:
         """As `GrpcServer.close`."""
-        board = self._board
-        if board is None:
+        table = self._table
+        if table is None:
             return
         self._health.close()
         await self._listening.aclose()
-        for call in tuple(board.calls):
+        for call in tuple(table.calls):
             call.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(board.connections.wait_until_ended(), seconds)
-        board.connections.abort()
+            await asyncio.wait_for(table.connections.wait_until_ended(), seconds)
+        table.connections.abort()

@@ -1,0 +1,26 @@
+"""The server that answers gRPC: grpcio's, or our own. Services and answers are the same."""
+
+import logging
+
+from modelflow.serve.grpc.server import GrpcServer
+from modelflow.serve.options import GrpcKind
+
+logger = logging.getLogger(__name__)
+
+
+def server_of(kind: GrpcKind) -> type[GrpcServer]:
+    """Returns the class of a server.
+
+    Raises:
+        MissingDependencyError: its package is not installed.
+    """
+    if kind is GrpcKind.AUTO:
+        kind = GrpcKind.GRPCIO
+    logger.info("gRPC is answered by the server %r", str(kind))
+    if kind is GrpcKind.NATIVE:
+        from modelflow.serve.grpc.http2.server import Http2Server
+
+        return Http2Server
+    from modelflow.serve.grpc.grpcio_server import GrpcioServer
+
+    return GrpcioServer

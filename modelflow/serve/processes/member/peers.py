@@ -1,0 +1,114 @@
+"""All replicas, as each of them asks them: through the supervisor."""
+
+import base64
+from collections.abc import Callable
+from functools import partial
+
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.serve.interfaces import GroupCounts, ReplicaGroup, Told
+from modelflow.serve.metrics.snapshot import ModelSnapshot
+from modelflow.serve.processes.control_channel import (
+    ControlChannel,
+    LongFrameError,
+    Message,
+)
+from modelflow.serve.requests.status import inside
+from modelflow.wire.problem import Code, Problem
+from modelflow.wire.proto import TF_SERVING
+
+
+class Peers:
+    """All replicas, this one among them. For the server's thread, once it has begun."""
+
+    def __init__(self, channel: ControlChannel, own: ReplicaGroup) -> None:
+        """Takes what reaches the others, and what this one does itself."""
+        self._channel = channel
+        self._own = own
+        self._loop_queue: LoopQueue | None = None
+
+    def begin(self, loop_queue: LoopQueue) -> None:
+        """Takes what reaches the server's thread."""
+        self._loop_queue = loop_queue
+
+    # -- what a client asks of all ----------------------------------------------------------------
+
+    def counts(self, told: Callable[[GroupCounts], object]) -> None:
+        """Has somebody told what all have counted."""
+
+        def on_answer(answer: Message) -> None:
+            snapshots = [ModelSnapshot.read(one) for one in answer["snapshots"]]
+            told(GroupCounts(snapshots, answer["up"], answer["count"], answer["deaths"]))
+
+        self._ask({"what": "snapshots"}, on_answer)
+
+    def load(self, name: str, told: Told) -> None:
+        """Loads a model in all."""
+        self._ask({"what": "load", "name": name}, partial(_notify_change, told))
+
+    def unload(self, name: str, told: Told) -> None:
+        """Unloads a model in all."""
+        self._ask({"what": "unload", "name": name}, partial(_notify_change, told))
+
+    def configure(self, config: bytes, told: Told) -> None:
+        """Serves in all what a ``ReloadConfigRequest`` says."""
+        names = _names_of(config)
+        text = base64.b64encode(config).decode()
+        message = {"what": "configure", "config": text, "names": names}
+        self._ask(message, partial(_notify_change, told))
+
+    def _ask(self, message: Message, told: Callable[[Message], None]) -> None:
+        loop_queue = self._loop_queue
+        assert loop_queue is not None  # nobody asks before
+        try:
+            self._channel.ask(message, lambda answer: loop_queue.post(partial(told, answer)))
+        except LongFrameError as error:
+            raise Problem(str(error), Code.RESOURCE_EXHAUSTED) from error
+
+    # -- what all are asked -----------------------------------------------------------------------
+
+    def hear(self, message: Message) -> None:
+        """Does what the supervisor asks; from the thread that hears it."""
+        assert self._loop_queue is not None  # it has begun
+        self._loop_queue.post(partial(self._do, message))
+
+    def _do(self, message: Message) -> None:
+        number = message["ask"]
+
+        def on_change(error: Exception | None) -> None:
+            self._channel.say({"answer": number, "problem": _document(error)})
+
+        def on_counts(counts: GroupCounts) -> None:
+            snapshots = [snapshot.document() for snapshot in counts.snapshots]
+            self._channel.say({"answer": number, "snapshots": snapshots})
+
+        try:
+            if message["what"] == "pulse":
+                self._channel.say({"answer": number})
+            elif message["what"] == "snapshots":
+                self._own.counts(on_counts)
+            elif message["what"] == "load":
+                self._own.load(message["name"], on_change)
+            elif message["what"] == "unload":
+                self._own.unload(message["name"], on_change)
+            else:
+                self._own.configure(base64.b64decode(message["config"]), on_change)
+        except Problem as problem:
+            on_change(problem)
+
+
+def _names_of(config: bytes) -> list[str]:
+    """The models of a ``ReloadConfigRequest``, which whoever serves them looks at more closely."""
+    found = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
+    return [model.name for model in found.model_config_list.config]
+
+
+def _notify_change(told: Told, answer: Message) -> None:
+    found = answer["problem"]
+    told(None if found is None else Problem(found["text"], Code(found["code"])))
+
+
+def _document(error: Exception | None) -> Message | None:
+    if error is None:
+        return None
+    problem = error if isinstance(error, Problem) else inside(error)
+    return {"text": str(problem), "code": str(problem.code)}

@@ -1,1 +1,0 @@
-"""Replicas: several processes, each a whole server, and the supervisor that keeps them."""

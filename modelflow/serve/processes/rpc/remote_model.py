@@ -1,0 +1,279 @@
+"""A model that another process runs, and the requests to it: as those of one that runs here."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from modelflow.buffer import Buffer
+from modelflow.errors import EndOfStream
+from modelflow.graph.graph_port import GraphPort, Signature
+from modelflow.http.request import RequestObserver
+from modelflow.ipc.frame import dtype_of
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.requests.model import Batching, Inference, with_signature
+from modelflow.serve.requests.rows import rows_of
+from modelflow.serve.requests.time_limits import TimeLimit
+from modelflow.wire.problem import Problem
+from modelflow.wire.tensor import TensorSpec
+
+if TYPE_CHECKING:
+    from modelflow.serve.processes.rpc.rpc_client import RpcClient
+    from modelflow.serve.requests.pending import Responder, RowReader
+    from modelflow.wire.tf_serving.predict import Types
+
+
+class RemoteCall:
+    """A request that another process works on. A `modelflow.serve.requests.model.Inference`."""
+
+    __slots__ = (
+        "_done",
+        "_found",
+        "_is_asking",
+        "_is_taken",
+        "_parts",
+        "_problem",
+        "_rpc_client",
+        "_told",
+        "is_drained",
+        "is_ended",
+        "model",
+        "number",
+        "rows",
+    )
+
+    def __init__(
+        self,
+        model: "RemoteModel",
+        rows: int,
+        done: Callable[[Inference], None],
+        rpc_client: "RpcClient",
+    ) -> None:
+        """Made by the model; the client gives it its number."""
+        self.model = model
+        self.rows = rows
+        self.number = 0
+        self.is_drained = self.is_ended = False
+        self._done = done
+        self._rpc_client = rpc_client
+        self._problem: Problem | None = None
+        self._found: Mapping[str, Any] = {}
+        self._parts: deque[tuple[str, Buffer, bool]] = deque()
+        self._told: Callable[[Problem | None], object] | None = None
+        self._is_taken = self._is_asking = False
+
+    def give_up(self, problem: Problem) -> None:
+        """Ends it without the answer that somebody still waits for; see `TimeLimit`."""
+        self._rpc_client.cancel(self)
+        self.on_failure(problem)
+
+    # -- what the other process says --------------------------------------------------------------
+
+    def on_answer(self, found: Mapping[str, Any]) -> None:
+        """Takes the answer; one that comes when it was given up is dropped."""
+        if self.is_ended:
+            return
+        self._found = found
+        self._end()
+        self._done(self)
+
+    def on_failure(self, problem: Problem) -> None:
+        """Takes why there is none."""
+        if self.is_ended:  # it was given up
+            return
+        self._problem = problem
+        self._end()
+        if not self._tell(problem):
+            self._done(self)
+
+    def on_admitted(self) -> None:
+        """Takes note that a stream begins."""
+        self._is_taken = True
+        self._tell(None)
+
+    def came(self, name: str, data: Any, is_last: bool) -> None:
+        """Takes a part of a stream."""
+        if self.is_ended:
+            return
+        self._is_asking = False
+        self._parts.append((name, Buffer(data), is_last))
+        self.model.time_limit.renew(self)
+        self._done(self)
+
+    def on_end(self) -> None:
+        """Takes note that no further part comes."""
+        if self.is_ended:
+            return
+        self._end()
+        self._done(self)
+
+    def _end(self) -> None:
+        self.is_ended = True
+        self.model.time_limit.forget(self)
+
+    def _tell(self, problem: Problem | None) -> bool:
+        told, self._told = self._told, None
+        if told is not None:
+            told(problem)
+        return told is not None
+
+    # -- what is asked of it ----------------------------------------------------------------------
+
+    def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
+        """Has somebody told, now or later, that it was taken, or why it was not."""
+        self._told = told
+        if self._is_taken or self._problem is not None:
+            self._tell(self._problem)
+
+    def cancel(self) -> None:
+        """Ends it: nobody waits for the answer any more."""
+        if not self.is_ended:
+            self._rpc_client.cancel(self)
+
+    def part(self) -> tuple[str, Buffer] | None:
+        """Returns the next buffer of a stream, with its output's name; None: there is none now.
+
+        Raises:
+            EndOfStream: that was all.
+            Problem: the request, or one of its items, failed. It is over then.
+        """
+        if self._parts:
+            name, buffer, self.is_drained = self._parts.popleft()
+            return name, buffer
+        if self._problem is not None:
+            raise self._problem
+        if self.is_ended:
+            message = "everything has come out"
+            raise EndOfStream(message)
+        if not self._is_asking:
+            self._is_asking = True
+            self._rpc_client.ask_more(self)
+        return None
+
+    def buffers(self) -> dict[str, list[Buffer]]:
+        """Returns what came out of each output, of a request of items.
+
+        Raises:
+            Problem: the request, or one of its items, failed.
+        """
+        return {name: [*map(Buffer, data)] for name, data in self.outputs().items()}
+
+    def outputs(self) -> Mapping[str, npt.NDArray[Any] | list[Any]]:
+        """Returns what came out of each output, of a request of arrays.
+
+        Raises:
+            Problem: the request, or one of its items, failed.
+        """
+        if self._problem is not None:
+            raise self._problem
+        return self._found
+
+
+class RemoteModel:
+    """A model that another process runs. A `modelflow.serve.requests.model.Model`.
+
+    Attributes:
+        name, version, signature, types, options, signature_name, method, tensor_names,
+            others: As of a `ServedModel`.
+        batching: How it gathers items into calls.
+        time_limit: What gives up requests that have no answer in time.
+    """
+
+    def __init__(
+        self, document: Mapping[str, Any], options: ServeOptions, rpc_client: "RpcClient"
+    ) -> None:
+        """Takes what `ModelDirectory` says of it, and who brings requests to it."""
+        self.name: str = document["name"]
+        self.version: int = document["version"]
+        self.signature = Signature(
+            tuple(map(_port, document["inputs"])), tuple(map(_port, document["outputs"]))
+        )
+        self.types: Types = {
+            port.name: None if port.tensor is None else port.tensor.dtype
+            for port in self.signature.inputs
+        }
+        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
+        most, sizes, seconds = document["batching"]
+        self.batching = Batching(most, tuple(sizes), seconds)
+        self.options = options
+        self.signature_name: str = document["signature_name"]
+        self.method: str = document["method"]
+        self.tensor_names: Mapping[str, str] = document["tensor_names"]
+        others = (RemoteModel(one, options, rpc_client) for one in document["others"])
+        self.others = {one.signature_name: one for one in others}
+        self.time_limit = TimeLimit(options.request_timeout)
+        self._key: int = document["key"]
+        self._rpc_client = rpc_client
+
+    def all_signatures(self) -> "list[RemoteModel]":
+        """Returns itself and its further signatures."""
+        return [self, *self.others.values()]
+
+    def with_signature(self, name: str) -> "RemoteModel":
+        """Returns what answers for one of its signatures; empty: for the default one.
+
+        Raises:
+            Problem: it has none of that name.
+        """
+        return with_signature(self, self.others, name)
+
+    def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
+        """Has each read by itself: they go to the other process together."""
+        for responder in requests:
+            reader.alone(responder, self)
+
+    def expect(self, deadline: float | None) -> None:
+        """Refuses nothing: whether there is room only the other process knows."""
+
+    def infer(
+        self,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        done: Callable[[Inference], None],
+        deadline: float | None = None,
+        request_context: RequestObserver | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> RemoteCall:
+        """Sends a request of arrays, one for each input.
+
+        Raises:
+            Problem: they do not fit the model's inputs, or the other process has ended.
+        """
+        for name, array in arrays.items():
+            self.options.check_elements(array.size, f"input {name!r}")
+        call = RemoteCall(self, rows_of(self.signature, arrays), done, self._rpc_client)
+        context = (
+            None if request_context is None else request_context.enter(self.name, self.version)
+        )
+        self._rpc_client.infer(call, self._key, arrays, (deadline, context, is_stream))
+        self.time_limit.add(call, deadline)
+        return call
+
+    def send(
+        self,
+        items: Mapping[str, Sequence[Any]],
+        done: Callable[[Inference], None],
+        deadline: float | None = None,
+        request_context: RequestObserver | None = None,
+        *,
+        is_stream: bool = False,
+    ) -> RemoteCall:
+        """Sends a request of items; see `infer`."""
+        rows = max(map(len, items.values()), default=0)
+        call = RemoteCall(self, rows, done, self._rpc_client)
+        context = (
+            None if request_context is None else request_context.enter(self.name, self.version)
+        )
+        self._rpc_client.send(call, self._key, items, (deadline, context, is_stream))
+        self.time_limit.add(call, deadline)
+        return call
+
+
+def _port(document: Sequence[Any]) -> GraphPort:
+    name, description, found, is_single, is_batched, labels = document
+    tensor = None
+    if found is not None:
+        own, dtype, shape, *flags = found
+        tensor = TensorSpec(own, dtype_of(dtype), None if shape is None else tuple(shape), *flags)
+    return GraphPort(name, description, tensor, is_single, is_batched, tuple(labels))

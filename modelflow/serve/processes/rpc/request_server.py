@@ -1,0 +1,217 @@
+"""Where the process that has the models takes the requests of one worker, and answers them."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+from modelflow.errors import EndOfStream
+from modelflow.http.reply import Reply
+from modelflow.http.request import StreamingReply
+from modelflow.ipc.frame import Value
+from modelflow.ipc.link import Link
+from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.ipc.shared_memory import ChannelDescriptors
+from modelflow.serve.processes.rpc.model_directory import ModelDirectory
+from modelflow.serve.processes.rpc.rpc_client import words_of
+from modelflow.serve.requests.model import Inference
+from modelflow.serve.requests.status import inside
+from modelflow.wire.problem import Code, Problem
+
+
+class _Subscriber:
+    """What the worker has noted of a request, and says to its session."""
+
+    def __init__(self, context: Mapping[str, Any]) -> None:
+        self._context = context
+
+    def enter(self, _model: str, _version: int) -> Mapping[str, Any]:
+        return self._context
+
+    def watcher(self) -> None:
+        """Nobody here: the worker has the span of the request, and no node is in it."""
+
+    def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
+        return reply
+
+    def over(self, _bytes_in: int, _bytes_out: int) -> None:
+        """The worker's business."""
+
+    gone = over
+
+
+class RequestServer:
+    """One worker's requests: each is one of the model's own. For the server's thread.
+
+    Attributes:
+        seen: The number of the last directory that it has seen.
+    """
+
+    def __init__(
+        self,
+        ends: ChannelDescriptors,
+        loop_queue: LoopQueue,
+        directory: ModelDirectory,
+        on_lost: "Callable[[RequestServer], object]",
+    ) -> None:
+        """Begins.
+
+        Args:
+            ends: The link's side, which becomes its own.
+            loop_queue: What reaches the server's thread.
+            directory: What the worker may ask for.
+            on_lost: Called when the worker has ended.
+        """
+        self._on_lost = on_lost
+        self.seen = 0
+        self._directory = directory
+        self._calls: dict[int, Inference] = {}
+        self._wanting: set[int] = set()
+        self._given_up: WeakSet[Inference] = WeakSet()
+        self._link = Link(ends, loop_queue, self)
+        self._link.begin()
+        directory.add(self)
+
+    def tell(self, number: int, document: Any) -> None:
+        """Tells the worker what there is."""
+        self._link.say("models", number, document)
+
+    def hear(self, _: Link, message: list[Any], read: Callable[[Value], Any]) -> None:
+        """Takes what the worker says."""
+        kind, number, *rest = message
+        match kind:
+            case "infer" | "send":
+                self._take(kind, number, rest, read)
+            case "cancel":
+                self._cancel(number)
+            case "more":
+                if number in self._calls:
+                    self._wanting.add(number)
+                    self._give(number)
+            case "seen":
+                self.seen = number
+                self._directory.look()
+
+    def on_lost(self, _: Link) -> None:
+        """Gives up what a worker has asked that has ended."""
+        self._on_lost(self)
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            self._given_up.add(call)
+            call.cancel()
+        self._directory.remove(self)
+
+    async def close(self) -> None:
+        """Ends the link."""
+        await self._link.close()
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _take(self, kind: str, number: int, rest: list[Any], read: Callable[[Value], Any]) -> None:
+        key, values, deadline, context, is_stream = rest
+        request_context = None if context is None else _Subscriber(context)
+        found: Any = {
+            name: read(value) if kind == "infer" else [*map(read, value)]
+            for name, value in values.items()
+        }
+        try:
+            model = self._directory.find(key)
+            ask: Any = model.infer if kind == "infer" else model.send
+            done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
+            self._calls[number] = ask(found, done, deadline, request_context, is_stream=is_stream)
+        except Problem as problem:
+            self._link.say("problem", number, *words_of(problem))
+        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
+            self._link.say("problem", number, *words_of(inside(error)))
+        else:
+            if is_stream:
+                self._link.say("taken", number)
+
+    def _cancel(self, number: int) -> None:
+        call = self._calls.pop(number, None)
+        if call is not None:
+            self._wanting.discard(number)
+            self._given_up.add(call)
+            call.cancel()
+            gone = Problem("the request was cancelled", Code.CANCELLED)
+            self._link.say("problem", number, *words_of(gone))
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def _answer_done(self, number: int, kind: str) -> Callable[[Inference], None]:
+        return partial(self._answer, number, _arrays if kind == "infer" else _items)
+
+    def _answer(
+        self, number: int, given: "Callable[[Inference, Link], Any]", call: Inference
+    ) -> None:
+        """Says what a request has come to. Of one that was given up nobody wants to know."""
+        is_wanted = self._calls.pop(number, None) is not None
+        try:
+            found = given(call, self._link) if is_wanted else call.buffers()
+        except Problem as problem:
+            words = words_of(problem)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+            words = words_of(inside(error))
+        else:
+            if is_wanted:
+                self._link.say("answer", number, found)
+            return
+        if is_wanted:
+            self._link.say("problem", number, *words)
+
+    def _stream_done(self, number: int) -> Callable[[Inference], None]:
+        def came(call: Inference) -> None:
+            if number in self._calls:
+                self._give(number)
+            elif call in self._given_up and _has_ended(call):
+                self._given_up.discard(call)
+
+        return came
+
+    def _give(self, number: int) -> None:
+        """Sends one part of a stream, where one is wanted and there is one."""
+        call = self._calls[number]
+        if number not in self._wanting:
+            return
+        try:
+            found = call.part()
+            if found is None:
+                return
+            name, buffer = found
+            said = ["part", number, name, self._link.value(buffer.data), call.is_drained]
+            self._wanting.discard(number)
+        except EndOfStream:
+            said = ["end", number]
+            self._forget(number)
+        except Problem as problem:
+            said = ["problem", number, *words_of(problem)]
+            self._forget(number).cancel()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+            said = ["problem", number, *words_of(inside(error))]
+            self._forget(number).cancel()
+        self._link.say(*said)
+
+    def _forget(self, number: int) -> Inference:
+        self._wanting.discard(number)
+        return self._calls.pop(number)
+
+
+def _has_ended(call: Inference) -> bool:
+    """Takes what there is of a stream that was given up, so that its end is counted, once."""
+    try:
+        while call.part() is not None:
+            pass
+    except (EndOfStream, Problem):
+        return True
+    return False
+
+
+def _arrays(call: Inference, link: Link) -> dict[str, Value]:
+    return {name: link.value(value) for name, value in call.outputs().items()}
+
+
+def _items(call: Inference, link: Link) -> dict[str, Value]:
+    return {
+        name: ["each", *(link.value(buffer.data) for buffer in buffers)]
+        for name, buffers in call.buffers().items()
+    }

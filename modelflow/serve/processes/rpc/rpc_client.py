@@ -1,0 +1,118 @@
+"""A worker's side of its link: requests there, answers back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from modelflow.ipc.frame import Value
+from modelflow.ipc.link import Link
+from modelflow.serve.processes.rpc.remote_model import RemoteCall
+from modelflow.serve.requests.admission import RefusedError
+from modelflow.wire.problem import Code, Problem
+
+Terms = tuple[float | None, Mapping[str, Any] | None, bool]
+"""The seconds for which somebody waits, what the session is told, and whether it is a stream."""
+
+
+class RpcClient:
+    """Brings requests to the process that has the models. For the server's thread."""
+
+    def __init__(self) -> None:
+        """Has no link yet; see `connect`."""
+        self._link: Link | None = None
+        self._calls: dict[int, RemoteCall] = {}
+        self._count = 0
+
+    def connect(self, link: Link) -> None:
+        """Takes a link, in place of one that has ended."""
+        self._link = link
+
+    def infer(
+        self, call: RemoteCall, key: int, arrays: Mapping[str, npt.NDArray[Any]], terms: Terms
+    ) -> None:
+        """Sends a request of arrays.
+
+        Raises:
+            Problem: nobody is there.
+        """
+        link = self._get_link()
+        values = {name: link.value(array) for name, array in arrays.items()}
+        link.say("infer", self._number(call), key, values, *terms)
+
+    def send(
+        self, call: RemoteCall, key: int, items: Mapping[str, Sequence[Any]], terms: Terms
+    ) -> None:
+        """Sends a request of items; see `infer`."""
+        link = self._get_link()
+        values = {name: [*map(link.value, found)] for name, found in items.items()}
+        link.say("send", self._number(call), key, values, *terms)
+
+    def cancel(self, call: RemoteCall) -> None:
+        """Gives a request up; it is told when it is over."""
+        if call.number in self._calls and self._link is not None:
+            self._link.say("cancel", call.number)
+
+    def ask_more(self, call: RemoteCall) -> None:
+        """Has the next part of a stream sent, as soon as there is one."""
+        if self._link is not None:
+            self._link.say("more", call.number)
+
+    def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
+        """Takes what was said of a request."""
+        kind, number, *rest = message
+        call = self._calls[number] if kind in ("taken", "part") else self._calls.pop(number)
+        match kind:
+            case "answer":
+                call.on_answer({name: _read(value, read) for name, value in rest[0].items()})
+            case "problem":
+                call.on_failure(problem_of(rest))
+            case "taken":
+                call.on_admitted()
+            case "part":
+                name, value, is_last = rest
+                call.came(name, read(value), is_last)
+            case "end":
+                call.on_end()
+
+    def lose(self) -> None:
+        """Notes that nobody is there any more: what was asked has no answer."""
+        self._link = None
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.on_failure(_process_gone())
+
+    def _get_link(self) -> Link:
+        if self._link is None:
+            raise _process_gone()
+        return self._link
+
+    def _number(self, call: RemoteCall) -> int:
+        self._count += 1
+        call.number = self._count
+        self._calls[self._count] = call
+        return self._count
+
+
+def words_of(problem: Problem) -> list[Any]:
+    """Returns a problem as it stands in a message."""
+    text = str(problem).encode(errors="replace").decode()
+    if isinstance(problem, RefusedError):
+        return [text, str(problem.code), problem.reason, problem.retry_after]
+    return [text, str(problem.code)]
+
+
+def problem_of(words: Sequence[Any]) -> Problem:
+    """Returns the problem that stands in a message."""
+    text, code, *refusal = words
+    return RefusedError(text, *refusal) if refusal else Problem(text, Code(code))
+
+
+def _read(value: Any, read: Callable[[Value], Any]) -> Any:
+    """An output: an array, or the data of each of its buffers."""
+    return [read(one) for one in value[1:]] if value[0] == "each" else read(value)
+
+
+def _process_gone() -> Problem:
+    message = "the process that runs the models has ended, and another takes its place; come again"
+    return Problem(message, Code.UNAVAILABLE)

@@ -1,1 +1,0 @@
-"""Workers: processes that read and write requests, before one that runs all models."""

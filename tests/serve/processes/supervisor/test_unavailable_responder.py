@@ -1,0 +1,71 @@
+"""What clients are told while no process serves."""
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+
+import pytest
+
+from modelflow.serve.processes.supervisor.acceptor import UnavailableResponder
+
+
+@pytest.fixture
+def address():
+    """Where nobody is there."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    loop, ended = asyncio.new_event_loop(), asyncio.Event()
+
+    async def serve():
+        nobody = UnavailableResponder()
+        loop.add_reader(listening, lambda: nobody.take(listening.accept()[0]))
+        await ended.wait()
+        loop.remove_reader(listening)
+        nobody.close()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    yield listening.getsockname()
+    loop.call_soon_threadsafe(ended.set)
+    thread.join()
+    loop.close()
+    listening.close()
+
+
+def ask(address, method, path, body=None):
+    host, port = address
+    connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection.request(method, path, body)
+    response = connection.getresponse()
+    found = response.status, response.getheader("Retry-After"), response.read()
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("path", ["/livez", "/v2/health/live", "/livez?x=1"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_the_server_lives(address, method, path):
+    assert ask(address, method, path) == (200, None, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/readyz", None),
+        ("POST", "/v1/models/m:predict", b"{}"),
+        ("POST", "/v1/models/m:predict", b"x" * 1_000_000),
+        ("POST", "/livez", b""),
+    ],
+)
+def test_all_else_is_refused_for_now(address, method, path, body):
+    status, after, text = ask(address, method, path, body)
+    assert (status, after) == (503, "1")
+    assert json.loads(text)["error"].endswith("come again")
+
+
+def test_what_is_no_request_is_answered_too(address):
+    with socket.create_connection(address, timeout=60) as client:
+        client.sendall(b"\x16\x03\x01 no request\r\n\r\n")
+        assert client.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"

@@ -1,0 +1,59 @@
+"""Clients of a worker see what those of one process see: the same tests, with links in between."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import programs
+
+ROOT = Path(__file__).resolve().parents[3]
+# Of how a `Server` begins and ends, and who has which thread.
+OTHERWISE = (
+    "tests/serve/test_server.py::"
+    "test_a_handler_of_signals_may_stop_what_the_main_thread_is_stopping",
+    "tests/serve/test_server.py::"
+    "test_a_handler_of_signals_stops_a_server_whose_stop_holds_what_it_would_wait_for",
+    "tests/serve/test_server.py::test_a_second_start_is_an_error_and_ends_nothing",
+    "tests/serve/grpc/test_health.py::"
+    "test_what_is_loading_is_not_serving_and_who_watches_is_told_when_it_does",
+    "tests/serve/grpc/test_server.py::test_both_protocols_are_on_one_thread",
+    "tests/serve/grpc/test_server.py::"
+    "test_an_address_in_use_is_an_error_that_names_it_before_anything_is_loaded",
+    "tests/serve/grpc/test_server.py::test_two_servers_do_not_share_an_address",
+    "tests/serve/grpc/test_server.py::test_nobody_else_can_listen_there_while_models_are_loaded",
+    *(
+        f"tests/serve/test_repository.py::test_{name}"
+        for name in (
+            "while_a_model_is_loaded_it_is_503_and_told_as_loading",
+            "clients_of_grpc_are_told_the_same",
+            "a_stop_while_models_are_loaded_loads_no_more",
+            "what_is_unloaded_while_it_is_loaded_never_answers",
+            "whoever_waits_for_a_load_is_told_when_the_server_stops",
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "server generate generate_stream open_inference_rest metrics statistics configuration",
+        "compression openapi visit triton_http pages cors examples warmup_records",
+        "limits gate malformed models_without_inputs time_limit",
+        "repository",
+        "grpc/open_inference grpc/tf_serving grpc/server grpc/health grpc/real_clients",
+    ],
+)
+def test_what_clients_see_of_one_process_they_see_of_workers(modules):
+    paths = [
+        str(Path("tests/serve", *folder, f"test_{name}.py"))
+        for *folder, name in (module.split("/") for module in modules.split())
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-o", "addopts="]
+    command += ["-p", "no:cacheprovider", "-p", "tests.serve.processes.as_workers", *paths]
+    for name in OTHERWISE:
+        command += ["--deselect", name]
+    done = programs.run(command, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout

@@ -1,6 +1,0 @@
-"""A plugin of pytest: every `modelflow.serve.server.Server` of the tests is a `Linked`."""
-
-from modelflow.serve import server
-from tests.serve.workers.linked import Linked
-
-setattr(server, "Server", Linked)  # noqa: B010 - it is a class
