@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.serve.requests.admission import Admission, RefusedError, whole_seconds
+from modelflow.serve.requests.admission import Admission, OverloadedError, whole_seconds
 from modelflow.wire.problem import Code
 
 
@@ -41,7 +41,7 @@ def test_as_many_are_taken_as_there_may_be():
     admission.admit(None)
     admission.admit(None)
     assert not admission.takes(None)
-    with pytest.raises(RefusedError, match="2 requests under way") as refused:
+    with pytest.raises(OverloadedError, match="2 requests under way") as refused:
         admission.admit(None)
     assert (refused.value.code, refused.value.reason) == (Code.UNAVAILABLE, "full")
     time.now += 1
@@ -59,7 +59,7 @@ def test_what_would_come_too_late_is_refused():
     assert admission.expected_wait == pytest.approx(0.1)
     admission.admit(0.2)
     assert not admission.takes(0.05)
-    with pytest.raises(RefusedError, match=r"about 0\.11 s.*waits 0\.05 s") as refused:
+    with pytest.raises(OverloadedError, match=r"about 0\.11 s.*waits 0\.05 s") as refused:
         admission.admit(0.05)
     assert refused.value.reason == "would_miss_deadline"
     assert refused.value.retry_after == pytest.approx(0.06)
@@ -117,4 +117,4 @@ def test_a_deadline_that_many_at_once_can_meet_is_found_out_from_few():
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.001, 1), (1.0, 1), (1.2, 2), (59.9, 60)])
 def test_the_time_to_come_again_is_said_in_whole_seconds(seconds, said):
-    assert whole_seconds(RefusedError("x", "full", seconds)) == said
+    assert whole_seconds(OverloadedError("x", "full", seconds)) == said

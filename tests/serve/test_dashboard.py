@@ -127,7 +127,7 @@ def test_a_server_that_stops_waits_for_no_page(server):
 
 
 def test_a_page_that_has_gone_costs_nothing(server):
-    dashboard = server._front._dashboard
+    dashboard = server._frontend._dashboard
     with watched(server) as answer:
         next(events(answer))
         assert len(dashboard._watches) == 1

@@ -9,7 +9,7 @@ import pytest
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.requests.admission import RefusedError
+from modelflow.serve.requests.admission import OverloadedError
 from modelflow.serve.requests.served_model import ServedModel
 from tests.serve.clients import TYPED, mean
 
@@ -25,12 +25,12 @@ def test_room_that_an_answer_makes_is_seen_in_the_same_turn_of_the_loop():
         answers = []
         for number in range(3):  # nothing is awaited: this is one turn
             while True:
-                with contextlib.suppress(RefusedError):
+                with contextlib.suppress(OverloadedError):
                     model.expect(None)
                     break
             assert len(answers) == number
             model.infer(ROW, answers.append)
-            with pytest.raises(RefusedError, match="1 requests under way"):
+            with pytest.raises(OverloadedError, match="1 requests under way"):
                 model.admission.admit(None)
         while model.admission.under_way:
             await asyncio.sleep(0)
@@ -52,7 +52,7 @@ def test_a_version_that_is_replaced_while_a_request_makes_room_still_answers_it(
         model.infer(ROW, answers.append)
         loop_queue.post(lambda: model.retire(lambda: seen.append(len(answers))))
         while True:
-            with contextlib.suppress(RefusedError):
+            with contextlib.suppress(OverloadedError):
                 model.expect(None)
                 break
         model.infer(ROW, answers.append)

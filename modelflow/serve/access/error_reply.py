@@ -9,7 +9,7 @@ from typing import Any
 
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.requests.admission import RefusedError, whole_seconds
+from modelflow.serve.requests.admission import OverloadedError, whole_seconds
 from modelflow.serve.requests.status import HTTP_STATUS, inside
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem
@@ -119,7 +119,7 @@ def refusal_of(error: Exception) -> Reply:
 
 def come_again(problem: Problem) -> int | None:
     """Returns the seconds after which a request may be sent again; None: that would not help."""
-    if isinstance(problem, RefusedError):
+    if isinstance(problem, OverloadedError):
         return whole_seconds(problem)
     return 1 if problem.code in _COME_AGAIN else None
 

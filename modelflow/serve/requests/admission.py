@@ -77,7 +77,7 @@ class WaitEstimator:
         return interval * at_most * (1 << (level - known - 1))
 
 
-class RefusedError(Problem):
+class OverloadedError(Problem):
     """There is no room for a request.
 
     Attributes:
@@ -100,7 +100,7 @@ class Admission:
         self.most = most
         """How many may be under way."""
         self._now = now
-        self._pace = WaitEstimator(now)
+        self._wait_estimator = WaitEstimator(now)
         self._since = 0.0  # the last answer, or when there was something to answer again
         self._highest = 0  # of those under way, since then
         self.under_way = 0
@@ -113,7 +113,7 @@ class Admission:
     @property
     def expected_wait(self) -> float | None:
         """Seconds until one that came now would be answered; None: nothing was answered yet."""
-        return self._pace.wait(self.under_way + 1)
+        return self._wait_estimator.wait(self.under_way + 1)
 
     def takes(self, deadline: float | None) -> bool:
         """Tells whether `admit` would take a request."""
@@ -134,7 +134,7 @@ class Admission:
             deadline: Seconds for which whoever sends it waits; None: for ever.
 
         Raises:
-            RefusedError: it is not taken.
+            OverloadedError: it is not taken.
         """
         if self.under_way >= self.most:
             raise self.refuse(1)
@@ -155,7 +155,7 @@ class Admission:
         self.under_way += count
         self._highest = max(self._highest, self.under_way)
 
-    def refuse(self, count: int) -> RefusedError:
+    def refuse(self, count: int) -> OverloadedError:
         """Counts requests for which there is no room; returns what they are told."""
         text = (
             f"model {self._name!r} has {self.most} requests under way, as many as it may; "
@@ -176,14 +176,14 @@ class Admission:
         if not count:
             return
         now = self._now()
-        self._pace.note(self._highest, now - self._since, count)
+        self._wait_estimator.note(self._highest, now - self._since, count)
         self._since, self._highest = now, self.under_way
 
-    def _refusal(self, text: str, reason: str, seconds: float, count: int = 1) -> RefusedError:
+    def _refusal(self, text: str, reason: str, seconds: float, count: int = 1) -> OverloadedError:
         self.refused[reason] += count
-        return RefusedError(text, reason, max(0.001, seconds))
+        return OverloadedError(text, reason, max(0.001, seconds))
 
 
-def whole_seconds(error: RefusedError) -> int:
+def whole_seconds(error: OverloadedError) -> int:
     """Returns what ``Retry-After`` says: whole seconds, at least one."""
     return max(1, math.ceil(error.retry_after))

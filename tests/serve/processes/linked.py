@@ -29,7 +29,7 @@ class Inside:
         return own
 
     def __init__(self):
-        self.door = bind_socket(Endpoint("127.0.0.1", 0))
+        self.connections = bind_socket(Endpoint("127.0.0.1", 0))
         self.given, taken = socket.socketpair()
         self.fd_channel = FdChannel(taken)
         self.counters = set()
@@ -59,7 +59,7 @@ class Inside:
             await counter.close()
 
     def close(self):
-        for one in (self.door, self.given, self.fd_channel):
+        for one in (self.connections, self.given, self.fd_channel):
             one.close()
 
 
@@ -70,7 +70,7 @@ class Outside:
 
     def __init__(self, inside, options):
         self._inside = inside
-        self.door = bind_socket(Endpoint(options.host, options.http_port))
+        self.connections = bind_socket(Endpoint(options.host, options.http_port))
         port = options.grpc_port
         self.grpc = None if port is None else grpc_socket(options.grpc_host, port)
         self.given, taken = socket.socketpair()
@@ -114,7 +114,7 @@ class Outside:
         self._inside.loop_queue.post(ask)
 
     def close(self):
-        for one in (self.door, self.given, self.fd_channel, self.grpc):
+        for one in (self.connections, self.given, self.fd_channel, self.grpc):
             if one is not None:
                 one.close()
 
@@ -141,8 +141,8 @@ class Linked:
             self.inside.loop_queue.post(self.inside.directory.settle)
             self.outside = Outside(self.inside, self.options)
             self._worker = Server({}, self.options, self.outside)
-            for place, ends in zip((self.inside, self.outside), new_link(), strict=True):
-                give(place.given, ends, 0)
+            for member, ends in zip((self.inside, self.outside), new_link(), strict=True):
+                give(member.given, ends, 0)
             self._worker.start()
             self._worker.open_grpc()
         except BaseException:
@@ -156,9 +156,9 @@ class Linked:
                 self._worker.stop(drain)
         finally:
             self._core.stop(drain)
-            for place in (self.outside, self.inside):
-                if place is not None:
-                    place.close()
+            for member in (self.outside, self.inside):
+                if member is not None:
+                    member.close()
 
     @property
     def _stock(self):

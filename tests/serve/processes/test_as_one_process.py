@@ -39,8 +39,8 @@ OTHERWISE = (
     "modules",
     [
         "server generate generate_stream open_inference_rest metrics statistics configuration",
-        "compression openapi visit triton_http pages cors examples warmup_records",
-        "limits gate malformed models_without_inputs time_limit",
+        "compression openapi request_context triton_http pages cors examples warmup_records",
+        "limits access_control malformed models_without_inputs time_limit",
         "repository",
         "grpc/open_inference grpc/tf_serving grpc/server grpc/health grpc/real_clients",
     ],

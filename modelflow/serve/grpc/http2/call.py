@@ -39,7 +39,7 @@ class GrpcCall:
         "_is_closing",
         "_is_deaf",
         "_is_pumping",
-        "_line",
+        "_live_calls",
         "_method",
         "_reader",
         "_timer",
@@ -53,7 +53,7 @@ class GrpcCall:
 
     def __init__(
         self,
-        line: "LiveCalls",
+        live_calls: "LiveCalls",
         stream: "Stream",
         method: Method,
         interceptor: GrpcInterceptor,
@@ -65,7 +65,7 @@ class GrpcCall:
         self.stream = stream
         self.is_heard = self.is_over = self.is_timed = False
         self.credit = 0
-        self._line = line
+        self._live_calls = live_calls
         self._method = method
         self._reader = reader
         self._budget = budget
@@ -133,7 +133,7 @@ class GrpcCall:
     def drop(self) -> None:
         """Gives it up: its client does not take what it is sent."""
         self.on_cancel()
-        self._line.drop(self)
+        self._live_calls.drop(self)
 
     def fail(self, problem: Problem) -> None:
         """Ends it with a status that says what went wrong."""
@@ -199,7 +199,9 @@ class GrpcCall:
 
     def _send_all(self) -> None:
         coming = self._coming
-        while coming and coming[0].has_answer and self._line.is_writable and not self.is_waiting:
+        while (
+            coming and coming[0].has_answer and self._live_calls.is_writable and not self.is_waiting
+        ):
             message = coming[0].take()
             if message is not None:
                 self._send(self.interceptor.send(message))
@@ -208,7 +210,7 @@ class GrpcCall:
             coming.popleft()
             if was_full and not self._is_deaf:
                 self._read()
-                self._line.resume(self)
+                self._live_calls.resume(self)
         if coming or self.is_over:
             return
         if self._is_closing:
@@ -223,9 +225,9 @@ class GrpcCall:
             self._is_begun = True
             self.stream.send_response(200, ACCEPTED)
         self.stream.send_data(frame_message(message))
-        self._line.flush()
+        self._live_calls.flush()
         if self.is_waiting:
-            self._line.park(self)
+            self._live_calls.park(self)
 
     def _say(self, trailers: Pairs) -> None:
         """Ends it with a status; behind it nothing is sent."""
@@ -234,8 +236,8 @@ class GrpcCall:
         else:
             self.stream.send_response(200, ACCEPTED + trailers, end_stream=True)
         self._over()
-        self._line.flush()
-        self._line.on_answer(self)
+        self._live_calls.flush()
+        self._live_calls.on_answer(self)
 
     def _expire(self) -> None:
         self._timer = None

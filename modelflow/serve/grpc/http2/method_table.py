@@ -83,12 +83,17 @@ class MethodTable:
         return head_of(request.headers, self.middleware.marks)
 
     def begin(
-        self, line: "LiveCalls", stream: "Stream", request: "Request", head: CallHead, peer: str
+        self,
+        live_calls: "LiveCalls",
+        stream: "Stream",
+        request: "Request",
+        head: CallHead,
+        peer: str,
     ) -> GrpcCall:
         """Begins a call; `admit` is next.
 
         Args:
-            line: The connection that it comes over.
+            live_calls: The connection that it comes over.
             stream: Where its answers go.
             request: What has come.
             head: What its headers say.
@@ -102,7 +107,7 @@ class MethodTable:
         interceptor = GrpcInterceptor(self.middleware, method, metadata, lambda: peer)
         budget = self.budget
         reader = MessageReader(self.options.max_body, budget, head.encoding)
-        call = GrpcCall(line, stream, method, interceptor, reader, budget)
+        call = GrpcCall(live_calls, stream, method, interceptor, reader, budget)
         self.calls[call] = None
         return call
 

@@ -19,7 +19,7 @@ from modelflow.serve.requests.status import inside
 from modelflow.wire.problem import Code, Problem
 
 
-class _Subscriber:
+class _ForwardedContext:
     """What the worker has noted of a request, and says to its session."""
 
     def __init__(self, context: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ class RequestServer:
 
     def _take(self, kind: str, number: int, rest: list[Any], read: Callable[[Value], Any]) -> None:
         key, values, deadline, context, is_stream = rest
-        request_context = None if context is None else _Subscriber(context)
+        request_context = None if context is None else _ForwardedContext(context)
         found: Any = {
             name: read(value) if kind == "infer" else [*map(read, value)]
             for name, value in values.items()

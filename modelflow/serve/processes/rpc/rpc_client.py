@@ -8,7 +8,7 @@ import numpy.typing as npt
 from modelflow.ipc.frame import Value
 from modelflow.ipc.link import Link
 from modelflow.serve.processes.rpc.remote_model import RemoteCall
-from modelflow.serve.requests.admission import RefusedError
+from modelflow.serve.requests.admission import OverloadedError
 from modelflow.wire.problem import Code, Problem
 
 Terms = tuple[float | None, Mapping[str, Any] | None, bool]
@@ -97,7 +97,7 @@ class RpcClient:
 def words_of(problem: Problem) -> list[Any]:
     """Returns a problem as it stands in a message."""
     text = str(problem).encode(errors="replace").decode()
-    if isinstance(problem, RefusedError):
+    if isinstance(problem, OverloadedError):
         return [text, str(problem.code), problem.reason, problem.retry_after]
     return [text, str(problem.code)]
 
@@ -105,7 +105,7 @@ def words_of(problem: Problem) -> list[Any]:
 def problem_of(words: Sequence[Any]) -> Problem:
     """Returns the problem that stands in a message."""
     text, code, *refusal = words
-    return RefusedError(text, *refusal) if refusal else Problem(text, Code(code))
+    return OverloadedError(text, *refusal) if refusal else Problem(text, Code(code))
 
 
 def _read(value: Any, read: Callable[[Value], Any]) -> Any:
