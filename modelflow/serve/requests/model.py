@@ -1,8 +1,9 @@
 """A model as everything that reads requests sees it: here, or in another process."""
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy.typing as npt
 
@@ -10,8 +11,9 @@ from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.statistics import model_node
 from modelflow.serve.options import ServeOptions
+from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Problem, no_signature
-from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE
+from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -87,55 +89,66 @@ class Inference(Protocol):
         """
 
 
-M = TypeVar("M", bound="Model")
+class Model(abc.ABC):
+    """A version of a model, or one of its signatures.
 
-
-def with_signature(model: M, others: Mapping[str, M], name: str) -> M:
-    """Returns which of a model's signatures answers; see `Model.with_signature`.
-
-    Args:
-        model: The model itself, which is one of them.
-        others: Those beside it, by name.
-        name: Which is asked for.
-
-    Raises:
-        Problem: it has none of that name.
+    Attributes:
+        name: What clients call it.
+        version: Which version of that it is.
+        signature: What it takes and gives.
+        types: The element types of its inputs, by name; None: it takes what comes.
+        outputs: Its outputs, by name.
+        options: What it takes.
+        time_limit: What gives up requests that have no answer in time.
+        signature_name: Which of the model's signatures it is.
+        method: What that is for: predict, classify, regress (TensorFlow Serving's names).
+        tensor_names: What the model's file calls the tensors of its ports, as far as it does.
+        others: The model's further signatures, by name.
     """
-    wanted = name or DEFAULT_SIGNATURE
-    if wanted == model.signature_name or not (name or others):
-        return model
-    if wanted in others:
-        return others[wanted]
-    raise no_signature(wanted, [model.signature_name, *others])
 
-
-class Model(Protocol):
-    """A version of a model; see `modelflow.serve.requests.served_model.ServedModel`."""
-
-    name: str
-    version: int
-    signature: Signature
-    types: "Types"
-    outputs: Mapping[str, GraphPort]
-    options: ServeOptions
-    signature_name: str
-    method: str
-    tensor_names: Mapping[str, str]
+    def __init__(
+        self, name: str, version: int, signature: Signature, options: ServeOptions
+    ) -> None:
+        """Takes what every model has; it has one signature, until another is told."""
+        self.name = name
+        self.version = version
+        self.signature = signature
+        self.types: Types = {
+            port.name: None if port.tensor is None else port.tensor.dtype
+            for port in signature.inputs
+        }
+        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in signature.outputs}
+        self.options = options
+        self.time_limit = TimeLimit(options.request_timeout)
+        self.signature_name = DEFAULT_SIGNATURE
+        self.method = PREDICT_METHOD
+        self.tensor_names: Mapping[str, str] = {}
+        self.others: Mapping[str, Any] = {}
 
     @property
+    @abc.abstractmethod
     def batching(self) -> Batching:
         """How it gathers items into calls."""
 
-    def all_signatures(self) -> "Sequence[Model]":
+    def all_signatures(self) -> list[Self]:
         """Returns itself and its further signatures."""
+        return [self, *self.others.values()]
 
-    def with_signature(self, name: str) -> "Model":
+    def with_signature(self, name: str) -> Self:
         """Returns what answers for one of its signatures; empty: for the default one.
 
         Raises:
             Problem: it has none of that name.
         """
+        wanted = name or DEFAULT_SIGNATURE
+        if not (name or self.others):
+            return self
+        for signature in self.all_signatures():
+            if signature.signature_name == wanted:
+                return signature
+        raise no_signature(wanted, [self.signature_name, *self.others])
 
+    @abc.abstractmethod
     def expect(self, deadline: float | None) -> None:
         """Refuses what `send` would refuse, as far as that is known before the request is read.
 
@@ -143,6 +156,7 @@ class Model(Protocol):
             Problem: there is no room for it.
         """
 
+    @abc.abstractmethod
     def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
         """Takes small requests that have come together, and answers each, now or later.
 
@@ -151,6 +165,7 @@ class Model(Protocol):
             reader: What reads them, and writes their answers.
         """
 
+    @abc.abstractmethod
     def infer(
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
@@ -166,6 +181,7 @@ class Model(Protocol):
             Problem: it does not fit, or there is no room for it; or it is told so by ``done``.
         """
 
+    @abc.abstractmethod
     def send(
         self,
         items: Mapping[str, Sequence[Any]],

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
@@ -15,46 +15,28 @@ from modelflow.serve.metrics.model_counts import ModelCounts
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
-from modelflow.serve.requests.model import Batching, with_signature
+from modelflow.serve.requests.model import Batching, Model
 from modelflow.serve.requests.pending import PendingRequests, Responder, RowReader
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
-from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Code
-from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHOD
-
-if TYPE_CHECKING:
-    from modelflow.graph.graph_port import GraphPort
-    from modelflow.wire.tf_serving.predict import Types
-
 
 # Seconds for which a turn of the loop may go on before what is due beside it is done; much less
 # takes gangs apart (benchmarks/serving_overload.py).
 _TURN = 0.002
 
 
-class ServedModel:
+class ServedModel(Model):
     """A running flow that answers requests. For the server's thread.
 
     Attributes:
-        name: What clients call it.
-        version: Which version of that it is.
-        signature: What it takes and gives.
         triggers: What the graph gets of a request to a model without inputs.
-        types: The element types of its inputs, by name; None: it takes what comes.
-        outputs: Its outputs, by name.
         loop_queue: How other threads reach the server's.
         on_closed: Called when the flow has ended by itself: no request is answered any more.
-        options: What it takes.
         admission: Which requests it takes.
         figures: What has become of the others.
-        time_limit: What gives up those that have no answer in time.
         unread: The requests that are read together when they go in.
         flow: What answers.
-        signature_name: Which of the model's signatures it is.
-        method: What that is for: predict, classify, regress (TensorFlow Serving's names).
-        tensor_names: What the model's file calls the tensors of its ports, as far as it does.
-        others: The model's further signatures, by name; each a served model of its own.
     """
 
     def __init__(
@@ -69,27 +51,15 @@ class ServedModel:
             loop_queue: How other threads reach the server's.
             options: What it takes; what is more is refused.
         """
-        self.name = name
-        self.version = version
-        self.signature, self.triggers = hide_triggers(flow.signature())
-        self.types: Types = {
-            port.name: None if port.tensor is None else port.tensor.dtype
-            for port in self.signature.inputs
-        }
-        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
+        signature, self.triggers = hide_triggers(flow.signature())
+        super().__init__(name, version, signature, options)
         self.loop_queue = loop_queue
         self.flow = flow
-        self.options = options
         self.admission = Admission(name, options.max_requests)
         self.figures = ModelCounts()
-        self.time_limit = TimeLimit(options.request_timeout)
         self.on_closed: Callable[[], object] | None = None
         self.unread = PendingRequests(self)
         self._submit_queue = SubmitQueue(flow, loop_queue, self.unread, self._on_close)
-        self.signature_name = DEFAULT_SIGNATURE
-        self.method = PREDICT_METHOD
-        self.tensor_names: Mapping[str, str] = {}
-        self.others: Mapping[str, ServedModel] = {}
         self._on_idle: Callable[[], object] | None = None
         self._over: deque[Callable[[], None]] = deque()  # what ends those that are
         self._is_told = False  # and that is on its way
@@ -144,7 +114,7 @@ class ServedModel:
             is_stream: The answer is taken part by part; see `InferCall.part`.
 
         Raises:
-            RefusedError: there is no room for it.
+            OverloadedError: there is no room for it.
         """
         context = (
             None if request_context is None else request_context.enter(self.name, self.version)
@@ -204,7 +174,7 @@ class ServedModel:
             deadline: Seconds for which whoever sends it waits, as far as its head says it.
 
         Raises:
-            RefusedError: there is no room for it.
+            OverloadedError: there is no room for it.
         """
         admission = self.admission
         if deadline is None and admission.under_way < admission.most:
@@ -276,18 +246,6 @@ class ServedModel:
     def _count(self) -> None:
         self._is_counted_soon = False
         self.admission.on_answer(self.figures.count_newly_worked())
-
-    def all_signatures(self) -> "list[ServedModel]":
-        """Returns itself and its further signatures."""
-        return [self, *self.others.values()]
-
-    def with_signature(self, name: str) -> "ServedModel":
-        """Returns what answers for one of its signatures; empty: for the default one.
-
-        Raises:
-            Problem: it has none of that name.
-        """
-        return with_signature(self, self.others, name)
 
     def _on_close(self) -> None:
         if self.on_closed is not None:

@@ -12,16 +12,14 @@ from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
 from modelflow.ipc.frame import dtype_of
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.requests.model import Batching, Inference, with_signature
+from modelflow.serve.requests.model import Batching, Inference, Model
 from modelflow.serve.requests.rows import rows_of
-from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
 
 if TYPE_CHECKING:
     from modelflow.serve.processes.rpc.rpc_client import RpcClient
     from modelflow.serve.requests.pending import Responder, RowReader
-    from modelflow.wire.tf_serving.predict import Types
 
 
 class RemoteCall:
@@ -170,53 +168,31 @@ class RemoteCall:
         return self._found
 
 
-class RemoteModel:
-    """A model that another process runs. A `modelflow.serve.requests.model.Model`.
-
-    Attributes:
-        name, version, signature, types, options, signature_name, method, tensor_names,
-            others: As of a `ServedModel`.
-        batching: How it gathers items into calls.
-        time_limit: What gives up requests that have no answer in time.
-    """
+class RemoteModel(Model):
+    """A model that another process runs."""
 
     def __init__(
         self, document: Mapping[str, Any], options: ServeOptions, rpc_client: "RpcClient"
     ) -> None:
         """Takes what `ModelDirectory` says of it, and who brings requests to it."""
-        self.name: str = document["name"]
-        self.version: int = document["version"]
-        self.signature = Signature(
+        signature = Signature(
             tuple(map(_port, document["inputs"])), tuple(map(_port, document["outputs"]))
         )
-        self.types: Types = {
-            port.name: None if port.tensor is None else port.tensor.dtype
-            for port in self.signature.inputs
-        }
-        self.outputs: Mapping[str, GraphPort] = {port.name: port for port in self.signature.outputs}
+        super().__init__(document["name"], document["version"], signature, options)
         most, sizes, seconds = document["batching"]
-        self.batching = Batching(most, tuple(sizes), seconds)
-        self.options = options
-        self.signature_name: str = document["signature_name"]
-        self.method: str = document["method"]
-        self.tensor_names: Mapping[str, str] = document["tensor_names"]
+        self._batching = Batching(most, tuple(sizes), seconds)
+        self.signature_name = document["signature_name"]
+        self.method = document["method"]
+        self.tensor_names = document["tensor_names"]
         others = (RemoteModel(one, options, rpc_client) for one in document["others"])
         self.others = {one.signature_name: one for one in others}
-        self.time_limit = TimeLimit(options.request_timeout)
         self._key: int = document["key"]
         self._rpc_client = rpc_client
 
-    def all_signatures(self) -> "list[RemoteModel]":
-        """Returns itself and its further signatures."""
-        return [self, *self.others.values()]
-
-    def with_signature(self, name: str) -> "RemoteModel":
-        """Returns what answers for one of its signatures; empty: for the default one.
-
-        Raises:
-            Problem: it has none of that name.
-        """
-        return with_signature(self, self.others, name)
+    @property
+    def batching(self) -> Batching:
+        """How it gathers items into calls."""
+        return self._batching
 
     def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
         """Has each read by itself: they go to the other process together."""
