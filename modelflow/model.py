@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from modelflow.engine.model_file import read_model_file
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.flow import Flow
 from modelflow.registry.folder import read_unit_folder
-from modelflow.runtime.stats import NodeStats
 from modelflow.unit.spec import FlowUnitSpec
+
+if TYPE_CHECKING:
+    from modelflow.runtime.stats import NodeStats
 
 _NODE = "model"
 
@@ -174,7 +176,7 @@ class Model:
         """
         self._flow.reload(_NODE)
 
-    def stats(self) -> NodeStats:
+    def stats(self) -> "NodeStats":
         """Returns the figures of the model's node: calls, batch sizes, time."""
         return self._flow.stats()[_NODE]
 

@@ -13,7 +13,7 @@ from collections.abc import (
 )
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from modelflow.buffer import Buffer
 from modelflow.draw.outline import Outline
@@ -22,14 +22,16 @@ from modelflow.flow.life import FlowLife
 from modelflow.flow.map import ItemMap, amap_items, map_items, options_of
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
-from modelflow.profile.recording import FollowedRequest, Recording
-from modelflow.profile.snapshot import Snapshot
-from modelflow.runtime.queues.backpressure import Backpressure
-from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.request_batch import BatchMembers
 from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
 from modelflow.stream_io.request import Request, SubmittedRows, submit, submit_rows
+
+if TYPE_CHECKING:
+    from modelflow.profile.recording import FollowedRequest, Recording
+    from modelflow.profile.snapshot import Snapshot
+    from modelflow.runtime.queues.backpressure import Backpressure
+    from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.request_batch import BatchMembers
 
 T = TypeVar("T")
 
@@ -284,7 +286,7 @@ class Flow(FlowLife):
     def submit_rows(
         self,
         rows: Sequence[Buffer],
-        batch_members: BatchMembers,
+        batch_members: "BatchMembers",
         on_room: Callable[[], None] | None = None,
     ) -> SubmittedRows:
         """Sends requests of one row each together, as `submit` does, at less cost for each.
@@ -336,8 +338,10 @@ class Flow(FlowLife):
         """
         return FlowStats() if self._scheduler is None else self._scheduler.statistics()
 
-    def moment(self) -> Snapshot:
+    def moment(self) -> "Snapshot":
         """Returns `stats` with the plan, the graph as it is drawn, and the machine."""
+        from modelflow.profile.snapshot import Snapshot
+
         scheduler = self._scheduler
         if scheduler is None:
             scheduler = self._build()
@@ -360,8 +364,8 @@ class Flow(FlowLife):
         short: float = 50e-6,
         is_packed: bool | None = None,
         most_seconds: float = math.inf,
-        followed: Callable[[FollowedRequest], None] | None = None,
-    ) -> Recording:
+        followed: "Callable[[FollowedRequest], None] | None" = None,
+    ) -> "Recording":
         """Records what the workers do, into a file that Perfetto opens (ui.perfetto.dev).
 
         A track a worker with its calls, the rows of each, how long they had waited and what waited
@@ -395,6 +399,8 @@ class Flow(FlowLife):
             if not least <= value <= _MOST_SKIPPED:
                 message = f"{name}: got {value!r}; expected {least} to {_MOST_SKIPPED}"
                 raise ValueError(message)
+        from modelflow.profile.recording import Recording
+
         return Recording(
             self._build(),
             Path(path),
@@ -479,7 +485,7 @@ class Flow(FlowLife):
 
 
 def _go_on(
-    scheduler: Scheduler, backpressure: Backpressure | None, on_room: Callable[[], None] | None
+    scheduler: "Scheduler", backpressure: "Backpressure | None", on_room: Callable[[], None] | None
 ) -> None:
     """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
     scheduler.pump(is_awaited=False)

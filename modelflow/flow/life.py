@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.buffer import Buffer
 from modelflow.config.read import find_graph
@@ -14,11 +14,13 @@ from modelflow.graph.read import check_arguments, read_graph
 from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
-from modelflow.profile.journal import Journal
 from modelflow.quantities import check_seconds
 from modelflow.runtime.lifecycle import stop_at_exit
-from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.wiring import SchedulerOptions
+from modelflow.runtime.options import SchedulerOptions
+
+if TYPE_CHECKING:
+    from modelflow.profile.journal import Journal
+    from modelflow.runtime.scheduler import Scheduler
 
 
 class FlowLife:
@@ -101,9 +103,11 @@ class FlowLife:
                 units=self._units,
             )
 
-    def _build(self) -> Scheduler:
+    def _build(self) -> "Scheduler":
         """Returns the scheduler, made when it is first asked for."""
         if self._scheduler is None:
+            from modelflow.runtime.scheduler import Scheduler  # half of what a flow loads
+
             self._scheduler = Scheduler(
                 make_plan(self.graph, is_fused=self._options.tap is None), self._options
             )
@@ -125,6 +129,8 @@ class FlowLife:
         journal = None
         try:
             if config.profile:
+                from modelflow.profile.journal import Journal
+
                 journal = Journal.begin_if_wanted(scheduler, config.profile, folder)
             scheduler.start(lambda: self._check_models(scheduler))
         except BaseException:
@@ -136,7 +142,7 @@ class FlowLife:
         stop_at_exit(scheduler)
         return self
 
-    def _check_models(self, scheduler: Scheduler) -> None:
+    def _check_models(self, scheduler: "Scheduler") -> None:
         """Compares what the graph file says of its ends with what the loaded models say."""
         findings = list(contradictions(self.graph, scheduler.tensor))
         if findings:
@@ -276,7 +282,7 @@ class FlowLife:
         """Tells whether sessions can be opened."""
         return self._scheduler is not None and self._scheduler.is_running
 
-    def _running_scheduler(self) -> Scheduler:
+    def _running_scheduler(self) -> "Scheduler":
         if self._scheduler is None:
             message = "the flow is not running; call start(), or use it in a with block"
             raise StreamClosed(message)

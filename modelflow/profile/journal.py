@@ -9,14 +9,16 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import RecordingError
 from modelflow.files.whole_file import write_whole
 from modelflow.profile.recording import Recording
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.lifecycle import stop_at_exit
-from modelflow.runtime.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from modelflow.runtime.scheduler import Scheduler
 
 logger = logging.getLogger("modelflow")
 
@@ -29,7 +31,7 @@ _SAMPLE = 100
 class Journal:
     """Keeps the files of one flow, from its start to its end."""
 
-    def __init__(self, scheduler: Scheduler, settings: Mapping[str, Any], folder: Path) -> None:
+    def __init__(self, scheduler: "Scheduler", settings: Mapping[str, Any], folder: Path) -> None:
         """Makes one that has not begun.
 
         Args:
@@ -55,7 +57,7 @@ class Journal:
 
     @classmethod
     def begin_if_wanted(
-        cls, scheduler: Scheduler, settings: Mapping[str, Any], folder: Path
+        cls, scheduler: "Scheduler", settings: Mapping[str, Any], folder: Path
     ) -> "Journal | None":
         """Returns one that has begun, if the section asks for any file.
 

@@ -15,14 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 from modelflow.errors import RecordingError
 from modelflow.profile.trace_events import TraceEvents, TraceFile
 from modelflow.runtime.lifecycle import stop_at_exit
-from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.watcher import Part, Watcher
 from modelflow.runtime.workers.trace_buffer import TraceBuffer
+
+if TYPE_CHECKING:
+    from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.watcher import Part, Watcher
 
 R = TypeVar("R")
 
@@ -77,7 +79,7 @@ class FollowedRequest(NamedTuple):
     session: str
     began: float
     ended: float
-    parts: Sequence[Part]
+    parts: Sequence["Part"]
     is_over: bool
 
 
@@ -100,7 +102,7 @@ class _Watched:
         self._over = over
         self._leave = leave
 
-    def on_call(self, part: Part) -> None:
+    def on_call(self, part: "Part") -> None:
         """See `Watcher.on_call`."""
         self.parts.append(part)
         if len(self.parts) >= _MOST_PARTS:
@@ -123,7 +125,7 @@ class Recording:
 
     def __init__(  # noqa: PLR0913 - each is the user's to set
         self,
-        scheduler: Scheduler,
+        scheduler: "Scheduler",
         path: Path,
         *,
         requests: int = 100,
@@ -184,7 +186,7 @@ class Recording:
         self._moments.append((what, self._clock.now(), details))
 
     def watcher(
-        self, session: str, began: float, leave: Callable[[Watcher], None]
+        self, session: str, began: float, leave: Callable[["Watcher"], None]
     ) -> _Watched | None:
         """See `Recorder.watcher`."""
         is_sampled = self._sample > 0 and next(self._sessions) % self._sample == 0
@@ -195,7 +197,7 @@ class Recording:
         self._open[watched] = self._told[watched] = None
         return watched
 
-    def _leave(self, leave: Callable[[Watcher], None], watched: _Watched) -> None:
+    def _leave(self, leave: Callable[["Watcher"], None], watched: _Watched) -> None:
         self._told.pop(watched, None)
         leave(watched)
 

@@ -15,10 +15,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from modelflow.runtime.session.watcher import Part
 from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session.watcher import Part
 
 _LEVEL = 6  # of compression: zlib's own choice
 
@@ -158,7 +160,7 @@ class TraceEvents:
         )
 
     def request(
-        self, session: str, began: float, ended: float, parts: Sequence[Part], *, is_over: bool
+        self, session: str, began: float, ended: float, parts: Sequence["Part"], *, is_over: bool
     ) -> Iterator[str]:
         """Gives a request: its bar, a bar inside for each wait and call, and the arrows between.
 
@@ -194,7 +196,7 @@ class TraceEvents:
             yield self._bar("e", f"{number}", "wait", ended)
         yield self._bar("e", f"{number}", f"request {session}", max(ended, free))
 
-    def _arrows(self, number: int, parts: Sequence[Part]) -> Iterator[str]:
+    def _arrows(self, number: int, parts: Sequence["Part"]) -> Iterator[str]:
         if len(parts) < 2:
             return
         for place, part in enumerate(parts):

@@ -16,14 +16,16 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from modelflow.errors import FlowFailed, RecordingError
-from modelflow.runtime.flow_state import FlowState
-from modelflow.runtime.runners import Runner
-from modelflow.runtime.session_registry import SessionRegistry
-from modelflow.runtime.wiring import Wiring
-from modelflow.runtime.workers.worker import Worker
+
+if TYPE_CHECKING:
+    from modelflow.runtime.flow_state import FlowState
+    from modelflow.runtime.runners import Runner
+    from modelflow.runtime.session_registry import SessionRegistry
+    from modelflow.runtime.wiring import Wiring
+    from modelflow.runtime.workers.worker import Worker
 
 logger = logging.getLogger("modelflow")
 
@@ -96,11 +98,11 @@ class FlowShutdown:
 
     def __init__(
         self,
-        life: FlowState,
-        sessions: SessionRegistry,
-        wiring: Wiring,
-        workers: Sequence[Worker],
-        runner: Runner,
+        life: "FlowState",
+        sessions: "SessionRegistry",
+        wiring: "Wiring",
+        workers: Sequence["Worker"],
+        runner: "Runner",
         timeout: float,
     ) -> None:
         """Ends nothing yet.
@@ -211,7 +213,7 @@ class FlowStartup:
     """
 
     def __init__(
-        self, life: FlowState, workers: Sequence[Worker], runner: Runner, ending: FlowShutdown
+        self, life: "FlowState", workers: Sequence["Worker"], runner: "Runner", ending: FlowShutdown
     ) -> None:
         """Starts nothing yet.
 

@@ -17,13 +17,14 @@ from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.plan import ExecutionPlan
 from modelflow.runtime.flow_state import FlowState
 from modelflow.runtime.lifecycle import FlowShutdown, FlowStartup
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.reconfiguring import Reconfiguration
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.session_registry import SessionRegistry
 from modelflow.runtime.stats import FlowStats
-from modelflow.runtime.wiring import SchedulerOptions, Wiring
+from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.trace_buffer import Recorder
 from modelflow.runtime.workers.worker import Worker

@@ -4,17 +4,15 @@ For ``input -> decode -> resize -> output``: the submitter feeds the inbox of "d
 of "decode" the inbox of "resize", and the outbox of "resize" the terminal of "output".
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
-from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.entry.request_group import EntryPort
 from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal, add_probe
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.kinds import running_kind
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.instances import UnitInstances
@@ -23,27 +21,6 @@ from modelflow.runtime.stages.outbox import Receiver, Route
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.stats import NodeStats
 from modelflow.wire.tensor import TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerOptions:
-    """How a flow runs, beside its graph."""
-
-    is_inline: bool = False
-    """Everything runs on the calling thread."""
-    results_bound: int = 1024
-    """Rows of a session between its submitter and its reader at which `send` waits."""
-    stop_timeout: float = 10.0
-    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
-    progress after which it no longer waits."""
-    watchdog_interval: float = 30.0
-    """Seconds in one call of a unit after which its node is named in a warning."""
-    on_error: Callable[[Buffer], None] | None = None
-    """Called with each buffer in error that arrives where no reader is, with no lock held."""
-    tap: Callable[[str, str, Sequence[Buffer]], None] | None = None
-    """Is shown what every output gives; see `modelflow.runtime.entry.sinks`."""
-    clock: Clock = SYSTEM_CLOCK
-    """What every wait goes by."""
 
 
 class Wiring:

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.runtime.clock import Clock
-from modelflow.runtime.locks import Lock
 from modelflow.runtime.stats import WorkerStats
 
 if TYPE_CHECKING:
+    from modelflow.runtime.clock import Clock
+    from modelflow.runtime.locks import Lock
     from modelflow.unit.unit import FlowUnit
 
 
@@ -64,7 +64,7 @@ class WorkerSlot:
     """What its worker counts."""
 
     def __init__(
-        self, lock: Lock, worker: SlotOwner | None = None, stats: WorkerStats | None = None
+        self, lock: "Lock", worker: SlotOwner | None = None, stats: WorkerStats | None = None
     ) -> None:
         """Takes the inbox's lock, whose it is, and what its calls cost."""
         self.worker = worker
@@ -82,7 +82,7 @@ class WorkerSlot:
         """Notes that the batch which is cut now leaves the rest of what waits to other workers."""
         self.stats.is_part = True
 
-    def rest(self, clock: Clock, timeout: float | None, *, is_ordered: bool = False) -> None:
+    def rest(self, clock: "Clock", timeout: float | None, *, is_ordered: bool = False) -> None:
         """Waits until `wake`, or for ``timeout`` seconds; with the lock held.
 
         Args:

@@ -2,16 +2,19 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, did_you_mean
 from modelflow.quantities import check_seconds
-from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.progress import Progress
-from modelflow.runtime.session.results import Results
-from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import wait_for_callback, within
 from modelflow.stream_io.values import raise_error, unwrap_output
+
+if TYPE_CHECKING:
+    from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.progress import Progress
+    from modelflow.runtime.session.results import Results
+    from modelflow.runtime.session.session import Session
 
 logger = logging.getLogger("modelflow")
 
@@ -22,9 +25,9 @@ WARN_AFTER = 30.0
 class Receiving:
     """The receiving side of a `StreamIO`."""
 
-    _scheduler: Scheduler
-    _session: Session
-    _reader: Progress
+    _scheduler: "Scheduler"
+    _session: "Session"
+    _reader: "Progress"
     """Counts what is taken; see `Session.reader`."""
 
     def recv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
@@ -165,7 +168,7 @@ class Receiving:
     def __aiter__(self) -> AsyncIterator[Buffer]:
         return self.astream()
 
-    def _results(self, port: str | None) -> Results:
+    def _results(self, port: str | None) -> "Results":
         results = self._session.results
         if port is None and len(results) == 1:
             return next(iter(results.values()))

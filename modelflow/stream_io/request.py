@@ -5,20 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream
 from modelflow.quantities import check_seconds
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.entry.request_group import SessionEntry
-from modelflow.runtime.queues.backpressure import Backpressure
-from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.request_batch import RAISED, BatchMembers
-from modelflow.runtime.session.session import Session
-from modelflow.runtime.session.watcher import Watcher
 from modelflow.runtime.waiting import call_each
 from modelflow.stream_io import unwrap_output, wrap_input
+
+if TYPE_CHECKING:
+    from modelflow.runtime.queues.backpressure import Backpressure
+    from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.session import Session
+    from modelflow.runtime.session.watcher import Watcher
 
 
 class Request:
@@ -100,7 +102,7 @@ class Request:
         self._session: Session | None = None
         self._watcher: Watcher | None = None
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: "Watcher") -> None:
         """Has somebody told of every batch that its rows are in; before it is submitted.
 
         It travels in no request batch then.
@@ -113,7 +115,7 @@ class Request:
         """Tells whether a flow has it, or was asked to take it."""
         return self._session is not None or self._place is not None
 
-    def begin(self, scheduler: Scheduler, session: Session) -> None:
+    def begin(self, scheduler: "Scheduler", session: "Session") -> None:
         """Gives it the session that it is to be (called by `Flow`)."""
         self._scheduler, self._session = scheduler, session
         self.is_single = False  # any more
@@ -164,7 +166,7 @@ class Request:
         assert on_end is not None  # a request ends once
         on_end(self)
 
-    def _wait_for_results(self, session: Session) -> None:
+    def _wait_for_results(self, session: "Session") -> None:
         for output in self._open:
             results = session.results[output]
             results.forget(self._came)  # else each look would leave another
@@ -246,7 +248,9 @@ class Request:
         return self._found
 
 
-def submit(scheduler: Scheduler, requests: Sequence[Request]) -> tuple[int, Backpressure | None]:
+def submit(
+    scheduler: "Scheduler", requests: Sequence[Request]
+) -> tuple[int, "Backpressure | None"]:
     """Sends requests on their way, in order, as long as there is room; see `Flow.submit`.
 
     Returns:
@@ -302,7 +306,7 @@ class SubmittedRows:
 
     __slots__ = ("_session", "count")
 
-    def __init__(self, session: Session, count: int) -> None:
+    def __init__(self, session: "Session", count: int) -> None:
         """Made by `submit_rows`."""
         self._session = session
         self.count = count
@@ -316,8 +320,8 @@ class SubmittedRows:
 
 
 def submit_rows(
-    scheduler: Scheduler, batch_members: BatchMembers, rows: Sequence[Buffer]
-) -> tuple[SubmittedRows, Backpressure | None]:
+    scheduler: "Scheduler", batch_members: BatchMembers, rows: Sequence[Buffer]
+) -> tuple[SubmittedRows, "Backpressure | None"]:
     """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
     session = scheduler.create_request_batch()
     count, backpressure = scheduler.submitter.enter_request_batch(session, batch_members, rows)
@@ -325,8 +329,8 @@ def submit_rows(
 
 
 def _submit_request_batch(
-    scheduler: Scheduler, requests: Sequence[Request]
-) -> tuple[int, Backpressure | None]:
+    scheduler: "Scheduler", requests: Sequence[Request]
+) -> tuple[int, "Backpressure | None"]:
     rows = [request.row() for request in requests]
     submitted, backpressure = submit_rows(scheduler, _BatchedRequests(requests), rows)
     for position in range(submitted.count):
@@ -338,8 +342,8 @@ def _submit_request_batch(
 
 
 def _submit_sessions(
-    scheduler: Scheduler, requests: Sequence[Request]
-) -> tuple[int, Backpressure | None]:
+    scheduler: "Scheduler", requests: Sequence[Request]
+) -> tuple[int, "Backpressure | None"]:
     """Sends each as a session; of those that find no room, nothing is made.
 
     512 requests are offered and there is room for two: two sessions are made, with their buffers.

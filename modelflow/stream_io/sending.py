@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.quantities import check_limits, check_seconds
-from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import wait_for_callback, within
 from modelflow.stream_io.values import wrap_input
 
 if TYPE_CHECKING:
     from modelflow.runtime.queues.backpressure import Backpressure
+    from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.session import Session
 
 
 class Sending:
     """The sending side of a `StreamIO`."""
 
-    _scheduler: Scheduler
-    _session: Session
+    _scheduler: "Scheduler"
+    _session: "Session"
 
     def send(
         self,

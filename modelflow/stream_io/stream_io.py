@@ -1,17 +1,19 @@
 """`StreamIO`: what goes in, what comes out, and both at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.quantities import check_limits, check_seconds
-from modelflow.runtime.scheduler import Scheduler
-from modelflow.runtime.session.session import Session
 from modelflow.stream_io.awaiting import within
 from modelflow.stream_io.receiving import Receiving
 from modelflow.stream_io.sending import Sending
 from modelflow.stream_io.values import unwrap_output, wrap_input
+
+if TYPE_CHECKING:
+    from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.session import Session
 
 
 class StreamIO(Sending, Receiving):
@@ -26,7 +28,9 @@ class StreamIO(Sending, Receiving):
 
     _is_owner = False  # a Ctrl-C may end `__init__`
 
-    def __init__(self, scheduler: Scheduler, session: Session, *, is_owner: bool = True) -> None:
+    def __init__(
+        self, scheduler: "Scheduler", session: "Session", *, is_owner: bool = True
+    ) -> None:
         """Made by `Flow`; ``is_owner``: the session is dropped with this object."""
         self._scheduler = scheduler
         self._session = session

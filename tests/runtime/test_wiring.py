@@ -8,8 +8,9 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
+from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.session.segment import Batch, Span
-from modelflow.runtime.wiring import SchedulerOptions, Wiring
+from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of

@@ -7,16 +7,19 @@ with its end, are appended to that queue under one lock, and one worker is woken
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
-from modelflow.runtime.clock import Clock
 from modelflow.runtime.queues.backpressure import Backpressure, check_in_flight, check_inbox
 from modelflow.runtime.queues.inbox import Inbox
-from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.segment import Segment
-from modelflow.runtime.session.session import Session
-from modelflow.runtime.stages.outbox import Receiver
-from modelflow.runtime.worker_slot import Handoff
+
+if TYPE_CHECKING:
+    from modelflow.runtime.clock import Clock
+    from modelflow.runtime.session.in_flight import InFlight
+    from modelflow.runtime.session.session import Session
+    from modelflow.runtime.stages.outbox import Receiver
+    from modelflow.runtime.worker_slot import Handoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,16 @@ class EntryPort:
 
     name: str
     """The input's name."""
-    route: tuple[tuple[Receiver, int], ...]
+    route: tuple[tuple["Receiver", int], ...]
     """The receivers, with their port numbers."""
     is_rejecting: bool
     """A node that it feeds says ``queue_policy=reject``."""
     expected_wait: Callable[[], float | None]
     """Gives the expected wait in seconds until there is room, or None."""
 
-    def append(self, segments: Sequence[Segment], handoff: Handoff | None = None) -> list[Receiver]:
+    def append(
+        self, segments: Sequence[Segment], handoff: "Handoff | None" = None
+    ) -> list["Receiver"]:
         """Appends to every receiver; returns those that `call_due` must be called of.
 
         Args:
@@ -54,7 +59,7 @@ class EntryPort:
 class SessionEntry:
     """All of one session, not yet in the graph."""
 
-    session: Session
+    session: "Session"
     """Nothing was sent to it, and nothing else will be."""
     columns: Mapping[str, Sequence[Buffer]]
     """The buffers, by input; an input that is missing gets none."""
@@ -65,8 +70,8 @@ class SessionEntry:
 def count_fitting(
     columns: Iterable[Mapping[str, Sized]],
     ports: Mapping[str, EntryPort],
-    in_flight: InFlight | None,
-    clock: Clock,
+    in_flight: "InFlight | None",
+    clock: "Clock",
 ) -> tuple[int, Backpressure | None]:
     """Returns how many new sessions there is room for now, and what is in the way of the next one.
 
@@ -102,7 +107,7 @@ def count_fitting(
     return count, None
 
 
-def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> float:
+def free_rows(ports: Mapping[str, EntryPort], in_flight: "InFlight | None") -> float:
     """Returns how many rows of new sessions each input has room for now; none: at most 0."""
     free = math.inf
     if in_flight is not None and in_flight.is_open:
@@ -115,7 +120,7 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: InFlight | None) -> flo
 
 
 def count_room(
-    rows: int, port: EntryPort, in_flight: InFlight | None, clock: Clock
+    rows: int, port: EntryPort, in_flight: "InFlight | None", clock: "Clock"
 ) -> tuple[int, Backpressure | None]:
     """Returns how many of a request batch's rows there is room for now, and what is in the next
     one's way.
@@ -137,7 +142,9 @@ def count_room(
     return int(count), backpressure
 
 
-def append_group(entries: Sequence[SessionEntry], ports: Mapping[str, EntryPort]) -> list[Receiver]:
+def append_group(
+    entries: Sequence[SessionEntry], ports: Mapping[str, EntryPort]
+) -> list["Receiver"]:
     """Gives every buffer its position and appends all; returns who must `call_due`.
 
     Those whose session is over already are left out.
@@ -159,7 +166,7 @@ def append_group(entries: Sequence[SessionEntry], ports: Mapping[str, EntryPort]
     ]
 
 
-def request_batch_segment(session: Session, rows: Sequence[Buffer]) -> Segment:
+def request_batch_segment(session: "Session", rows: Sequence[Buffer]) -> Segment:
     """Returns the rows of a request batch as what enters; it has no end, since its rows have
     no order.
     """

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from modelflow.runtime.clock import Clock
-from modelflow.runtime.queues.inbox import Inbox
-from modelflow.runtime.session.in_flight import InFlight
-from modelflow.runtime.session.session import Session
+if TYPE_CHECKING:
+    from modelflow.runtime.clock import Clock
+    from modelflow.runtime.queues.inbox import Inbox
+    from modelflow.runtime.session.in_flight import InFlight
+    from modelflow.runtime.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Backpressure:
 
 
 def check_unread(
-    session: Session, who: str, bound: int, clock: Clock, is_over: Callable[[], bool]
+    session: "Session", who: str, bound: int, clock: "Clock", is_over: Callable[[], bool]
 ) -> Backpressure:
     """Returns what ``who`` waits for where ``bound`` results of the session are unread."""
     unread = ", ".join(
@@ -43,7 +45,9 @@ def check_unread(
     )
 
 
-def check_in_flight(in_flight: InFlight, clock: Clock, is_over: Callable[[], bool]) -> Backpressure:
+def check_in_flight(
+    in_flight: "InFlight", clock: "Clock", is_over: Callable[[], bool]
+) -> Backpressure:
     """Returns what rows wait for while as many as may be are inside the graph."""
     return Backpressure(
         f"max_in_flight={in_flight.bound} buffers are inside the graph",
@@ -54,7 +58,7 @@ def check_in_flight(in_flight: InFlight, clock: Clock, is_over: Callable[[], boo
     )
 
 
-def check_inbox(inbox: Inbox, port: int, session: Session | None) -> Backpressure:
+def check_inbox(inbox: "Inbox", port: int, session: "Session | None") -> Backpressure:
     """Returns what rows (of a session, or of any) wait for while a first queue is full."""
     is_unmatched = inbox.is_unmatched(port)
     if is_unmatched:

@@ -3,19 +3,21 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded
 from modelflow.plan import Origin
-from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.progress import Progress
-from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.results import Results, SharedResults
 from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.session.watcher import Watcher, Watchers
 from modelflow.runtime.waiting import call_each
-from modelflow.runtime.worker_slot import Handoff
+
+if TYPE_CHECKING:
+    from modelflow.runtime.session.in_flight import InFlight
+    from modelflow.runtime.session.request_batch import RequestBatch
+    from modelflow.runtime.worker_slot import Handoff
 
 _END_RAISED = "session %r: a callback for its end raised"
 _PASSED = Stream.__new__(Stream)  # of no session, as nobody asks for it
@@ -77,9 +79,9 @@ class Session:
     """Why it was cancelled, if the flow did it; None if its user did."""
     has_deadlines: bool
     """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
-    request_batch: RequestBatch | None
+    request_batch: "RequestBatch | None"
     """Who waits for each of its rows; None: its results are read as one stream."""
-    handoff: Handoff | None
+    handoff: "Handoff | None"
     """What whoever sends goes on with on its own thread; None: with nothing."""
     began: float | None
     """When it was opened, by the clock; None: it is a source's own, which is no request."""
@@ -97,7 +99,7 @@ class Session:
         origin: str,
         ends: Origin,
         *,
-        in_flight: InFlight | None,
+        in_flight: "InFlight | None",
         on_finished: Callable[["Session"], None],
         opener: "Session | None" = None,
     ) -> None:
@@ -141,7 +143,7 @@ class Session:
         """The progress of the session whose reader takes the results."""
         return self.progress if self._opener is None else self._opener.progress
 
-    def carry(self, request_batch: RequestBatch) -> None:
+    def carry(self, request_batch: "RequestBatch") -> None:
         """Has each of its rows be a request of its own; before any has entered."""
         self.request_batch = request_batch
         self.results = {}
