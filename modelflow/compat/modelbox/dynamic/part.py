@@ -1,7 +1,7 @@
 """What is described of a `ModelBoxEngine`'s graph: inputs, units, and what is connected."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ class Part:
         ]
 
     def describe(
-        self, settings: Mapping[str, Any], results: Iterable[tuple[Step, str]]
+        self, settings: Mapping[str, Any]
     ) -> tuple[FlowGraphDesc, dict[Inlet | Step, str], dict[tuple[Step, str], str]]:
         """Returns the part as a graph, the names of its nodes, and of its outputs."""
         desc = FlowGraphDesc()
@@ -115,7 +115,7 @@ class Part:
         names = {member: node.name for member, node in made.items()}
         taken = set(names.values())
         free = (name for number in itertools.count() if (name := f"result{number}") not in taken)
-        outputs = dict(zip(results, free, strict=False))
+        outputs = dict(zip(self.results, free, strict=False))
         for (step, port), name in outputs.items():
             desc.add_output(name, made[step][port])
         return desc, names, outputs

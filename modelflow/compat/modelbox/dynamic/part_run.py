@@ -46,10 +46,10 @@ class PartRun:
         self._outputs = dict(outputs)
         self._session = flow.create_stream_io() if inlets else None
         own = [self._session] if self._session is not None else []
-        self._streams: list[StreamIO] = [*own, *flow.source_streams.values()]
-        self._gatherings = {stream: Gathering(stream) for stream in self._streams}
+        streams = [*own, *flow.source_streams.values()]
+        self._gatherings = {stream: Gathering(stream) for stream in streams}
         self._kept: dict[str, deque[NativeBuffer]] = {
-            name: deque() for stream in self._streams for name in stream.outputs
+            name: deque() for stream in streams for name in stream.outputs
         }
 
     def begin(self) -> None:
@@ -94,13 +94,13 @@ class PartRun:
             )
             raise ModelflowError(message)
         kept = self._kept[name]
-        stream = next(stream for stream in self._streams if name in stream.outputs)
-        gathering = self._gatherings[stream]
-        while not kept and name not in gathering.ended:
-            self._gather(stream, gathering)
+        stream = next(stream for stream in self._gatherings if name in stream.outputs)
+        while not kept and name not in self._gatherings[stream].ended:
+            self._gather(stream)
         if kept:
             return Buffer(kept.popleft())
-        self._end_where_all_is_out()
+        if all(gathering.is_over for gathering in self._gatherings.values()):
+            self.finish()
         return None
 
     def drop(self, step: Step, port: str) -> None:
@@ -109,20 +109,14 @@ class PartRun:
         if name is not None:
             self._kept[name] = deque(maxlen=0)
 
-    def _gather(self, stream: StreamIO, gathering: Gathering) -> None:
+    def _gather(self, stream: StreamIO) -> None:
         try:
-            gathering.wait()
+            self._gatherings[stream].wait()
             for name in stream.outputs:
-                found: list[NativeBuffer] = []
-                gathering.take_ready(name, found)
-                self._kept[name].extend(found)
+                self._gatherings[stream].take_ready(name, self._kept[name])
         except StreamError:
             self._flow.stop()  # raises what the flow failed of
             raise
-
-    def _end_where_all_is_out(self) -> None:
-        if not self.is_over and all(gathering.is_over for gathering in self._gatherings.values()):
-            self.finish()
 
     def finish(self) -> None:
         """Waits until all that was sent has passed; what nobody has taken is dropped.
@@ -138,12 +132,12 @@ class PartRun:
         self.close_inputs()
         for stream, gathering in self._gatherings.items():
             while not gathering.is_over:
-                self._gather(stream, gathering)
+                self._gather(stream)
             stream.wait()
         self.is_over = True
         if self.is_owner:
             self._flow.stop()
-        for stream in self._streams:
+        for stream in self._gatherings:
             if stream.errors:
                 raise stream.errors[0]
 
