@@ -59,16 +59,13 @@ def read_json(
         raise Problem(message)
     text = bytes(body)
     outline = check_limits(text, limits or _LIMITS)
-    if simdjson is not None and len(text) >= _SMALL:
-        try:
+    try:
+        if simdjson is not None and len(text) >= _SMALL:
             return _read_large(text, outline)
-        except (ValueError, RuntimeError):  # the latter: nested too deep for it
-            return _read_any(text, takes_rest=takes_rest)
-    if orjson is not None:
-        try:
+        if orjson is not None:
             return orjson.loads(text)
-        except ValueError:
-            return _read_any(text, takes_rest=takes_rest)
+    except (ValueError, RuntimeError):  # the latter: nested too deep for simdjson
+        pass
     return _read_any(text, takes_rest=takes_rest)
 
 

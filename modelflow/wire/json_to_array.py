@@ -110,18 +110,12 @@ def _kind_of(leaves: list[Any], kinds: set[type]) -> np.dtype[Any]:
     return np.dtype(np.bool_) if kinds == {bool} else np.dtype(np.object_)
 
 
-def _bools(
+def _whole(
     leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
 ) -> npt.NDArray[Any]:
-    _demand({bool}, leaves, kinds, dtype, where)
-    return np.asarray(leaves, dtype)
-
-
-def _integers(
-    leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
-) -> npt.NDArray[Any]:
-    _demand({int}, leaves, kinds, dtype, where)
-    if leaves:
+    """Integers, and booleans, which are not taken for integers."""
+    _demand({bool if dtype.kind == "b" else int}, leaves, kinds, dtype, where)
+    if leaves and dtype.kind != "b":
         _demand_range(min(leaves), max(leaves), dtype, where)
     return np.asarray(leaves, dtype)
 
@@ -153,12 +147,9 @@ def _bytes(
     return array
 
 
-_Reader = Callable[
-    [list[Any], set[type], "np.dtype[Any]", str, bool],
-    "npt.NDArray[Any]",
-]
+_Reader = Callable[[list[Any], set[type], "np.dtype[Any]", str, bool], "npt.NDArray[Any]"]
 _READERS: Mapping[str, _Reader] = MappingProxyType(
-    {"b": _bools, "i": _integers, "u": _integers, "f": _floats, "O": _bytes}
+    {"b": _whole, "i": _whole, "u": _whole, "f": _floats, "O": _bytes}
 )
 
 

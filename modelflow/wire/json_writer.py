@@ -90,7 +90,7 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if orjson is None or array.dtype == np.float16:  # which orjson gives the digits of a float32
-        return _slow_numbers(array)
+        return json.dumps(number_lists(array), separators=(",", ":")).encode()
     text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
     return _with_words(text, array) if b"n" in text else text  # "null" alone has one
 
@@ -150,10 +150,6 @@ def _with_words(text: bytes, array: npt.NDArray[Any]) -> bytes:
     words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
     between = text.split(b"null")
     return b"".join(chain.from_iterable(zip(between, [*words, b""], strict=True)))
-
-
-def _slow_numbers(array: npt.NDArray[Any]) -> bytes:
-    return json.dumps(number_lists(array), separators=(",", ":")).encode()
 
 
 def _scalar(value: Any) -> bytes:

@@ -5,7 +5,7 @@
 """
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from modelflow.wire.open_inference.infer import (
 from modelflow.wire.problem import Problem, shorten
 from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
 from modelflow.wire.tensor import TensorSpec, check_shape
+
+T = TypeVar("T")
 
 
 def read_infer(
@@ -58,7 +60,7 @@ def read_infer(
     inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
     parts.check_end()
     outputs = [_output(part, at) for at, part in enumerate(_list(document, "outputs"))]
-    parameters = _parameters(document, "request")
+    parameters: Parameters = _get(document, "parameters", {}, "request", "an object")
     wants_binary = parameters.get("binary_data_output", False)
     if type(wants_binary) is not bool:
         message = f"request: binary_data_output {shorten(wants_binary)}; expected true or false"
@@ -66,7 +68,7 @@ def read_infer(
     return InferRequest(
         inputs={tensor.name: tensor for tensor in _once(inputs, "input")},
         outputs={output.name: output for output in _once(outputs, "output")},
-        id=_text(document, "id", "request"),
+        id=_get(document, "id", "", "request", "a text"),
         parameters=parameters,
     )
 
@@ -115,7 +117,7 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     shape = check_shape(
         shape if isinstance(shape, list) else getattr(shape, "tolist", str)(), where
     )
-    parameters = _parameters(part, where)
+    parameters: Parameters = _get(part, "parameters", {}, where, "an object")
     is_binary = "binary_data_size" in parameters
     if is_binary == ("data" in part):
         message = (
@@ -148,14 +150,15 @@ def _shape(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.N
 
 def _output(part: Any, at: int) -> RequestedOutput:
     name = _name(part, f"outputs[{at}]")
-    return RequestedOutput.of(name, _parameters(part, f"output {shorten(name)}"))
+    where = f"output {shorten(name)}"
+    return RequestedOutput.of(name, _get(part, "parameters", {}, where, "an object"))
 
 
 def _name(part: Any, where: str) -> str:
     if not isinstance(part, dict):
         message = f"{where}: {json_type(part)}; expected an object with 'name'"
         raise Problem(message)
-    name = _text(part, "name", where)
+    name = _get(part, "name", "", where, "a text")
     if not name:
         message = f"{where}: no 'name'; expected the name of a tensor"
         raise Problem(message)
@@ -163,27 +166,16 @@ def _name(part: Any, where: str) -> str:
 
 
 def _list(document: dict[str, Any], key: str) -> list[Any]:
-    found = document.get(key, [])
+    return _get(document, key, [], "request", "a list of objects")
+
+
+def _get(part: dict[str, Any], key: str, default: T, where: str, expected: str) -> T:
+    """Returns a value of the type of ``default``, which it is where there is none."""
+    found = part.get(key, default)
     if isinstance(found, np.ndarray):  # a list of numbers in a large document
         found = found.tolist()
-    if not isinstance(found, list):
-        message = f"request: {key!r} is {json_type(found)}; expected a list of objects"
-        raise Problem(message)
-    return found
-
-
-def _text(part: dict[str, Any], key: str, where: str) -> str:
-    found = part.get(key, "")
-    if not isinstance(found, str):
-        message = f"{where}: {key!r} is {json_type(found)}; expected a text"
-        raise Problem(message)
-    return found
-
-
-def _parameters(part: dict[str, Any], where: str) -> Parameters:
-    found = part.get("parameters", {})
-    if not isinstance(found, dict):
-        message = f"{where}: 'parameters' is {json_type(found)}; expected an object"
+    if not isinstance(found, type(default)):
+        message = f"{where}: {key!r} is {json_type(found)}; expected {expected}"
         raise Problem(message)
     return found
 

@@ -39,9 +39,7 @@ def read_predict(
     Raises:
         Problem: it is no JSON, or not of the form of a request.
     """
-    document = read_json(body, limits, takes_rest=True)
-    if not isinstance(document, dict):
-        raise _no_object(document)
+    document = read_object(body, limits)
     name = signature_name(document) if "signature_name" in document else ""
     has_rows, has_columns = "instances" in document, "inputs" in document
     if has_rows and has_columns:
@@ -118,12 +116,9 @@ def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str
     """
     document = read_json(body, limits, takes_rest=True)
     if not isinstance(document, dict):
-        raise _no_object(document)
+        message = f"JSON Value: Is not object; it is {json_type(document)}"
+        raise Problem(message)
     return document
-
-
-def _no_object(document: Any) -> Problem:
-    return Problem(f"JSON Value: Is not object; it is {json_type(document)}")
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
@@ -197,8 +192,11 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
             )
             raise Problem(message)
         # An array has no objects, and looking at each of its numbers would cost more than the rest.
-        if isinstance(rows, list) and dict in set(map(type, rows)):
-            _refuse_objects(rows)
+        has_objects = isinstance(rows, list) and dict in set(map(type, rows))
+        for at, row in enumerate(rows if has_objects else ()):
+            if _is_object(row):
+                message = f"Expecting value/list but got object at item {at} of input list"
+                raise Problem(message)
         ((name, dtype),) = inputs.items()
         return {name: array_of(rows, dtype, f"'instances' (input {name!r})")}
     for at, row in enumerate(rows):
@@ -215,13 +213,6 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
         name: _stack([row[name] for row in rows], dtype, f"'instances' (input {name!r})")
         for name, dtype in inputs.items()
     }
-
-
-def _refuse_objects(rows: list[Any]) -> None:
-    for at, row in enumerate(rows):
-        if _is_object(row):
-            message = f"Expecting value/list but got object at item {at} of input list"
-            raise Problem(message)
 
 
 def _stack(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from modelflow.wire.tf_serving.tensor_proto import (
     MOST_ELEMENTS,
     array_of_proto,
     fill_proto,
+    name_of,
     type_number,
 )
 
@@ -42,7 +43,7 @@ def predict_arrays(
     for name, dtype in inputs.items():
         where, tensor = f"input {name!r}", message.inputs[name]
         if dtype is not None and tensor.dtype != (number := type_number(dtype)):
-            found, expected = _type(tensor.dtype), _type(number)
+            found, expected = name_of(tensor.dtype), name_of(number)
             text = f"{where}: dtype {found}; expected {expected}, as the signature says"
             raise Problem(text)
         arrays[name] = array_of_proto(tensor, where, most_elements=most_elements)
@@ -101,8 +102,3 @@ def predict_response(
 
 def _set(names: Iterable[str]) -> str:
     return "{" + ",".join(sorted(names)) + "}"
-
-
-def _type(number: int) -> str:
-    known = {value: name for name, value in TF_SERVING.enum("tensorflow.DataType").items()}
-    return known.get(number, str(number))

@@ -79,6 +79,11 @@ def _names() -> Mapping[int, str]:
     return {number: name for name, number in _numbers().items()}
 
 
+def name_of(number: int) -> str:
+    """Returns what ``tensorflow.DataType`` calls a number; one that it does not know as it is."""
+    return _names().get(number, str(number))
+
+
 def dtype_of(number: int, where: str) -> np.dtype[Any]:
     """Returns the element type in memory of a number of ``tensorflow.DataType``.
 
@@ -171,7 +176,7 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
 
 
 def _form(number: int, where: str) -> tuple[str, str, str]:
-    name = _names().get(number, str(number))
+    name = name_of(number)
     if name not in _FORMS:
         message = f"{where}: dtype {name}; expected one of {', '.join(_FORMS)}"
         raise Problem(message)
