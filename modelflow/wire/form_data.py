@@ -3,7 +3,7 @@ r"""Forms with files, as browsers and ``curl -F`` send them (RFC 7578): bytes to
 ``curl -F image=@cat.jpg`` is a body of one part, ``{"image": b"\xff\xd8..."}``.
 """
 
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, refuse
 
 try:
     from python_multipart.exceptions import FormParserError
@@ -28,26 +28,23 @@ def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
             more than 100, or one has a long head.
     """
     if MultipartParser is None:
-        message = "this server reads no forms; it needs the package python-multipart"
-        raise Problem(message, Code.UNIMPLEMENTED)
+        refuse(
+            "this server reads no forms; it needs the package python-multipart", Code.UNIMPLEMENTED
+        )
     if len(content_type) > _LONGEST_TYPE:
-        message = f"form: a content type of {len(content_type)} bytes; at most {_LONGEST_TYPE}"
-        raise Problem(message)
+        refuse(f"form: a content type of {len(content_type)} bytes; at most {_LONGEST_TYPE}")
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not boundary:
-        message = f"form: got the content type {content_type!r}; expected a boundary in it"
-        raise Problem(message)
+        refuse(f"form: got the content type {content_type!r}; expected a boundary in it")
     form = _Form()
     try:
         parser = MultipartParser(boundary, form.callbacks())
         parser.write(body)
         parser.finalize()
     except FormParserError as error:
-        message = f"form: {error}"
-        raise Problem(message) from error
+        refuse(f"form: {error}", cause=error)
     if not form.is_whole:
-        message = f"form: {len(body)} bytes end before the last boundary"
-        raise Problem(message)
+        refuse(f"form: {len(body)} bytes end before the last boundary")
     return form.fields
 
 
@@ -74,8 +71,7 @@ class _Form:
 
     def _begin(self) -> None:
         if len(self.fields) >= _MOST_FIELDS:
-            message = f"form: got more than {_MOST_FIELDS} fields"
-            raise Problem(message)
+            refuse(f"form: got more than {_MOST_FIELDS} fields")
         self._headers, self._parts = [], []
 
     def _header_name(self, data: bytes, start: int, end: int) -> None:
@@ -96,8 +92,7 @@ class _Form:
         name = parse_options_header(named)[1].get(b"name", b"").decode("utf-8", "replace")
         if not name or name in self.fields:
             what = f"the field {name!r} twice" if name else "a field without a name"
-            message = f"form: got {what}; expected each input once"
-            raise Problem(message)
+            refuse(f"form: got {what}; expected each input once")
         self.fields[name] = b"".join(self._parts)
 
     def _all(self) -> None:

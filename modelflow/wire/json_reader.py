@@ -18,7 +18,7 @@ from modelflow.wire.json_outline import (
     outline_of_text,
     outline_of_value,
 )
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import refuse
 
 try:
     import orjson
@@ -55,8 +55,7 @@ def read_json(
         Problem: it is no JSON, or over the limits. Parsers differ in what they say of it.
     """
     if not body:
-        message = "JSON Parse error: The document is empty"
-        raise Problem(message)
+        refuse("JSON Parse error: The document is empty")
     text = bytes(body)
     outline = check_limits(text, limits or _LIMITS)
     try:
@@ -76,26 +75,23 @@ def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
     except UnicodeDecodeError as error:
         # What follows the document may be anything; the document itself is text.
         if not takes_rest:
-            message = f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}"
-            raise Problem(message) from error
+            refuse(
+                f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}", cause=error
+            )
         text = body[: error.start].decode()
     try:
         # The parser takes no blanks before the document.
         value, end = _PATIENT.raw_decode(text, len(text) - len(text.lstrip(_BLANKS)))
     except RecursionError as error:
-        message = "JSON Parse error: nested too deep"
-        raise Problem(message) from error
+        refuse("JSON Parse error: nested too deep", cause=error)
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
-        message = f"JSON Parse error: {error.msg} at offset: {offset}"
-        raise Problem(message) from error
+        refuse(f"JSON Parse error: {error.msg} at offset: {offset}", cause=error)
     except ValueError as error:  # Python's bound of an integer's digits; a number over all
-        message = f"JSON Parse error: {error}"
-        raise Problem(message) from error
+        refuse(f"JSON Parse error: {error}", cause=error)
     if not takes_rest and text[end:].strip(_BLANKS):
         offset = len(text[:end].encode())
-        message = f"JSON Parse error: more text after the document at offset: {offset}"
-        raise Problem(message)
+        refuse(f"JSON Parse error: more text after the document at offset: {offset}")
     if "\\u" in text:
         _check_characters(value)
     return value
@@ -106,8 +102,7 @@ def _check_characters(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        message = "JSON Parse error: half a character (a lone surrogate) in a text"
-        raise Problem(message) from error
+        refuse("JSON Parse error: half a character (a lone surrogate) in a text", cause=error)
 
 
 def _finite(text: str) -> float:

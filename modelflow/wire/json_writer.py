@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.files.json_value import number_lists
-from modelflow.wire.problem import Code, Problem, sendable
+from modelflow.wire.problem import Code, refuse, sendable
 
 try:
     import orjson
@@ -80,8 +80,10 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     if array.dtype.kind == "V":  # bfloat16, which is no type of NumPy's own
         array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
-        message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
-        raise Problem(message, Code.FAILED_PRECONDITION)
+        refuse(
+            f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary",
+            Code.FAILED_PRECONDITION,
+        )
     if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     if not array.ndim:
@@ -111,11 +113,12 @@ def text_of(data: Any, where: str) -> Any:
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
-        message = (
+        refuse(
             f"{where}: bytes that are no text (byte {data[error.start]:#x} at {error.start}); JSON "
-            "carries text: ask for binary, or name the output so that it ends in _bytes"
+            "carries text: ask for binary, or name the output so that it ends in _bytes",
+            Code.FAILED_PRECONDITION,
+            cause=error,
         )
-        raise Problem(message, Code.FAILED_PRECONDITION) from error
 
 
 def _array_line(array: npt.NDArray[Any]) -> str:
@@ -164,5 +167,8 @@ def _scalar(value: Any) -> bytes:
             return text
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        message = f"answer: a {type(value).__name__} has no form in JSON: {error}"
-        raise Problem(message, Code.INTERNAL) from error
+        refuse(
+            f"answer: a {type(value).__name__} has no form in JSON: {error}",
+            Code.INTERNAL,
+            cause=error,
+        )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 
 DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {
@@ -68,20 +68,16 @@ def check_shape(shape: object, where: str) -> tuple[int, ...]:
         Problem: it is no list of lengths, or of too many, or of more elements than there can be.
     """
     if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
-        message = f"{where}: shape {shorten(shape)}; expected a list of integers"
-        raise Problem(message)
+        refuse(f"{where}: shape {shorten(shape)}; expected a list of integers")
     if not all(type(extent) is int and extent >= 0 for extent in shape):
-        message = f"{where}: shape {shorten(list(shape))}; expected integers of 0 or more"
-        raise Problem(message)
+        refuse(f"{where}: shape {shorten(list(shape))}; expected integers of 0 or more")
     if len(shape) > MOST_AXES:
-        message = f"{where}: {len(shape)} axes; at most {MOST_AXES} are possible"
-        raise Problem(message)
+        refuse(f"{where}: {len(shape)} axes; at most {MOST_AXES} are possible")
     if math.prod(filter(None, shape)) > _MOST_ELEMENTS:
-        message = (
+        refuse(
             f"{where}: shape {shorten(list(shape))}; its axes, those of 0 left out, may make 2**48 "
             "elements at most"
         )
-        raise Problem(message)
     return tuple(shape)
 
 
