@@ -7,6 +7,7 @@ the unit says their types and shapes, and fills them.
 import ctypes
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,8 @@ ABI = 1
 _MAX_NDIM = 8
 _MAX_BYTES = 1 << 40
 # In the order of modelflow_dtype.
-_DTYPES = [
-    np.dtype(name)
-    for name in (
-        "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64 bool".split()  # noqa: SIM905
-    )
-]
+_NAMES = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64 bool"
+_DTYPES = [np.dtype(name) for name in _NAMES.split()]
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
 
 Array = npt.NDArray[Any]
@@ -125,10 +122,9 @@ class NativeUnit(FlowUnit):
         inputs = (_Array * (rows * len(self._inputs)))()
         outputs = (_Array * (rows * max(1, len(self._outputs))))()
         errors = (_Error * rows)()
-        for target, array in zip(inputs, (a for row in given for a in row), strict=False):
-            _describe(target, array)
-        for target, array in zip(outputs, (a for row in made for a in row), strict=False):
-            _describe(target, array)
+        for targets, rows_of in ((inputs, given), (outputs, made)):
+            for target, array in zip(targets, chain.from_iterable(rows_of), strict=False):
+                _describe(target, array)
         self._library.modelflow_process(self._instance, rows, inputs, outputs, errors)
         return [ValueError(error.text) if error.message else None for error in errors]
 
@@ -204,7 +200,7 @@ def _dtype(library: Path, port: Port) -> np.dtype[Any]:
     except TypeError:
         found = np.dtype(object)
     if found not in _CODES:
-        names = ", ".join(dtype.name for dtype in _DTYPES)
+        names = ", ".join(_NAMES.split())
         message = f"{library}: port {port.name!r}: type {port.dtype!r}; expected one of {names}"
         raise ConfigError(message)
     return found

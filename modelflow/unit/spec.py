@@ -252,8 +252,12 @@ class FlowUnitSpec:
         if self.accepts_any_option:
             return {}
         known = [name for option in self.option_list for name in (option.name, *option.aliases)]
+        expected = ", ".join(option.name for option in self.option_list) or "none"
         return {
-            name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
+            name: f"unknown option {name!r} of unit {self.name!r}"
+            f"{did_you_mean(name, [*known, *also])} (options: {expected})"
+            for name in given
+            if name not in known
         }
 
     def list_required_modules(self, config: Any) -> Mapping[str, str]:
@@ -306,11 +310,6 @@ class FlowUnitSpec:
             return self.options(**values)
         except ValueError as error:  # the dataclass's own check across options
             raise OptionsError([f"options of unit {self.name!r}: {error}"]) from error
-
-    def _unknown_option(self, name: str, known: Collection[str]) -> str:
-        expected = ", ".join(option.name for option in self.option_list) or "none"
-        near = did_you_mean(name, known)
-        return f"unknown option {name!r} of unit {self.name!r}{near} (options: {expected})"
 
     def load(self, device: str) -> ModuleType | None:
         """Imports the module of the unit for ``device``, ahead of `create`.
