@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from modelflow.device import CPU
 from modelflow.device.torch_memory import load_torch
-from modelflow.engine.engine import LoadedModel, LoadRequest, one_sentence
+from modelflow.engine.engine import LoadedModel, LoadRequest, model_error, one_sentence
 from modelflow.engine.torch.cuda_graph import CudaGraphs
 from modelflow.engine.torch.ports import Ports
 from modelflow.engine.torch.settings import set_traced_tf32, torch_device
@@ -113,8 +113,7 @@ class TorchModel(LoadedModel):
 
     def _call(self, tensors: list[Any]) -> list[Any]:
         if self._module is None:
-            message = f"model {self._path}: it is closed"
-            raise EngineError(message)
+            raise model_error(self._path, "it is closed")
         if any(self._bfloat16):
             pairs = zip(tensors, self._bfloat16, strict=True)
             tensors = [t.bfloat16() if is_narrow else t for t, is_narrow in pairs]
@@ -152,7 +151,7 @@ class TorchModel(LoadedModel):
             kind, text = found[-1]["kind"], text[found[-1].end() :]
         said = f"{kind}: {one_sentence(text)}"
         if _OWN_FAULT.search(text):
-            return EngineError(f"model {self._path}: {said}")
+            return model_error(self._path, said)
         return ItemRefusedError(f"model {self._path.name}: {said}")
 
 
