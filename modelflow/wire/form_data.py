@@ -38,7 +38,7 @@ def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
         refuse(f"form: got the content type {content_type!r}; expected a boundary in it")
     form = _Form()
     try:
-        parser = MultipartParser(boundary, form.callbacks())
+        parser = MultipartParser(boundary, {name: getattr(form, name) for name in _EVENTS})
         parser.write(body)
         parser.finalize()
     except FormParserError as error:
@@ -49,7 +49,7 @@ def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
 
 
 class _Form:
-    """What the parser has found so far."""
+    """What the parser has found so far; it calls a method at each event."""
 
     def __init__(self) -> None:
         self.fields: dict[str, bytes] = {}
@@ -58,36 +58,25 @@ class _Form:
         self._name = self._value = b""
         self._parts: list[bytes] = []
 
-    def callbacks(self) -> dict[str, object]:
-        return {
-            "on_part_begin": self._begin,
-            "on_header_field": self._header_name,
-            "on_header_value": self._header_value,
-            "on_header_end": self._header_end,
-            "on_part_data": self._data,
-            "on_part_end": self._end,
-            "on_end": self._all,
-        }
-
-    def _begin(self) -> None:
+    def on_part_begin(self) -> None:
         if len(self.fields) >= _MOST_FIELDS:
             refuse(f"form: got more than {_MOST_FIELDS} fields")
         self._headers, self._parts = [], []
 
-    def _header_name(self, data: bytes, start: int, end: int) -> None:
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._name += data[start:end]
 
-    def _header_value(self, data: bytes, start: int, end: int) -> None:
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
 
-    def _header_end(self) -> None:
+    def on_header_end(self) -> None:
         self._headers.append((self._name.lower(), self._value))
         self._name = self._value = b""
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
         self._parts.append(data[start:end])
 
-    def _end(self) -> None:
+    def on_part_end(self) -> None:
         named = dict(self._headers).get(b"content-disposition", b"")
         name = parse_options_header(named)[1].get(b"name", b"").decode("utf-8", "replace")
         if not name or name in self.fields:
@@ -95,5 +84,8 @@ class _Form:
             refuse(f"form: got {what}; expected each input once")
         self.fields[name] = b"".join(self._parts)
 
-    def _all(self) -> None:
+    def on_end(self) -> None:
         self.is_whole = True
+
+
+_EVENTS = [name for name in vars(_Form) if name.startswith("on_")]

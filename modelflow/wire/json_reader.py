@@ -12,12 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.json_outline import (
-    JsonLimits,
-    check_limits,
-    outline_of_text,
-    outline_of_value,
-)
+from modelflow.wire.json_outline import JsonLimits, check_limits, outline_of_text, outline_of_value
 from modelflow.wire.problem import refuse
 
 try:

@@ -229,11 +229,5 @@ _JSON_TYPES: Mapping[type, str] = MappingProxyType(
     }
 )
 _EXPECTED: Mapping[str, str] = MappingProxyType(
-    {
-        "b": "true or false",
-        "i": "an integer",
-        "u": "an integer",
-        "f": "a number",
-        "O": "a text",
-    }
+    {"b": "true or false", "i": "an integer", "u": "an integer", "f": "a number", "O": "a text"}
 )

@@ -91,7 +91,7 @@ def from_raw(
     array = np.frombuffer(data, stored) if count else np.empty(0, stored)
     array.flags.writeable = False
     if datatype == BF16:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
+        array = widen_bf16(array)
     elif dtype.kind == "b" and count and array.view(np.uint8).max() > 1:
         refuse(f"{where}: a byte that is neither 0 nor 1; expected these for BOOL")
     return array.reshape(shape)
@@ -155,6 +155,11 @@ def _data(item: Any) -> bytes:
     if isinstance(item, str):
         return item.encode()
     return bytes(item) if isinstance(item, (bytes, bytearray, memoryview)) else json_of(item)
+
+
+def widen_bf16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
+    """Returns float32 numbers of their upper halves."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _bf16_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from modelflow.wire.problem import Code, refuse
 from modelflow.wire.proto import TF_SERVING
+from modelflow.wire.raw_tensor import widen_bf16
 from modelflow.wire.tensor import check_shape
 
 # By the type's name: how it stands in memory, the field of its values, and those as they stand
@@ -200,7 +201,7 @@ def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -
         refuse(f"{where}: a byte that is neither 0 nor 1; expected these for DT_BOOL")
     array = np.frombuffer(content, stored)
     if name == "DT_BFLOAT16":
-        array = _widen(array)
+        array = widen_bf16(array)
     return array.reshape(shape)
 
 
@@ -220,12 +221,8 @@ def _in_memory(
             refuse(f"{where}: a value beyond {info.min} to {info.max}, the range of {name}")
     narrow = held.astype(small, copy=False)
     if name == "DT_BFLOAT16":
-        return _widen(narrow)
+        return widen_bf16(narrow)
     return narrow.view(dtype) if bits else narrow
-
-
-def _widen(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _texts(values: Any, count: int) -> npt.NDArray[Any]:
