@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from modelflow.device import CPU, Device
 from modelflow.engine.options import InferenceOptions
-from modelflow.errors import EngineError, did_you_mean
+from modelflow.errors import DeviceUnavailableError, EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
 
 T = TypeVar("T")
@@ -217,6 +217,30 @@ def model_error(path: Path, text: str) -> EngineError:
 def unit_error(name: str, text: str) -> EngineError:
     """Returns the error that says what is wrong with an inference unit."""
     return EngineError(f"unit {name!r}: {text}")
+
+
+def started_error(running: object, setting: str, what: str, library: str) -> EngineError:
+    """Returns the error about a setting of the process that a library has started without.
+
+    Args:
+        running: What it has started with.
+        setting: The setting, and what is wanted.
+        what: What kind of thing that is.
+        library: The library.
+    """
+    return EngineError(
+        f"{setting}, but {library} has already started in this process with {running}; the {what} "
+        "holds for the process: give all its nodes the same, before anything else uses "
+        f"{library}"
+    )
+
+
+def absent_gpu(
+    device: Device, library: str, count: int, *, has_cuda: bool
+) -> DeviceUnavailableError:
+    """Returns the error about a GPU that a library does not see."""
+    reason = "" if has_cuda else "; this build is for the CPU only"
+    return DeviceUnavailableError(f"device {device}: {library} sees {count} GPUs{reason}")
 
 
 def refuse_closed(*_: object) -> Any:

@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
+from inspect import get_annotations
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -112,10 +113,8 @@ class _Kept(LoadedModel):
 
     def __init__(self, model: LoadedModel, key: Any, keeper: KeptModels) -> None:
         self._model, self._key, self._keeper = model, key, keeper
-        self.inputs, self.outputs = model.inputs, model.outputs
-        self.memory, self.warm_up_runs = model.memory, model.warm_up_runs
-        self.batch_range, self.text_type = model.batch_range, model.text_type
-        self.is_stateful = model.is_stateful
+        for name in get_annotations(LoadedModel):  # what is said of a model
+            setattr(self, name, getattr(model, name))
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         return self._model.run(inputs)

@@ -181,10 +181,8 @@ def _is_near(found: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 def _state(output: TensorSpec, fixed_batch: int | None) -> TensorSpec:
     if output.is_batched is not None or output.shape is None:
         return output
-    if not output.shape:
-        return replace(output, is_batched=False)
     # A length of a fixed batch may be one by chance: calls show it.
-    is_open = output.shape[0] is None or output.shape[0] == fixed_batch
+    is_open = bool(output.shape) and output.shape[0] in (None, fixed_batch)
     return output if is_open else replace(output, is_batched=False)
 
 

@@ -57,9 +57,8 @@ def unroll(buffer: Buffer, where: str) -> Any:
         size = " x ".join(map(str, shape))
         raise data_error(
             where,
-            f"got {data.shape[0]} values in one row, the meta say {size} = "
-            f"{math.prod(shape)}; expected meta (width, height, channel, pix_fmt, layout) that fit "
-            "the array",
+            f"got {data.shape[0]} values in one row, the meta say {size} = {math.prod(shape)}; "
+            "expected meta (width, height, channel, pix_fmt, layout) that fit the array",
         )
     return data.reshape(shape)
 

@@ -243,8 +243,7 @@ def _describe_search(module_name: str, error: BaseException) -> str:
     here = [path.stem for path in Path().glob("*.py")]
     return (
         "; expected a module that is installed, on PYTHONPATH, in the folder you are in, or "
-        "(by the command line) beside the graph"
-        f"{did_you_mean(module_name, here)}"
+        f"(by the command line) beside the graph{did_you_mean(module_name, here)}"
     )
 
 

@@ -148,13 +148,8 @@ def column_of(buffers: Sequence[Buffer]) -> Column:
 
     A meta that buffers share is one object in it, and so crosses once.
     """
-    return [_crossing(buffer) for buffer in buffers], [buffer._meta or None for buffer in buffers]
-
-
-def _crossing(buffer: Buffer) -> Any:
-    if buffer.error is not None:
-        return fault_of(buffer.error)
-    return sendable(buffer.to("cpu").data)
+    data = [sendable(b.to("cpu").data) if b.error is None else fault_of(b.error) for b in buffers]
+    return data, [buffer._meta or None for buffer in buffers]
 
 
 def fault_of(error: FlowUnitError) -> Fault:

@@ -60,16 +60,14 @@ class PoolFigures:
     lost: int
 
 
+@dataclass(eq=False, slots=True)
 class User:
     """Who uses a pool: one far node of one flow."""
 
-    __slots__ = ("is_gone", "part")
-
-    def __init__(self, part: str = "") -> None:
-        self.part = part
-        """The far node."""
-        self.is_gone = False
-        """It waits for nothing any more."""
+    part: str = ""
+    """The far node."""
+    is_gone: bool = False
+    """It waits for nothing any more."""
 
 
 class Pool:

@@ -10,9 +10,8 @@ from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, model_error, one_sentence
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.torch.model import TorchModel
-from modelflow.engine.torch.options import TorchOptions
 from modelflow.engine.torch.ports import read_exported_ports, script_ports
-from modelflow.engine.torch.settings import apply_settings, torch_device
+from modelflow.engine.torch.settings import TorchOptions, apply_settings, torch_device
 
 _EXPECTED = "expected TorchScript (torch.jit.save) or an exported program (torch.export.save, .pt2)"
 # Of exported programs PyTorch reads one at a time: what reads one is a variable of the process.

@@ -51,6 +51,7 @@ class TorchModel(LoadedModel):
         order = {spec.name: spec for spec in ports.inputs}
         self.inputs = tuple(order[name] for name in request.inputs) or ports.inputs
         self.outputs, self.batch_range = ports.outputs, ports.batch_range
+        self._names = [spec.name for spec in self.outputs]
         self._arguments = tuple(order)
         self._bfloat16 = tuple(name in ports.bfloat16 for name in order)
         self._places = ports.places
@@ -60,7 +61,7 @@ class TorchModel(LoadedModel):
             module = module.to(self._dtype)
         if self._format is not None:
             module = module.to(memory_format=self._format)
-        self._own = set(_storages(module))
+        self._own = {_pointer(held) for held in (*module.parameters(), *module.buffers())}
         if isinstance(module, torch.jit.ScriptModule):
             module = _freeze(module)
             set_traced_tf32(module.graph, options.precision)
@@ -106,10 +107,6 @@ class TorchModel(LoadedModel):
         self._module = self._graphs = None
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
-
-    @property
-    def _names(self) -> list[str]:
-        return [spec.name for spec in self.outputs]
 
     def _call(self, tensors: list[Any]) -> list[Any]:
         if self._module is None:
@@ -176,11 +173,6 @@ def _freeze(module: Any) -> Any:
         graph.eraseOutput(0)
         torch._C._jit_pass_dce(graph)
     return frozen
-
-
-def _storages(module: Any) -> Iterator[int]:
-    """Gives the addresses of a module's parameters and buffers."""
-    yield from (_pointer(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _constants(module: Any) -> Iterator[int]:

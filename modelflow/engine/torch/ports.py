@@ -92,11 +92,6 @@ def read_exported_ports(request: LoadRequest, program: Any) -> Ports:
     return replace(ports, batch_range=_batch_range(program, symbols), bfloat16=narrow)
 
 
-def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """Returns PyTorch's ``dtype`` as NumPy's; None where NumPy has none such."""
-    return numpy_dtypes().get(dtype)
-
-
 def _ports(
     request: LoadRequest,
     inputs: Sequence[TensorSpec],
@@ -163,7 +158,7 @@ def _keys(program: Any) -> list[str]:
 
 def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any]) -> TensorSpec:
     value: Any = values.get(node)
-    dtype = numpy_dtype(getattr(value, "dtype", None))
+    dtype = numpy_dtypes().get(getattr(value, "dtype", None))
     if _is_bfloat16(value):  # given as float32
         dtype = _FLOAT
     if dtype is None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.dynamic.data_handler import DataHandler, Source, only_end
-from modelflow.compat.modelbox.dynamic.part import End, Inlet, Part, Step
-from modelflow.compat.modelbox.dynamic.part_run import PartRun
+from modelflow.compat.modelbox.dynamic.part import End, Inlet, Part, PartRun, Step
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import ConfigError, FlowFailed, ModelflowError, StreamClosed, did_you_mean
 from modelflow.flow import Flow

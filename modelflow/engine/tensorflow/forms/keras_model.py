@@ -33,7 +33,7 @@ def load_keras_model(request: LoadRequest) -> LoadedModel:
     if len(chosen_inputs) < len(inputs):
         absent = next(spec for name, spec in inputs.items() if name not in chosen_inputs)
         raise model_error(path, f"its input {absent} is fed by no port; declare an input for it")
-    signature = [tf.TensorSpec(s.shape, tf.as_dtype(s.dtype)) for s in inputs.values()]
+    signature = [tf.TensorSpec(spec.shape, spec.dtype) for spec in inputs.values()]
     function = tf.function(_forward(keras_model)).get_concrete_function(*signature)
     frozen = freeze(
         request,
@@ -86,10 +86,9 @@ def _name_ports(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]
             "sequential one; export this one as a SavedModel",
         )
     flat = tree.flatten(_structure(model, "input"))
-    inputs = {t.name: tensor_spec(path, t.name, _read_types(t)) for t in flat}
-    names, flat = _output_names(model), tree.flatten(_structure(model, "output"))
-    outputs = {n: tensor_spec(path, n, _read_types(t)) for n, t in zip(names, flat, strict=True)}
-    return inputs, outputs
+    inputs = {tensor.name: tensor_spec(path, tensor.name, tensor) for tensor in flat}
+    named = zip(_output_names(model), tree.flatten(_structure(model, "output")), strict=True)
+    return inputs, {name: tensor_spec(path, name, tensor) for name, tensor in named}
 
 
 def _structure(model: Any, side: str) -> Any:
@@ -109,11 +108,6 @@ def _output_names(model: Any) -> list[str]:
         name if names.count(name) == 1 else f"{name}_{names[:place].count(name)}"
         for place, name in enumerate(names)
     ]
-
-
-def _read_types(tensor: Any) -> Any:
-    tf = load_tensorflow()
-    return tf.TensorSpec(tensor.shape, tf.as_dtype(tensor.dtype))
 
 
 def _choose(path: Path, what: str, wanted: Sequence[str], known: Sequence[Any]) -> list[str]:

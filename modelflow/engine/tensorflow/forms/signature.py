@@ -129,14 +129,6 @@ def _serving_graph(path: Path) -> Any:
 
 
 def _describe(path: Path, tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    tf = load_tensorflow()
-    return {
-        key: tensor_spec(
-            path,
-            key,
-            tf.TensorSpec(
-                tf.TensorShape(tensors[key].tensor_shape), tf.as_dtype(tensors[key].dtype)
-            ),
-        )
-        for key in sorted(tensors)
-    }
+    make = load_tensorflow().TensorSpec
+    specs = {key: make(tensor.tensor_shape, tensor.dtype) for key, tensor in tensors.items()}
+    return {key: tensor_spec(path, key, specs[key]) for key in sorted(specs)}

@@ -61,27 +61,21 @@ class PlacedGraph:
         self.outputs = _specs(path, outputs, self.fetches)
 
 
-def numpy_dtype(path: Path, name: str, dtype: Any) -> np.dtype[Any]:
-    """Returns TensorFlow's ``dtype`` of the tensor ``name`` as NumPy's.
+def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
+    """Returns the description of a tensor (of anything with a dtype and a shape).
 
     Raises:
-        EngineError: it is none that NumPy knows (a resource).
+        EngineError: NumPy knows no such type (a resource).
     """
-    try:
-        found: np.dtype[Any] = np.dtype(dtype.as_numpy_dtype)
-    except (TypeError, KeyError) as error:
-        raise model_error(
-            path, f"the tensor {name!r} is of type {dtype.name}; expected an array"
-        ) from error
-    return found
-
-
-def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
-    """Returns the description of a tensor (of anything with TensorFlow's dtype and shape)."""
-    shape = load_tensorflow().TensorShape(tensor.shape)
+    tf = load_tensorflow()
+    shape, dtype = tf.TensorShape(tensor.shape), tf.as_dtype(tensor.dtype)
     known = None if shape.rank is None else tuple(shape.as_list())
-    is_batched = False if known == () else None
-    return TensorSpec(port, numpy_dtype(path, port, tensor.dtype), known, is_batched)
+    try:
+        found = np.dtype(dtype.as_numpy_dtype)
+    except (TypeError, KeyError) as error:
+        text = f"the tensor {port!r} is of type {dtype.name}; expected an array"
+        raise model_error(path, text) from error
+    return TensorSpec(port, found, known, False if known == () else None)
 
 
 def _import(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:

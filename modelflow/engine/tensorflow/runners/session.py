@@ -63,11 +63,14 @@ class SessionModel(LoadedModel):
             for spec, fetch in zip(placed.outputs, placed.fetches, strict=True)
         )
         if session is None:
-            session = tf.compat.v1.Session(graph=placed.graph, config=_settings(placed))
+            config = tf.compat.v1.ConfigProto()
+            if placed.is_compiled:
+                config.graph_options.optimizer_options.global_jit_level = 1
+            session = tf.compat.v1.Session(graph=placed.graph, config=config)
         self._session = session
         self._release = release or session.close
         feeds = [tensor.name for tensor in placed.feeds]
-        self._call = _callable(self._session, feeds, list(ways.values()))
+        self._call = _callable(session, feeds, list(ways.values()))
         self._other_ranks: OtherRanks | None = None
         self._rank_free: frozenset[str] = frozenset()
 
@@ -256,13 +259,6 @@ def engine_error(path: Path, error: Any) -> EngineError:
     if name in _OF_INPUTS:
         return ItemRefusedError(f"model {path.name}: {said}")
     return model_error(path, said)
-
-
-def _settings(placed: PlacedGraph) -> Any:
-    config = load_tensorflow().compat.v1.ConfigProto()
-    if placed.is_compiled:
-        config.graph_options.optimizer_options.global_jit_level = 1
-    return config
 
 
 def _callable(session: Any, feeds: list[str], fetches: list[str]) -> Any:
