@@ -31,8 +31,7 @@ def load_torch(extra: str = "cuda", needed_by: str = "device 'cuda'") -> Any:
     try:
         import torch
     except ModuleNotFoundError as error:
-        package = "torch"
-        raise MissingDependencyError(package, extra, needed_by) from error
+        raise MissingDependencyError(package="torch", extra=extra, needed_for=needed_by) from error
     return torch
 
 
@@ -154,9 +153,7 @@ class TorchMemory(Memory):
         if not self._is_cuda:
             return nullcontext()
         torch = load_torch()
-        streams: dict[int, Any] | None = getattr(self._streams, "by_device", None)
-        if streams is None:
-            streams = self._streams.by_device = {}
+        streams: dict[int, Any] = self._streams.__dict__.setdefault("by_device", {})
         if device.index not in streams:
             streams[device.index] = torch.cuda.Stream(device.index)
         context: AbstractContextManager[Any] = torch.cuda.stream(streams[device.index])

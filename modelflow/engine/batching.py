@@ -60,9 +60,6 @@ def _calibrate(output: npt.NDArray[Any]) -> tuple[int, int]:
 _OF_OUTPUT, _OF_BASE = _calibrate(np.empty(2)[:1])
 
 
-Shape = tuple[int, ...]
-
-
 class CallSizes:
     """The sizes of batch that an engine is called with.
 
@@ -147,8 +144,3 @@ def group_rows(keys: Mapping[int, Hashable]) -> list[list[int]]:
     for row, key in keys.items():
         groups.setdefault(key, []).append(row)
     return list(groups.values())
-
-
-def pad_shape(shapes: Sequence[Shape]) -> Shape:
-    """Returns the smallest shape that holds each of ``shapes``, which have as many axes."""
-    return tuple(max(extents) for extents in zip(*shapes, strict=True))

@@ -7,7 +7,7 @@ package in `Engine.load` at the earliest, and raises `MissingDependencyError` wh
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from modelflow.device import CPU, Device
 from modelflow.engine.options import InferenceOptions
-from modelflow.errors import did_you_mean
+from modelflow.errors import DeviceUnavailableError, EngineError, did_you_mean
 from modelflow.wire.tensor import TensorSpec
 
 T = TypeVar("T")
@@ -209,8 +209,52 @@ def one_sentence(text: str) -> str:
     return joined if len(joined) <= 300 else joined[:297] + "..."
 
 
-def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> str:
-    """Returns the message for a port that the model does not have.
+def model_error(path: Path, text: str) -> EngineError:
+    """Returns the error that says what is wrong with a model."""
+    return EngineError(f"model {path}: {text}")
+
+
+def unit_error(name: str, text: str) -> EngineError:
+    """Returns the error that says what is wrong with an inference unit."""
+    return EngineError(f"unit {name!r}: {text}")
+
+
+def started_error(running: object, setting: str, what: str, library: str) -> EngineError:
+    """Returns the error about a setting of the process that a library has started without.
+
+    Args:
+        running: What it has started with.
+        setting: The setting, and what is wanted.
+        what: What kind of thing that is.
+        library: The library.
+    """
+    return EngineError(
+        f"{setting}, but {library} has already started in this process with {running}; the {what} "
+        "holds for the process: give all its nodes the same, before anything else uses "
+        f"{library}"
+    )
+
+
+def absent_gpu(
+    device: Device, library: str, count: int, *, has_cuda: bool
+) -> DeviceUnavailableError:
+    """Returns the error about a GPU that a library does not see."""
+    reason = "" if has_cuda else "; this build is for the CPU only"
+    return DeviceUnavailableError(f"device {device}: {library} sees {count} GPUs{reason}")
+
+
+def refuse_closed(*_: object) -> Any:
+    """Stands in the place of what ran a model that is closed.
+
+    Raises:
+        EngineError: always.
+    """
+    message = "the model is closed"
+    raise EngineError(message)
+
+
+def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> EngineError:
+    """Returns the error about a port that the model does not have.
 
     Args:
         path: The model.
@@ -218,9 +262,36 @@ def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> s
         name: The name that was asked for.
         known: The model's own ports, as they are to be listed (`TensorSpec` or text).
     """
-    names = [str(getattr(port, "name", port)) for port in known]
-    listed = ", ".join(map(str, known)) or "none"
-    return (
-        f"model {path}: no {what} {name!r}{did_you_mean(name, names)}; "
-        f"the model's {what}s are: {listed}"
-    )
+    near, listed = did_you_mean(name, map(_name_of, known)), ", ".join(map(str, known)) or "none"
+    return model_error(path, f"no {what} {name!r}{near}; the model's {what}s are: {listed}")
+
+
+def check_ports(path: Path, what: str, names: Iterable[str], known: Sequence[object]) -> None:
+    """Checks that a model has the ports that are asked for; see `unknown_port`.
+
+    Raises:
+        EngineError: it has not.
+    """
+    own = set(map(_name_of, known))
+    for name in names:
+        if name not in own:
+            raise unknown_port(path, what, name, known)
+
+
+def require_fed(path: Path, names: Collection[str | None], known: Sequence[object]) -> None:
+    """Checks that all inputs of a model are among some names.
+
+    Raises:
+        EngineError: one is not.
+    """
+    absent = [port for port in known if _name_of(port) not in names]
+    if absent:
+        raise model_error(
+            path,
+            f"its input {absent[0]} is fed by no port; declare an input for each: "
+            f"{', '.join(map(str, known))}",
+        )
+
+
+def _name_of(port: object) -> str:
+    return str(getattr(port, "name", port))

@@ -1,5 +1,6 @@
 """The flow unit that runs a model on batches."""
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,8 +9,8 @@ from typing import Any
 
 from modelflow.buffer import Buffer
 from modelflow.device.heap import give_memory_back
-from modelflow.engine.batching import BatchFigures, copy_shared, group_rows, items_of, pad_shape
-from modelflow.engine.engine import Arrays
+from modelflow.engine.batching import BatchFigures, copy_shared, group_rows, items_of
+from modelflow.engine.engine import Arrays, unit_error
 from modelflow.engine.loading import Loading
 from modelflow.engine.lookup import engine_for, find_engine
 from modelflow.engine.model_file import ModelFile
@@ -204,10 +205,9 @@ class InferenceUnit(FlowUnit):
         for port in servable.ports:
             shape = None
             if self._options.pad_variable and port.is_batched:
-                shapes = [tuple(item.shape) for item in items[port.name]]
-                shape = pad_shape(shapes)
-                if all(own == shape for own in shapes):
-                    shape = None
+                shapes = {tuple(item.shape) for item in items[port.name]}
+                if len(shapes) > 1:  # the smallest shape that holds each
+                    shape = tuple(max(extents) for extents in zip(*shapes, strict=True))
             staged[port.name] = port.gather(items[port.name], size, shape)
         return staged
 
@@ -245,19 +245,12 @@ class InferenceUnit(FlowUnit):
     def _open(self) -> Serving:
         serving = self._serving
         if serving is None:
-            message = f"unit {self.name!r}: it was called before open, or after close"
-            raise EngineError(message)
+            raise unit_error(self.name, "it was called before open, or after close")
         return serving
 
     def _load(self) -> list[Servable]:
-        return Loading(
-            self.model_file,
-            self.name,
-            self._options,
-            self.device,
-            self.batch_size,
-            self.allowed_batch_sizes,
-        ).servables()
+        sizes = self.batch_size, self.allowed_batch_sizes
+        return Loading(self.model_file, self.name, self._options, self.device, *sizes).servables()
 
 
 def inference_spec(
@@ -311,7 +304,9 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
     try:
         return inference_spec(model, **file.common)
     except EngineError as error:
-        reader = _reader_of(file)
+        reader = None
+        with contextlib.suppress(EngineError):
+            reader = engine_for(file.entry)
         if reader is None or f"did you mean {reader!r}" in str(error):
             raise
         message = (
@@ -319,14 +314,6 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
             f"{file.entry.name}"
         )
         raise EngineError(message) from error
-
-
-def _reader_of(file: UnitFile) -> str | None:
-    """Returns the engine that reads the model of a unit file; None where none does."""
-    try:
-        return engine_for(file.entry)
-    except EngineError:
-        return None
 
 
 def _by_version(buffers: Sequence[Buffer]) -> dict[Any, list[int]]:

@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
+from inspect import get_annotations
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from modelflow.device import Device
 from modelflow.engine.batching import CallSizes
-from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest
+from modelflow.engine.engine import Arrays, Engine, LoadedModel, LoadRequest, unit_error
 from modelflow.engine.lookup import choose_versions, find_engine
 from modelflow.engine.model_file import ModelFile, missing_model
 from modelflow.engine.options import InferenceOptions
@@ -112,10 +113,8 @@ class _Kept(LoadedModel):
 
     def __init__(self, model: LoadedModel, key: Any, keeper: KeptModels) -> None:
         self._model, self._key, self._keeper = model, key, keeper
-        self.inputs, self.outputs = model.inputs, model.outputs
-        self.memory, self.warm_up_runs = model.memory, model.warm_up_runs
-        self.batch_range, self.text_type = model.batch_range, model.text_type
-        self.is_stateful = model.is_stateful
+        for name in get_annotations(LoadedModel):  # what is said of a model
+            setattr(self, name, getattr(model, name))
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         return self._model.run(inputs)
@@ -169,10 +168,8 @@ class Loading:
             MissingDependencyError: the engine's package is not installed.
         """
         file = self.model_file
-        absent = missing_model(file.path)
-        if absent:
-            message = f"unit {self.name!r}: {absent}"
-            raise EngineError(message)
+        if absent := missing_model(file.path):
+            raise unit_error(self.name, absent)
         loaded: list[Servable] = []
         try:
             for version, path in choose_versions(file.path, self.options.version).items():
@@ -186,15 +183,9 @@ class Loading:
     def _request(self, path: Any) -> LoadRequest:
         file = self.model_file
         types = {p.name: np.dtype(_dtype(p.dtype)) for p in file.inputs if p.dtype is not None}
+        takes, gives = (tuple(port.name for port in side) for side in (file.inputs, file.outputs))
         return LoadRequest(
-            path,
-            self.device,
-            self.options,
-            tuple(port.name for port in file.inputs),
-            tuple(port.name for port in file.outputs),
-            types,
-            self._allowed_sizes,
-            file.group,
+            path, self.device, self.options, takes, gives, types, self._allowed_sizes, file.group
         )
 
     @property
@@ -239,11 +230,9 @@ class Loading:
 
     def _check_types(self, model: LoadedModel) -> None:
         if model.inputs and not self.model_file.inputs:
-            message = (
-                f"unit {self.name!r}: it declares no input, but the model {self.model_file.path} "
-                f"takes {', '.join(map(str, model.inputs))}; declare an input for each"
-            )
-            raise EngineError(message)
+            takes = ", ".join(map(str, model.inputs))
+            text = f"it declares no input, but the model {self.model_file.path} takes {takes}"
+            raise unit_error(self.name, f"{text}; declare an input for each")
         for port, tensor in zip(self.model_file.inputs, model.inputs, strict=True):
             if port.dtype is None:
                 continue

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from modelflow.engine.engine import Engine
+from modelflow.engine.engine import Engine, model_error
 from modelflow.errors import EngineError
 from modelflow.plugins import Plugins
 
@@ -45,11 +45,11 @@ def choose_versions(path: Path, version: str) -> dict[int, Path]:
     versions = find_versions(path)
     if not versions:
         if version.strip():
-            message = (
-                f"model {path}: version {version!r} was asked for, but there are no versions "
-                "(folders 1/ 2/ ...) in it"
+            raise model_error(
+                path,
+                f"version {version!r} was asked for, but there are no versions "
+                "(folders 1/ 2/ ...) in it",
             )
-            raise EngineError(message)
         return {0: path}
     if not version.strip():
         newest = max(versions)
@@ -58,8 +58,7 @@ def choose_versions(path: Path, version: str) -> dict[int, Path]:
     known = ", ".join(map(str, versions))
     for part in parts:
         if not part.isdecimal() or int(part) not in versions:
-            message = f"model {path}: no version {part!r}; the versions are: {known}"
-            raise EngineError(message)
+            raise model_error(path, f"no version {part!r}; the versions are: {known}")
     return {number: versions[number] for number in sorted(set(map(int, parts)))}
 
 
@@ -78,9 +77,9 @@ ENGINES = Plugins(
     "engine",
     Engine,  # type: ignore[type-abstract]
     {
-        "tensorflow": "modelflow.engine.tensorflow:TensorFlowEngine",
+        "tensorflow": "modelflow.engine.tensorflow.engine:TensorFlowEngine",
         "onnx": "modelflow.engine.onnx.engine:OnnxEngine",
-        "torch": "modelflow.engine.torch:TorchEngine",
+        "torch": "modelflow.engine.torch.engine:TorchEngine",
     },
     EngineError,
 )
@@ -107,16 +106,15 @@ def engine_for(path: Path) -> str:
         EngineError: the path does not exist, or no engine knows its form.
     """
     if not path.exists():
-        message = f"model {path}: there is no such file or folder"
-        raise EngineError(message)
+        raise model_error(path, "there is no such file or folder")
     for name in engine_names():
         if find_engine(name).is_reader_of(path):
             return name
-    message = (
-        f"model {path}: {_looks_like(path)}, which no engine reads (engines: "
-        f"{', '.join(engine_names())}); name one with virtual_type (or engine=) if it is a model"
+    raise model_error(
+        path,
+        f"{_looks_like(path)}, which no engine reads (engines: "
+        f"{', '.join(engine_names())}); name one with virtual_type (or engine=) if it is a model",
     )
-    raise EngineError(message)
 
 
 def _looks_like(path: Path) -> str:

@@ -101,21 +101,10 @@ def read_model_file(
         options = options_with_defaults(find_engine(name).options, config or {})()
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    request = LoadRequest(
-        list(choose_versions(path, options.version).values())[-1],
-        CPU,
-        options,
-        tuple(inputs),
-        tuple(outputs),
-    )
-    found_inputs, found_outputs = find_engine(name).describe(request)
-    return ModelFile(
-        path,
-        name,
-        tuple(map(_port, found_inputs)),
-        tuple(map(_port, found_outputs)),
-        MappingProxyType(dict(config or {})),
-    )
+    *_, version = choose_versions(path, options.version).values()
+    request = LoadRequest(version, CPU, options, tuple(inputs), tuple(outputs))
+    takes, gives = (tuple(map(_port, side)) for side in find_engine(name).describe(request))
+    return ModelFile(path, name, takes, gives, MappingProxyType(dict(config or {})))
 
 
 def missing_model(path: Path) -> str | None:

@@ -4,13 +4,12 @@ An engine declares its options as a dataclass that builds on `InferenceOptions` 
 a node that names another engine's option is told so like any other unknown option.
 """
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from modelflow.errors import ConfigError, did_you_mean
-from modelflow.unit.option import option, options_of
+from modelflow.unit.option import option, options_of, with_defaults
 
 
 @dataclass(frozen=True)
@@ -139,17 +138,6 @@ def options_with_defaults(
             f"(options of an inference unit: {', '.join(known)})"
         )
         raise ConfigError(message)
-    fields = [
-        (
-            name,
-            known[name].type,
-            option(
-                known[name].convert(value),
-                help=known[name].help,
-                minimum=known[name].minimum,
-                maximum=known[name].maximum,
-            ),
-        )
-        for name, value in defaults.items()
-    ]
-    return dataclasses.make_dataclass(options.__name__, fields, bases=(options,), frozen=True)
+    changed = (replace(known[name], default=known[name].convert(v)) for name, v in defaults.items())
+    found: type[InferenceOptions] = with_defaults(options, tuple(changed))
+    return found

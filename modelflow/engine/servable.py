@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from modelflow.device import Memory, memory_of
 from modelflow.engine.batching import CallSizes
-from modelflow.engine.engine import LoadedModel
+from modelflow.engine.engine import LoadedModel, unit_error
 from modelflow.engine.staging import InputPort
 from modelflow.errors import EngineError
 from modelflow.log import LEVELS
@@ -46,14 +46,6 @@ class BatchAxes:
     outputs: tuple[TensorSpec, ...]
     reason: str = ""
     is_stated: bool = False
-
-    def without(self, name: str) -> "BatchAxes":
-        """Returns the same with the output ``name`` not batched: a result has shown it."""
-        outputs = tuple(
-            replace(output, is_batched=False) if output.name == name else output
-            for output in self.outputs
-        )
-        return BatchAxes(outputs, _no_axis(outputs))
 
 
 def state_batch_axes(outputs: Sequence[TensorSpec], fixed_batch: int | None) -> BatchAxes | None:
@@ -116,7 +108,9 @@ def find_batch_axes(
         if is_batched is None:
             is_shown = is_alone or len(ran) == len(sizes)
             is_batched = is_shown and _has_batch_axis(values)
-        found.append(replace(output, is_batched=is_batched, dtype=_dtype(output, values)))
+        (_, first), *_ = values
+        dtype = first.dtype if isinstance(first, np.ndarray) else output.dtype
+        found.append(replace(output, is_batched=is_batched, dtype=dtype))
     if is_alone:
         return BatchAxes(tuple(found), f"it takes no batch of {max(sizes)}: {refusals[-1]}")
     reason = _no_axis(found)
@@ -149,7 +143,10 @@ def _find_mixed(
 
     def run(items: Sequence[Items]) -> dict[str, npt.NDArray[Any]]:
         # Copied: the next call may write where the results lie.
-        return {name: np.array(_to_host(value)) for name, value in call(items).items()}
+        return {
+            name: np.array(value if isinstance(value, np.ndarray) else value.cpu())
+            for name, value in call(items).items()
+        }
 
     ends = [(item, run([item] * size)) for item in (first, other)]
     for (head, of_head), (tail, of_tail) in (ends, ends[::-1]):
@@ -173,10 +170,6 @@ def _join(head: Items, tail: Items, output: TensorSpec) -> npt.NDArray[Any]:
     return np.concatenate([head[output.name][:1], tail[output.name][1:]])
 
 
-def _to_host(value: Any) -> npt.NDArray[Any]:
-    return value if isinstance(value, np.ndarray) else np.asarray(value.cpu())
-
-
 def _is_near(found: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     if found.dtype.kind not in "fc" or found.shape != other.shape:
         return bool(np.array_equal(found, other))
@@ -188,10 +181,8 @@ def _is_near(found: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 def _state(output: TensorSpec, fixed_batch: int | None) -> TensorSpec:
     if output.is_batched is not None or output.shape is None:
         return output
-    if not output.shape:
-        return replace(output, is_batched=False)
     # A length of a fixed batch may be one by chance: calls show it.
-    is_open = output.shape[0] is None or output.shape[0] == fixed_batch
+    is_open = bool(output.shape) and output.shape[0] in (None, fixed_batch)
     return output if is_open else replace(output, is_batched=False)
 
 
@@ -226,13 +217,6 @@ def _make_array(shape: tuple[int, ...], dtype: np.dtype[Any], value: int) -> npt
     if dtype.hasobject:
         return np.full(shape, str(value).encode() if value else b"", object)
     return np.full(shape, abs(value) if dtype.kind in "bu" else value, dtype)
-
-
-def _dtype(output: TensorSpec, values: Sequence[tuple[int, Any]]) -> np.dtype[Any]:
-    if values and isinstance(values[0][1], np.ndarray):
-        found: np.dtype[Any] = values[0][1].dtype
-        return found
-    return output.dtype
 
 
 _log = logging.getLogger(__name__)
@@ -293,33 +277,27 @@ class Servable:
         """
         with self._deciding:
             if self.axes is None:
-                self._apply_axes(
-                    find_batch_axes(
-                        self.model.inputs,
-                        self.model.outputs,
-                        self._run_items,
-                        example,
-                        self.sizes.trials(),
-                    )
-                )
+                inputs, outputs, sizes = self.model.inputs, self.model.outputs, self.sizes.trials()
+                self._apply_axes(find_batch_axes(inputs, outputs, self._run_items, example, sizes))
             assert self.axes is not None  # decided now or before
             return self.axes
 
-    def correct_axes(self, output: str) -> None:
+    def correct_axes(self, name: str) -> None:
         """Notes that an output is not batched, as a result has shown."""
         with self._deciding:
             assert self.axes is not None  # else there would be no result
-            if output in {o.name for o in self.axes.outputs if o.is_batched}:
-                self._apply_axes(self.axes.without(output))
+            if name in {output.name for output in self.axes.outputs if output.is_batched}:
+                outputs = tuple(
+                    replace(output, is_batched=False) if output.name == name else output
+                    for output in self.axes.outputs
+                )
+                self._apply_axes(BatchAxes(outputs, _no_axis(outputs)))
 
     def _apply_axes(self, axes: BatchAxes) -> None:
         fixed = self.sizes.fixed
         if axes.reason and fixed is not None and fixed > 1:
-            message = (
-                f"unit {self.unit!r}: the model takes batches of {fixed}, and {axes.reason}; "
-                "name outputs that have a value for each item"
-            )
-            raise EngineError(message)
+            text = f"the model takes batches of {fixed}, and {axes.reason}"
+            raise unit_error(self.unit, f"{text}; name outputs that have a value for each item")
         if axes.reason:
             self.sizes = CallSizes(1, (), 1)
             text = "unit %r: the model is called with one item at a time: %s"

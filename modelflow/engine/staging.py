@@ -210,7 +210,9 @@ class InputPort:
     def _advice(self, shape: tuple[int, ...]) -> str:
         if len(shape) > 1 and self._fits(shape[1:]):
             return "of that shape: leave the batch axis out"
-        for axes in _orders(len(shape)):
+        # The orders of the axes of an image: of more axes nobody guesses.
+        orders = itertools.permutations(range(len(shape))) if 1 < len(shape) <= 3 else ()
+        for axes in orders:
             turned = tuple(shape[axis] for axis in axes)
             if self._fits(turned):
                 return f"of that shape: transpose it by {axes} to {shape_text(turned)}"
@@ -224,11 +226,6 @@ class InputPort:
             f"unit {self._unit!r}, input {self.name!r}: got {got}; expected {expected}; "
             f"give an item {advice}"
         )
-
-
-def _orders(axes: int) -> Iterator[tuple[int, ...]]:
-    """Gives the orders of the axes of an image: of more axes nobody guesses."""
-    return itertools.permutations(range(axes)) if 1 < axes <= 3 else iter(())
 
 
 def _odd_value(data: Any, dtype: np.dtype[Any]) -> str:

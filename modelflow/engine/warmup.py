@@ -12,7 +12,7 @@ import numpy.typing as npt
 from modelflow.engine.engine import LoadedModel
 from modelflow.errors import EngineError
 from modelflow.wire.problem import Problem
-from modelflow.wire.tensor import TensorSpec, has_shape, shape_text
+from modelflow.wire.tensor import has_shape, shape_text
 
 _SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 _ARRAYS_FILE = "warmup.npz"
@@ -25,13 +25,19 @@ Request = Mapping[str, npt.NDArray[Any]]
 
 def synthetic_requests(model: LoadedModel, unit: str) -> Iterator[Request]:
     """Gives a request of zeros of the model's shapes; nothing where shapes are open."""
-    unknown = [str(tensor) for tensor in model.inputs if not _is_fully_known(tensor)]
-    if unknown:
-        _log.info(
-            "unit %r: no warm-up, the model leaves the shape of %s open", unit, ", ".join(unknown)
-        )
+    unknown = []
+    zeros: dict[str, npt.NDArray[Any]] = {}
+    for tensor in model.inputs:
+        shape = tensor.item_shape
+        if shape is None or None in shape or tensor.dtype.hasobject:
+            unknown.append(str(tensor))
+        else:
+            zeros[tensor.name] = np.zeros((1, *(extent or 0 for extent in shape)), tensor.dtype)
+    if not unknown:
+        yield zeros
         return
-    yield {tensor.name: _zeros(tensor) for tensor in model.inputs}
+    text = "unit %r: no warm-up, the model leaves the shape of %s open"
+    _log.info(text, unit, ", ".join(unknown))
 
 
 def read_recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequence[Request]:
@@ -130,13 +136,3 @@ def _check(model: LoadedModel, request: Request, where: str) -> None:
                 "expected arrays that the model takes"
             )
             raise EngineError(message)
-
-
-def _is_fully_known(tensor: TensorSpec) -> bool:
-    shape = tensor.item_shape
-    return shape is not None and None not in shape and not tensor.dtype.hasobject
-
-
-def _zeros(tensor: TensorSpec) -> npt.NDArray[Any]:
-    shape = [extent or 0 for extent in tensor.item_shape or ()]
-    return np.zeros((1, *shape), tensor.dtype)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from modelflow.image.row import data_error
+
 
 class Box(NamedTuple):
     """A rectangle in pixels, and what was found in it.
@@ -52,14 +54,13 @@ def read_box(value: Any, where: str = "in_region") -> Box:
     elif isinstance(value, np.ndarray | Sequence) and not isinstance(value, str | bytes):
         box = _from_row(value, where)
     else:
-        message = f"{where}: got {type(value).__name__}; expected {_EXPECTED}"
-        raise ValueError(message)
+        raise data_error(where, f"got {type(value).__name__}; expected {_EXPECTED}")
     if not all(isfinite(number) for number in box[:5]) or box.w < 0 or box.h < 0:
-        message = (
-            f"{where}: got the box x={box.x:g}, y={box.y:g}, w={box.w:g}, h={box.h:g}, "
-            f"score={box.score:g}; expected finite numbers, and w and h of at least 0"
+        raise data_error(
+            where,
+            f"got the box x={box.x:g}, y={box.y:g}, w={box.w:g}, h={box.h:g}, "
+            f"score={box.score:g}; expected finite numbers, and w and h of at least 0",
         )
-        raise ValueError(message)
     return box
 
 
@@ -80,14 +81,12 @@ def read_boxes(data: Any, where: str = "in_region") -> list[Box]:
         ]
     if isinstance(data, np.ndarray):
         if data.ndim != 2 and data.size:
-            message = (
-                f"{where}: got an array of shape {data.shape}; expected (N, 4), (N, 5) or (N, 6)"
+            raise data_error(
+                where, f"got an array of shape {data.shape}; expected (N, 4), (N, 5) or (N, 6)"
             )
-            raise ValueError(message)
         data = data.tolist() if data.size else []
     if isinstance(data, Box | Mapping) or not isinstance(data, Sequence) or isinstance(data, str):
-        message = f"{where}: got {type(data).__name__}; expected a list of boxes"
-        raise ValueError(message)
+        raise data_error(where, f"got {type(data).__name__}; expected a list of boxes")
     return [read_box(item, f"{where}[{index}]") for index, item in enumerate(data)]
 
 
@@ -137,26 +136,20 @@ def _pack(value: Any) -> npt.NDArray[np.uint8] | None:
 def _from_mapping(value: Mapping[str, Any], where: str) -> Box:
     missing = [key for key in "xywh" if key not in value]
     if missing:
-        message = f"{where}: got no {missing[0]!r}; expected {_EXPECTED}"
-        raise ValueError(message)
+        raise data_error(where, f"got no {missing[0]!r}; expected {_EXPECTED}")
     named = next((value[key] for key in ("class_id", "class", "category") if key in value), 0)
     label = str(value.get("label", named if isinstance(named, str) else ""))
-    x, y, w, h, score, class_id = _numbers(
-        [*(value[key] for key in "xywh"), value.get("score", 1.0), _class_id(named)], where
-    )
+    number = 0 if isinstance(named, str) else named
+    row = [*(value[key] for key in "xywh"), value.get("score", 1.0), number]
+    x, y, w, h, score, class_id = _numbers(row, where)
     return Box(x, y, w, h, score, int(class_id), label)
-
-
-def _class_id(named: Any) -> Any:
-    return 0 if isinstance(named, str) else named
 
 
 def _from_row(value: Any, where: str) -> Box:
     row = list(np.asarray(value).ravel()) if isinstance(value, np.ndarray) else list(value)
     label = row.pop() if len(row) == 7 else ""
     if not 4 <= len(row) <= 6:
-        message = f"{where}: got {len(row)} values; expected {_EXPECTED}"
-        raise ValueError(message)
+        raise data_error(where, f"got {len(row)} values; expected {_EXPECTED}")
     row.extend((1.0, 0)[len(row) - 4 :])
     x, y, w, h, score, class_id = _numbers(row, where)
     return Box(x, y, w, h, score, int(class_id), str(label))
@@ -166,5 +159,4 @@ def _numbers(values: list[Any], where: str) -> list[float]:
     try:
         return [float(value) for value in values]
     except (TypeError, ValueError):
-        message = f"{where}: got {values!r}; expected numbers"
-        raise ValueError(message) from None
+        raise data_error(where, f"got {values!r}; expected numbers") from None

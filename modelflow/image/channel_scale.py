@@ -13,7 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
 from modelflow.image.image import AMBIGUOUS
 from modelflow.image.opencv import opencv
-from modelflow.image.row import is_as_said, shape_of
+from modelflow.image.row import data_error, is_as_said, shape_of
 from modelflow.pixels import is_ambiguous
 
 Values = npt.NDArray[np.float32]
@@ -93,8 +93,7 @@ class ChannelScale:
         dtype = array_dtype(data)
         if dtype is None or dtype.kind not in "buif" or data.ndim == 0:
             found = type(data).__name__ if dtype is None else f"a {dtype} array"
-            message = f"{where}: got {found}; expected an array of numbers"
-            raise ValueError(message)
+            raise data_error(where, f"got {found}; expected an array of numbers")
         if is_as_said(buffer, tuple(data.shape)):
             self.check_channels(data.shape, "hwc", where)
             return data, "hwc"
@@ -114,11 +113,11 @@ class ChannelScale:
         channels = _channels(shape, layout)
         for name, values in (("mean", self.mean), ("standard_deviation_inverse", self.scale)):
             if values is not None and len(values) not in (1, channels):
-                message = (
-                    f"{where}: got {channels} channels (shape {shape}, layout {layout!r}) for "
-                    f"{len(values)} values of {name!r}; expected one value a channel"
+                raise data_error(
+                    where,
+                    f"got {channels} channels (shape {shape}, layout {layout!r}) for "
+                    f"{len(values)} values of {name!r}; expected one value a channel",
                 )
-                raise ValueError(message)
 
     def apply(
         self, data: npt.NDArray[np.generic], layout: str, out: Values | None = None
@@ -134,7 +133,7 @@ class ChannelScale:
         if out is None:
             out = empty(data.shape, np.float32)
         if layout == "chw" and data.ndim > 2:
-            mean, scale = (_as_planes(v) for v in (self.mean, self.scale))
+            mean, scale = (None if v is None else v[:, None, None] for v in (self.mean, self.scale))
             _scale(data, mean, scale, out)
             return out
         # Rows of all channels side by side: three numbers at a time would be five times slower.
@@ -172,16 +171,13 @@ def _channels(shape: tuple[int, ...], layout: str) -> int:
 def _layout(buffer: Buffer, where: str) -> str:
     layout, pix_fmt = buffer.get("layout"), buffer.get("pix_fmt")
     if pix_fmt == "nv12":
-        message = f"{where}: got pix_fmt 'nv12'; expected bgr, rgb or gray"
-        raise ValueError(message)
+        raise data_error(where, "got pix_fmt 'nv12'; expected bgr, rgb or gray")
     if is_ambiguous(pix_fmt):
-        message = f"{where}: got pix_fmt {pix_fmt!r}{AMBIGUOUS}"
-        raise ValueError(message)
+        raise data_error(where, f"got pix_fmt {pix_fmt!r}{AMBIGUOUS}")
     if layout is None:
         return "chw" if pix_fmt in ("bgrp", "rgbp") else "hwc"
     if layout not in ("hwc", "chw"):
-        message = f"{where}: got layout {layout!r}; expected 'hwc' or 'chw'"
-        raise ValueError(message)
+        raise data_error(where, f"got layout {layout!r}; expected 'hwc' or 'chw'")
     return str(layout)
 
 
@@ -189,10 +185,6 @@ def _tile(values: Values | None, width: int) -> Values | None:
     if values is None or len(values) == 1:
         return values
     return np.tile(values, width // len(values))
-
-
-def _as_planes(values: Values | None) -> Values | None:
-    return None if values is None else values[:, None, None]
 
 
 def _is_colour(data: npt.NDArray[np.generic]) -> bool:

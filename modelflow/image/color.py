@@ -12,18 +12,6 @@ from modelflow.image.opencv import opencv
 PixFmt = Literal["bgr", "rgb", "gray", "nv12", "bgrp", "rgbp"]
 PIX_FMTS: tuple[str, ...] = get_args(PixFmt)
 
-_CODES = {
-    ("bgr", "rgb"): "COLOR_BGR2RGB",
-    ("rgb", "bgr"): "COLOR_RGB2BGR",
-    ("bgr", "gray"): "COLOR_BGR2GRAY",
-    ("rgb", "gray"): "COLOR_RGB2GRAY",
-    ("gray", "bgr"): "COLOR_GRAY2BGR",
-    ("gray", "rgb"): "COLOR_GRAY2RGB",
-    ("nv12", "bgr"): "COLOR_YUV2BGR_NV12",
-    ("nv12", "rgb"): "COLOR_YUV2RGB_NV12",
-    ("nv12", "gray"): "COLOR_YUV2GRAY_NV12",
-}
-
 
 def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Image:
     """Returns ``image`` in another pixel format and layout; itself where nothing changes.
@@ -41,15 +29,18 @@ def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Imag
         layout = "chw"
     layout = layout or image.layout
     source, target = image.pix_fmt.removesuffix("p"), pix_fmt.removesuffix("p")
+    if source == target and layout != image.layout:
+        return _move(image, pix_fmt)
     if source == target:
-        return _relabel(image, pix_fmt) if layout == image.layout else _move(image, pix_fmt)
+        return image if image.pix_fmt == pix_fmt else Image(image.data, pix_fmt, image.layout)
     packed = image.data if not image.is_planar else _move(image, source).data
     if target == "nv12":
         return Image(_to_nv12(packed, source), "nv12")
     channel = 1 if target == "gray" else 3
     out = empty((image.height, image.width, channel))
     cv2 = opencv()
-    cv2.cvtColor(packed, getattr(cv2, _CODES[source, target]), dst=out)
+    code = f"yuv2{target}_nv12" if source == "nv12" else f"{source}2{target}"
+    cv2.cvtColor(packed, getattr(cv2, f"COLOR_{code.upper()}"), dst=out)
     converted = Image(out, target)
     return converted if layout == "hwc" else _move(converted, pix_fmt)
 
@@ -61,10 +52,6 @@ def check_nv12_size(width: int, height: int) -> None:
             f"got an image of {width} x {height} pixels; expected an even width and height for nv12"
         )
         raise ValueError(message)
-
-
-def _relabel(image: Image, pix_fmt: str) -> Image:
-    return image if image.pix_fmt == pix_fmt else Image(image.data, pix_fmt, image.layout)
 
 
 def _move(image: Image, pix_fmt: str) -> Image:

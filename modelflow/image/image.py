@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from modelflow.buffer import Buffer
 from modelflow.device import array_dtype, empty
-from modelflow.image.row import is_as_said, unroll
+from modelflow.image.row import data_error, is_as_said, unroll
 from modelflow.pixels import CHANNELS, PLANAR, is_ambiguous, is_pillow, pixels_of
 
 _UINT8 = np.dtype(np.uint8)
@@ -159,23 +159,20 @@ def _read_with_care(buffer: Buffer, where: str, allow_nv12: bool) -> Image:
     data = unroll(buffer, where)
     dtype = array_dtype(data)
     if dtype is None:
-        message = f"{where}: got {_kind(data)}; expected a uint8 array of an image{_hint(data)}"
-        raise ValueError(message)
-    if dtype != np.uint8:
-        message = f"{where}: got a {dtype} array; expected uint8"
-        raise ValueError(message)
-    if data.ndim not in (2, 3) or 0 in data.shape:
-        message = (
-            f"{where}: got an array of shape {tuple(data.shape)}; "
-            "expected an image (H, W, C) or (C, H, W)"
+        raise data_error(
+            where, f"got {_kind(data)}; expected a uint8 array of an image{_hint(data)}"
         )
-        raise ValueError(message)
+    if dtype != np.uint8:
+        raise data_error(where, f"got a {dtype} array; expected uint8")
+    if data.ndim not in (2, 3) or 0 in data.shape:
+        raise data_error(
+            where,
+            f"got an array of shape {tuple(data.shape)}; expected an image (H, W, C) or (C, H, W)",
+        )
     pix_fmt = buffer.get("pix_fmt")
     if pix_fmt == "nv12":
-        image = _read_nv12(data, where, allow_nv12)
-    else:
-        image = _read_packed_or_planar(data, pix_fmt, buffer.get("layout"), where)
-    return image
+        return _read_nv12(data, where, allow_nv12)
+    return _read_packed_or_planar(data, pix_fmt, buffer.get("layout"), where)
 
 
 def image_of_pillow(data: Any, where: str, *, is_turned: bool = True) -> Image:
@@ -192,35 +189,34 @@ def image_of_pillow(data: Any, where: str, *, is_turned: bool = True) -> Image:
     try:
         return Image(*pixels_of(data, is_turned=is_turned))
     except ValueError as error:
-        message = f"{where}: {error}"
-        raise ValueError(message) from error
+        raise data_error(where, f"{error}") from error
 
 
 def _read_nv12(data: npt.NDArray[Any], where: str, is_allowed: bool) -> Image:
     if not is_allowed:
-        message = (
-            f"{where}: got pix_fmt 'nv12'; expected bgr, rgb or gray; "
-            "put a color_convert with out_pix_fmt=bgr before it"
+        raise data_error(
+            where,
+            "got pix_fmt 'nv12'; expected bgr, rgb or gray; "
+            "put a color_convert with out_pix_fmt=bgr before it",
         )
-        raise ValueError(message)
     if data.ndim != 2 or data.shape[0] % 3 or data.shape[1] % 2:
-        message = (
-            f"{where}: got an array of shape {tuple(data.shape)} for pix_fmt 'nv12'; "
-            "expected (H * 3 / 2, W) with H and W even"
+        raise data_error(
+            where,
+            f"got an array of shape {tuple(data.shape)} for pix_fmt 'nv12'; "
+            "expected (H * 3 / 2, W) with H and W even",
         )
-        raise ValueError(message)
     return Image(data, "nv12")
 
 
 def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, where: str) -> Image:
     if pix_fmt is not None and pix_fmt not in CHANNELS:
         hint = AMBIGUOUS if is_ambiguous(pix_fmt) else ""
-        message = f"{where}: got pix_fmt {pix_fmt!r}; expected one of {', '.join(CHANNELS)}{hint}"
-        raise ValueError(message)
+        raise data_error(
+            where, f"got pix_fmt {pix_fmt!r}; expected one of {', '.join(CHANNELS)}{hint}"
+        )
     if layout not in (None, "hwc", "chw") or (layout == "hwc" and pix_fmt in PLANAR):
         expected = "'chw'" if pix_fmt in PLANAR else "'hwc' or 'chw'"
-        message = f"{where}: got layout {layout!r}; expected {expected}"
-        raise ValueError(message)
+        raise data_error(where, f"got layout {layout!r}; expected {expected}")
     layout = layout or ("chw" if pix_fmt in PLANAR else "hwc")
     if data.ndim == 2:
         data = data[None] if layout == "chw" else data[:, :, None]
@@ -228,11 +224,11 @@ def _read_packed_or_planar(data: npt.NDArray[Any], pix_fmt: Any, layout: Any, wh
     pix_fmt = pix_fmt or {1: "gray", 3: "bgr"}.get(channel)
     if CHANNELS.get(pix_fmt or "") != channel:
         expected = f"{CHANNELS[pix_fmt]} for pix_fmt {pix_fmt!r}" if pix_fmt else "1 or 3"
-        message = (
-            f"{where}: got an array of shape {tuple(data.shape)} under layout {layout!r}, which is "
-            f"{channel} channels; expected {expected}; is the meta 'layout' right?"
+        raise data_error(
+            where,
+            f"got an array of shape {tuple(data.shape)} under layout {layout!r}, which is "
+            f"{channel} channels; expected {expected}; is the meta 'layout' right?",
         )
-        raise ValueError(message)
     return Image(data, pix_fmt, layout)
 
 

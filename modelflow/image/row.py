@@ -12,6 +12,11 @@ from modelflow.pixels import CHANNELS, PLANAR
 _PACKED = {"bgr": 3, "rgb": 3, "gray": 1}
 
 
+def data_error(where: str, text: str) -> ValueError:
+    """Returns the error that says what is wrong with the data of a port."""
+    return ValueError(f"{where}: {text}")
+
+
 def is_as_said(buffer: Buffer, shape: tuple[int, ...]) -> bool:
     """Tells whether the meta of a buffer say that it is a packed image of this shape (H, W, C).
 
@@ -50,12 +55,11 @@ def unroll(buffer: Buffer, where: str) -> Any:
         return data
     if data.shape[0] != math.prod(shape):
         size = " x ".join(map(str, shape))
-        message = (
-            f"{where}: got {data.shape[0]} values in one row, the meta say {size} = "
-            f"{math.prod(shape)}; expected meta (width, height, channel, pix_fmt, layout) that fit "
-            "the array"
+        raise data_error(
+            where,
+            f"got {data.shape[0]} values in one row, the meta say {size} = {math.prod(shape)}; "
+            "expected meta (width, height, channel, pix_fmt, layout) that fit the array",
         )
-        raise ValueError(message)
     return data.reshape(shape)
 
 

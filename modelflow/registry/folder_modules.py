@@ -127,17 +127,13 @@ class UnitFolders:
 
     def _load(self, path: Path) -> _Folder:
         with _lock:
-            if not self._loads:
-                self._release_edited()
+            if not self._loads:  # all are forgotten where a file in one has changed
+                known = [_loads[path] for path in self._paths if path in _loads]
+                if any(folder.files != dict(_files(folder.path)) for folder in known):
+                    release({folder.package for folder in known})
             if path not in self._loads:
                 self._loads[path] = _loads.get(path) or self._new(path)
             return self._loads[path]
-
-    def _release_edited(self) -> None:
-        """Forgets the modules of all these folders where a file in one has changed."""
-        known = [_loads[path] for path in self._paths if path in _loads]
-        if any(folder.files != dict(_files(folder.path)) for folder in known):
-            release({folder.package for folder in known})
 
     def _new(self, path: Path) -> _Folder:
         name = f"{_PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:16]}_{next(_numbers)}"

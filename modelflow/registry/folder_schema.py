@@ -1,6 +1,5 @@
 """The keys of a unit file; the reference manual is generated from it."""
 
-from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelflow.unit.option import Option
@@ -52,11 +51,7 @@ PORT_KEYS: tuple[Option, ...] = (
 )
 
 # Types of units that this version does not run, and what to do.
-TYPES: Mapping[str, str] = MappingProxyType(
-    {
-        "java": "Java units are not run; write the unit in Python",
-    }
-)
+TYPES = MappingProxyType({"java": "Java units are not run; write the unit in Python"})
 
 ENCRYPTION_MESSAGE = (
     "[encryption]: encrypted models need a decryption plug-in, and none is registered; "

@@ -125,8 +125,6 @@ def _type(wanted: Any) -> Schema:
     origin, args = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (Union, types.UnionType):
         given = [arg for arg in args if arg is not type(None)]
-        if len(given) == 1 and len(args) == 2:
-            return _or_none(_type(given[0]))
         return {"anyOf": [*map(_type, given), *([_NONE] if len(given) < len(args) else [])]}
     if origin is Literal:
         # Anything else only where a variable is put in.
@@ -137,10 +135,6 @@ def _type(wanted: Any) -> Schema:
 
 
 _NONE: Schema = {"enum": [None, "", "none"]}
-
-
-def _or_none(schema: Schema) -> Schema:
-    return {"anyOf": [schema, _NONE]}
 
 
 _VALUE: Schema = {"type": ["string", "number", "boolean", "array"]}

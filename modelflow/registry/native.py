@@ -7,6 +7,7 @@ the unit says their types and shapes, and fills them.
 import ctypes
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,8 @@ ABI = 1
 _MAX_NDIM = 8
 _MAX_BYTES = 1 << 40
 # In the order of modelflow_dtype.
-_DTYPES = [
-    np.dtype(name)
-    for name in (
-        "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64 bool".split()  # noqa: SIM905
-    )
-]
+_NAMES = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 float32 float64 bool"
+_DTYPES = [np.dtype(name) for name in _NAMES.split()]
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
 
 Array = npt.NDArray[Any]
@@ -82,8 +79,7 @@ class NativeUnit(FlowUnit):
         options = json.dumps(dict(config)).encode()
         self._instance = self._library.modelflow_open(options, ctypes.byref(error))
         if not self._instance:
-            message = f"{self._path}: modelflow_open: {error.text or 'gave no instance'}"
-            raise ConfigError(message)
+            raise _wrong(self._path, f"modelflow_open: {error.text or 'gave no instance'}")
 
     def close(self) -> None:
         """Ends the instance."""
@@ -125,10 +121,9 @@ class NativeUnit(FlowUnit):
         inputs = (_Array * (rows * len(self._inputs)))()
         outputs = (_Array * (rows * max(1, len(self._outputs))))()
         errors = (_Error * rows)()
-        for target, array in zip(inputs, (a for row in given for a in row), strict=False):
-            _describe(target, array)
-        for target, array in zip(outputs, (a for row in made for a in row), strict=False):
-            _describe(target, array)
+        for targets, rows_of in ((inputs, given), (outputs, made)):
+            for target, array in zip(targets, chain.from_iterable(rows_of), strict=False):
+                _describe(target, array)
         self._library.modelflow_process(self._instance, rows, inputs, outputs, errors)
         return [ValueError(error.text) if error.message else None for error in errors]
 
@@ -204,29 +199,28 @@ def _dtype(library: Path, port: Port) -> np.dtype[Any]:
     except TypeError:
         found = np.dtype(object)
     if found not in _CODES:
-        names = ", ".join(dtype.name for dtype in _DTYPES)
-        message = f"{library}: port {port.name!r}: type {port.dtype!r}; expected one of {names}"
-        raise ConfigError(message)
+        expected = ", ".join(_NAMES.split())
+        text = f"port {port.name!r}: type {port.dtype!r}; expected one of {expected}"
+        raise _wrong(library, text)
     return found
+
+
+def _wrong(path: Path, text: str) -> ConfigError:
+    return ConfigError(f"{path}: {text}")
 
 
 def _load(path: Path) -> ctypes.CDLL:
     if not path.is_file():
-        message = f"{path}: there is no such library; build it (make, in its folder)"
-        raise ConfigError(message)
+        raise _wrong(path, "there is no such library; build it (make, in its folder)")
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        message = f"{path}: cannot be loaded: {error}"
-        raise ConfigError(message) from error
+        raise _wrong(path, f"cannot be loaded: {error}") from error
     names = ("abi", "open", "describe", "process", "close")
     missing = [f"modelflow_{name}" for name in names if not hasattr(library, f"modelflow_{name}")]
     if missing:
-        message = (
-            f"{path}: has no {', '.join(missing)}; expected the functions of modelflow_unit.h, "
-            'declared extern "C"'
-        )
-        raise ConfigError(message)
+        expected = 'expected the functions of modelflow_unit.h, declared extern "C"'
+        raise _wrong(path, f"has no {', '.join(missing)}; {expected}")
     pointer, array, error_type = ctypes.c_void_p, ctypes.POINTER(_Array), ctypes.POINTER(_Error)
     library.modelflow_abi.restype = ctypes.c_int32
     library.modelflow_open.restype = pointer
@@ -239,9 +233,6 @@ def _load(path: Path) -> ctypes.CDLL:
     library.modelflow_close.argtypes = [pointer]
     found = library.modelflow_abi()
     if found != ABI:
-        message = (
-            f"{path}: was built with version {found} of modelflow_unit.h; expected {ABI}: build it "
-            "again"
-        )
-        raise ConfigError(message)
+        text = f"was built with version {found} of modelflow_unit.h; expected {ABI}: build it again"
+        raise _wrong(path, text)
     return library

@@ -4,6 +4,7 @@ import importlib
 import importlib.metadata
 import inspect
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,7 +73,6 @@ class Registry:
         )
         self._skip_default = skip_default
         self.not_skipped: set[str] = set()
-        self._installed: Table | None = None
         self._given = _by_name(spec for unit in units for spec in specs_in(unit))
         for name in self._given:
             _only(name, self._given, "the units given")
@@ -96,7 +96,7 @@ class Registry:
             return _import(name)
         for where, table in self._all_tables():
             if name in table:
-                if self._skip_default and table is self._packages():
+                if self._skip_default and table is self._packages:
                     self.not_skipped.add(name)
                 return _only(name, table, where)
         raise self._unknown(name)
@@ -131,7 +131,7 @@ class Registry:
     def _tables(self) -> Iterable[tuple[str, Table]]:
         yield "the units given", self._given
         yield "the unit folders", self._folders
-        packages = {} if self._skip_default else self._packages()
+        packages = {} if self._skip_default else self._packages
         # The functions of packages are declared once these are loaded; they count as the packages'.
         theirs = {id(unit) for units in packages.values() for unit in units}
         yield "decorated functions", _by_name(s for s in list_declared() if id(s) not in theirs)
@@ -141,22 +141,10 @@ class Registry:
         """Gives the installed packages as well where ``skip_default`` leaves them out."""
         yield from self._tables()
         if self._skip_default:
-            yield "installed packages", self._packages()
+            yield "installed packages", self._packages
 
+    @cached_property
     def _packages(self) -> Table:
-        if self._installed is None:
-            self._installed = self._load_installed()
-        return self._installed
-
-    def _base_unit(self, name: str) -> FlowUnitSpec:
-        """Finds an installed unit that a folder's configuration builds on."""
-        if name not in self._packages():
-            raise UnknownFlowUnitError(
-                f"unknown flow unit {name!r}{did_you_mean(name, self._packages())}"  # noqa: EM102
-            )
-        return _only(name, self._packages(), "installed packages")
-
-    def _load_installed(self) -> Table:
         found: list[FlowUnitSpec] = []
         for entry in (_BUILT_IN, *importlib.metadata.entry_points(group=GROUP)):
             package = entry.dist.name if entry.dist is not None else entry.value
@@ -165,6 +153,13 @@ class Registry:
             except Exception as error:  # noqa: BLE001 - another's code: told when it is missed
                 self.broken[package] = error
         return _by_name(found)
+
+    def _base_unit(self, name: str) -> FlowUnitSpec:
+        """Finds an installed unit that a folder's configuration builds on."""
+        if name not in self._packages:
+            message = f"unknown flow unit {name!r}{did_you_mean(name, self._packages)}"
+            raise UnknownFlowUnitError(message)
+        return _only(name, self._packages, "installed packages")
 
     def _missing(self) -> list[str]:
         return [
@@ -248,8 +243,7 @@ def _describe_search(module_name: str, error: BaseException) -> str:
     here = [path.stem for path in Path().glob("*.py")]
     return (
         "; expected a module that is installed, on PYTHONPATH, in the folder you are in, or "
-        "(by the command line) beside the graph"
-        f"{did_you_mean(module_name, here)}"
+        f"(by the command line) beside the graph{did_you_mean(module_name, here)}"
     )
 
 
@@ -263,20 +257,14 @@ def _near_folder(folder: Path) -> str:
 
 def _list_made(module: ModuleType) -> list[FlowUnitSpec]:
     """Returns the units of the functions and classes that a module defines."""
-    own = [unit for unit in vars(module).values() if inspect.isfunction(unit) or _is_unit(unit)]
     specs: list[FlowUnitSpec] = []
-    for unit in own:
-        if unit.__module__ == module.__name__ and _has_spec(unit) and unit.SPEC not in specs:
-            specs.append(unit.SPEC)
+    for unit in vars(module).values():
+        is_class = isinstance(unit, type) and issubclass(unit, FlowUnit)
+        if (is_class or inspect.isfunction(unit)) and unit.__module__ == module.__name__:
+            spec = getattr(unit, "SPEC", None)
+            if isinstance(spec, FlowUnitSpec) and spec not in specs:
+                specs.append(spec)
     return specs
-
-
-def _is_unit(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, FlowUnit)
-
-
-def _has_spec(value: Any) -> bool:
-    return isinstance(getattr(value, "SPEC", None), FlowUnitSpec)
 
 
 def _by_name(units: Iterable[Unit]) -> Table:

@@ -94,10 +94,8 @@ class UnitFileReader:
             return self._unusable(ENCRYPTION_MESSAGE)
         if kind in TYPES:
             return self._unusable(f"type={kind!r}: {TYPES[kind]}")
-        makers: dict[str, Callable[[], FlowUnitSpec | UnusableUnit | None]] = {
-            "python": self._python,
-            "c++": self._native,
-        }
+        makers: dict[str, Callable[[], FlowUnitSpec | UnusableUnit | None]]
+        makers = {"python": self._python, "c++": self._native}
         if kind not in makers and (make_other := _maker_of(kind)) is not None:
             makers[kind] = partial(self._other, make_other)
         if kind not in makers:

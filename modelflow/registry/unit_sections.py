@@ -59,14 +59,8 @@ class UnitSections:
         for key in expected:
             if key in tables:
                 keys = self.keys(f"{side}.{key}", PORT_KEYS)
-                ports.append(
-                    Port(
-                        keys["name"],
-                        keys["description"],
-                        dtype=keys["type"],
-                        device=keys["device"],
-                    )
-                )
+                declared = {"dtype": keys["type"], "device": keys["device"]}
+                ports.append(Port(keys["name"], keys["description"], **declared))
         return tuple(ports)
 
     def check_types(self) -> None:

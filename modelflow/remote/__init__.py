@@ -10,9 +10,4 @@ from modelflow.remote.engine import Engine
 from modelflow.remote.placement import nodes_in_order, placed
 from modelflow.remote.process_engine import ProcessEngine
 
-__all__ = [
-    "Engine",
-    "ProcessEngine",
-    "nodes_in_order",
-    "placed",
-]
+__all__ = ["Engine", "ProcessEngine", "nodes_in_order", "placed"]

@@ -136,14 +136,11 @@ def rows_of(part: str, inputs: Mapping[str, Sequence[Buffer]], now: float) -> Ro
 
 
 def _remaining(part: str, row: Sequence[Buffer], now: float) -> float | None:
-    if any(buffer.error is not None and _is_late_here(buffer.error, part) for buffer in row):
+    errors = (buffer.error for buffer in row if buffer.error is not None)
+    if any(one.node == part and isinstance(one.__cause__, DeadlineExceeded) for one in errors):
         return 0.0  # units inside that are given errors may go on with it, late as it is
     due = min((b._deadline for b in row if b._deadline is not None), default=None)
     return None if due is None else max(0.0, due - now)
-
-
-def _is_late_here(error: FlowUnitError, node: str) -> bool:
-    return error.node == node and isinstance(error.__cause__, DeadlineExceeded)
 
 
 def column_of(buffers: Sequence[Buffer]) -> Column:
@@ -151,13 +148,8 @@ def column_of(buffers: Sequence[Buffer]) -> Column:
 
     A meta that buffers share is one object in it, and so crosses once.
     """
-    return [_crossing(buffer) for buffer in buffers], [buffer._meta or None for buffer in buffers]
-
-
-def _crossing(buffer: Buffer) -> Any:
-    if buffer.error is not None:
-        return fault_of(buffer.error)
-    return sendable(buffer.to("cpu").data)
+    data = [sendable(b.to("cpu").data) if b.error is None else fault_of(b.error) for b in buffers]
+    return data, [buffer._meta or None for buffer in buffers]
 
 
 def fault_of(error: FlowUnitError) -> Fault:

@@ -144,7 +144,7 @@ class _Spread(FlowUnit):
     def process(self, ctx: Context) -> None:
         for buffer in ctx.input():
             several: Several = buffer.data
-            ctx.emit(buffers_of((several.data, several.metas)))
+            ctx.emit(buffers_of(several))
 
 
 def _spreading(name: str) -> Node:

@@ -60,16 +60,14 @@ class PoolFigures:
     lost: int
 
 
+@dataclass(eq=False, slots=True)
 class User:
     """Who uses a pool: one far node of one flow."""
 
-    __slots__ = ("is_gone", "part")
-
-    def __init__(self, part: str = "") -> None:
-        self.part = part
-        """The far node."""
-        self.is_gone = False
-        """It waits for nothing any more."""
+    part: str = ""
+    """The far node."""
+    is_gone: bool = False
+    """It waits for nothing any more."""
 
 
 class Pool:
@@ -340,7 +338,7 @@ class Pool:
                 if is_alone:
                     slot.is_reserved = False
                 if is_lost:
-                    self._lose(slot)
+                    self._lost += slot.lose()
                 self._changed.notify_all()
 
     def _take(self, user: User, is_alone: bool, patience: float | None) -> Slot[Replica]:
@@ -399,7 +397,7 @@ class Pool:
         found = []
         for slot in self._slots.values():
             if slot.is_ready and slot.replica is not None and not slot.replica.is_alive():
-                self._lose(slot)
+                self._lost += slot.lose()
             if slot.is_ready and not slot.is_reserved and (is_alone or slot.busy < most):
                 found.append(slot)
         now = self._clock.now()
@@ -420,9 +418,6 @@ class Pool:
             f"placement {name!r}: none of {len(self._slots)} replicas had room within "
             f"{waited:.3g} s{last}"
         )
-
-    def _lose(self, slot: Slot[Replica]) -> None:
-        self._lost += slot.lose()
 
     def _grow(self, waited: float) -> float | None:
         """Begins one more replica, where a call has waited long enough and none is about to be.

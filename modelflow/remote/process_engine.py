@@ -11,7 +11,7 @@ from modelflow.remote.channel_replica import ChannelReplica
 from modelflow.remote.engine import Engine
 from modelflow.remote.part import Part
 from modelflow.remote.pool import Pool
-from modelflow.remote.replica import Replica
+from modelflow.remote.replica import ENDED_EARLY, Replica
 
 _ENTRY = "modelflow.remote.replica_process:main"
 
@@ -60,8 +60,7 @@ class ProcessReplica(ChannelReplica):
         preparation = processes.preparation_of(label, self._search_path, job, who)
         with self._lock:
             if self._is_over:
-                message = "it was ended before it had begun"
-                raise ReplicaLostError(message)
+                raise ReplicaLostError(ENDED_EARLY)
             count = self._channel_count
             self._process = processes.ChildProcess(_ENTRY, self._search_path, count)
         channel = self._process.channels[0]

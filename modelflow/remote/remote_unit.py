@@ -124,21 +124,29 @@ class RemoteUnit(FlowUnit):
         watched = tuple(place for place, watcher in enumerate(watchers) if watcher is not None)
         rows = replace(rows_of(self._node, ctx.inputs, now), watched=watched)
         known = [_errors_of(row) for row in zip(*ctx.inputs.values(), strict=True)]
-        for port, (data, metas) in self._request(rows, now, watchers).items():
+        found = self._request(rows, now, watchers, self._pool.placement.retries)
+        for port, (data, metas) in found.items():
             for place, errors in enumerate(known):
                 fault = data[place]
                 if errors and isinstance(fault, Fault):  # one that passed by is the one that came
                     data[place] = errors.get(fault, fault)
             ctx.emit(buffers_of((data, metas)), port)
 
-    def _request(self, rows: Rows, begun: float, watchers: Watchers) -> Mapping[str, Column]:
-        retries = self._pool.placement.retries
-        losses: list[str] = []
+    def _request(
+        self,
+        rows: Rows,
+        begun: float,
+        watchers: Watchers,
+        retries: int,
+        before: Sequence[str] = (),
+    ) -> Mapping[str, Column]:
+        """Sends rows as often as is allowed; ``before`` are the losses that they have seen."""
+        losses = list(before)
         for attempt in range(retries + 1):
             if attempt == retries > 0 and len(rows) > 1:
                 return self._one_by_one(rows, begun, watchers, losses)
             try:
-                return self._call(rows, begun, watchers, is_alone=attempt > 0)
+                return self._call(rows, begun, watchers, is_alone=bool(losses))
             except ReplicaLostError as loss:
                 losses.append(str(loss))
             except NoReplicaError as refusal:
@@ -155,15 +163,7 @@ class RemoteUnit(FlowUnit):
         """Sends each row alone: those to blame for a loss are found."""
         found: dict[str, Column] = {output: ([], []) for output in self._outputs}
         for place in range(len(rows)):
-            row = rows.row(place)
-            try:
-                columns = self._call(row, begun, watchers[place:], is_alone=bool(losses))
-            except ReplicaLostError as loss:
-                columns = self._without(row, _make_lost_error([*losses, str(loss)]))
-            except NoReplicaError as refusal:
-                columns = self._without(row, refusal, begun)
-            except NotSendableError as error:
-                columns = self._without(row, error, phase="transfer")
+            columns = self._request(rows.row(place), begun, watchers[place:], 0, losses)
             for output, (data, metas) in columns.items():
                 found[output][0].extend(data)
                 found[output][1].extend(metas)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from modelflow.remote.part import PartFlow
 
 
+ENDED_EARLY = "it was ended before it had begun"
+"""What is said of a process that nobody wants any more while it starts."""
+
 # Seconds in which what has begun to come of a report must be there.
 _REST = 1.0
 # Replicas that are gone whose figures are kept apart: one that others use too may come again.

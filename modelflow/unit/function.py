@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from modelflow.errors import ConfigError, did_you_mean
@@ -17,7 +18,6 @@ from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.signature import Signature, read_signature
 from modelflow.unit.spec import FlowUnitSpec
-from modelflow.unit.unit import FlowUnit
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer", covariant=True)
@@ -115,7 +115,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     make = _unit_type(signature, kind)
     spec = FlowUnitSpec(
         name=name or signature.name,
-        devices={device: _Factory(make, signature)},
+        devices={device: partial(make, signature)},
         kind=Kind(kind),
         inputs=signature.input_ports(),
         outputs=signature.output_ports(),
@@ -192,15 +192,3 @@ def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:
         others = _declared.get(spec.name, [])
         kept = [unit for unit in others if unit[0] != module and unit[1] != file]
         _declared[spec.name] = [*kept, (module, file, spec)]
-
-
-class _Factory:
-    """Makes the unit of a function; also in another process, where whoever pickles says how the
-    function gets there: by its name, or as it is.
-    """
-
-    def __init__(self, make: type[FunctionUnit], signature: Signature) -> None:
-        self._make, self._signature = make, signature
-
-    def __call__(self) -> FlowUnit:
-        return self._make(self._signature)

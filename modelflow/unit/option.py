@@ -104,25 +104,21 @@ def option(
     is_path: bool = False,
 ) -> Any:
     """Declares a field of an options dataclass; see `Option` for the arguments."""
-    metadata = {
-        "help": help,
-        "aliases": aliases,
-        "minimum": minimum,
-        "maximum": maximum,
-        "is_path": is_path,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
+    declared = Option(
+        "", help=help, aliases=aliases, minimum=minimum, maximum=maximum, is_path=is_path
+    )
+    return dataclasses.field(default=default, metadata={"option": declared})
 
 
 def options_of(options: type[Any]) -> tuple[Option, ...]:
     """Returns the options that a dataclass declares, in order."""
     hints = typing.get_type_hints(options)
     return tuple(
-        Option(
-            field.name,
-            hints[field.name],
-            REQUIRED if field.default is MISSING else field.default,
-            **field.metadata,
+        dataclasses.replace(
+            field.metadata.get("option", Option("")),
+            name=field.name,
+            type=hints[field.name],
+            default=REQUIRED if field.default is MISSING else field.default,
         )
         for field in dataclasses.fields(options)
         if field.init
@@ -139,24 +135,18 @@ def with_defaults(options: Any, changed: tuple[Option, ...]) -> Any:
 
     Args:
         options: The dataclass, or a tuple of `Option`.
-        changed: All its options; those that are required stay so.
+        changed: Its options, of a tuple all; those that are required stay so.
     """
     if isinstance(options, tuple):
         return changed
     fields: list[tuple[str, Any, Any]] = []
     for declared in changed:
-        if declared.is_required:
-            continue
-        metadata = {
-            "help": declared.help,
-            "aliases": declared.aliases,
-            "minimum": declared.minimum,
-            "maximum": declared.maximum,
-            "is_path": declared.is_path,
-        }
-        # By keyword: a required field may come after one that has a default now.
-        field = dataclasses.field(default=declared.default, metadata=metadata, kw_only=True)
-        fields.append((declared.name, declared.type, field))
+        if not declared.is_required:
+            # By keyword: a required field may come after one that has a default now.
+            field = dataclasses.field(
+                default=declared.default, metadata={"option": declared}, kw_only=True
+            )
+            fields.append((declared.name, declared.type, field))
     is_frozen = options.__dataclass_params__.frozen
     return dataclasses.make_dataclass(options.__name__, fields, bases=(options,), frozen=is_frozen)
 

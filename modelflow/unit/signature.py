@@ -108,7 +108,8 @@ def read_signature(
     names = tuple(positional) if inputs is None else _names(inputs)
     if len(names) != len(positional):
         _refuse(function, f"takes {len(positional)} inputs; inputs= names {len(names)}")
-    wants = tuple(_is_buffer(hints.get(name)) for name in positional)
+    wanted = (hints.get(name) for name in positional)
+    wants = tuple(hint is Buffer or Buffer in typing.get_args(hint) for hint in wanted)
     return Signature(
         function,
         names,
@@ -174,10 +175,6 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
                     f"has an annotation of {parameter.name!r} that cannot be read: {error}",
                 )
     return hints
-
-
-def _is_buffer(hint: Any) -> bool:
-    return hint is Buffer or Buffer in typing.get_args(hint)
 
 
 def _argument_help(function: Callable[..., Any]) -> dict[str, str]:

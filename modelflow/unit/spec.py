@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from modelflow.errors import BadRequest, ConfigError, Location, OptionsError, did_you_mean
 from modelflow.unit.advice import Advise
@@ -158,14 +158,10 @@ class FlowUnitSpec:
                 for the kind.
         """
         if not _NAME.match(self.name):
-            message = (
-                f"flow unit {self.name!r}: expected a name of letters, digits, '_', '-' and '.', "
-                "beginning with a letter"
-            )
-            raise ConfigError(message)
+            expected = "a name of letters, digits, '_', '-' and '.', beginning with a letter"
+            self._refuse(f"expected {expected}")
         if not self.devices:
-            message = f"flow unit {self.name!r}: got no device; expected one at least, such as cpu"
-            raise ConfigError(message)
+            self._refuse("got no device; expected one at least, such as cpu")
         self._check_ports()
         options = self.options if isinstance(self.options, tuple) else options_of(self.options)
         object.__setattr__(self, "option_list", options)
@@ -177,53 +173,40 @@ class FlowUnitSpec:
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
-                message = f"flow unit {self.name!r}: {what} {twice[0]!r} is declared twice"
-                raise ConfigError(self._at + message)
+                self._refuse(f"{what} {twice[0]!r} is declared twice", self.location)
         self._check_values()
 
-    @property
-    def _at(self) -> str:
-        return "" if self.location is None else f"{self.location}: "
+    def _refuse(self, text: str, location: Location | None = None) -> NoReturn:
+        at = "" if location is None else f"{location}: "
+        message = f"{at}flow unit {self.name!r}: {text}"
+        raise ConfigError(message)
 
     def _check_values(self) -> None:
         for name in ("batch_size", "max_batch_size", "threads"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                message = (
-                    f"{self._at}flow unit {self.name!r}: {name}: got {value!r}; expected a whole "
-                    "number of at least 1, or None"
-                )
-                raise ConfigError(message)
+                expected = "a whole number of at least 1, or None"
+                self._refuse(f"{name}: got {value!r}; expected {expected}", self.location)
         if not self.is_type_checked:
             return
         for what, ports in (("input", self.inputs), ("output", self.outputs)):
             for port in ports:
-                if (
-                    port.dtype is not None
-                    and port.tensor is None
-                    and port.dtype not in _NOT_OF_NUMPY
-                ):
-                    message = (
-                        f"{self._at}flow unit {self.name!r}: {what} {port.name!r}: got the type "
-                        f"{port.dtype!r}; expected a type of arrays: {', '.join(ARRAY_TYPES)}"
+                if port.tensor is None and port.dtype not in (None, *_NOT_OF_NUMPY):
+                    text = (
+                        f"{what} {port.name!r}: got the type {port.dtype!r}; expected a type of "
+                        f"arrays: {', '.join(ARRAY_TYPES)}"
                         f"{did_you_mean(str(port.dtype), ARRAY_TYPES)}"
                     )
-                    raise ConfigError(message)
+                    self._refuse(text, self.location)
 
     def _check_ports(self) -> None:
         least = self.kind.traits.least_outputs
         if not self.inputs and self.kind not in (Kind.NORMAL, Kind.STREAM):
-            message = (
-                f"flow unit {self.name!r}: got no input; a unit of the kind '{self.kind}' has at "
-                "least one (a source is of the kind 'normal')"
-            )
-            raise ConfigError(message)
+            kind = f"a unit of the kind '{self.kind}' has at least one"
+            self._refuse(f"got no input; {kind} (a source is of the kind 'normal')")
         if len(self.outputs) < least:
-            message = (
-                f"flow unit {self.name!r}: got {len(self.outputs)} outputs; a unit of the kind "
-                f"'{self.kind}' has at least {least}"
-            )
-            raise ConfigError(message)
+            kind = f"a unit of the kind '{self.kind}' has at least {least}"
+            self._refuse(f"got {len(self.outputs)} outputs; {kind}")
 
     @property
     def is_source(self) -> bool:
@@ -252,8 +235,12 @@ class FlowUnitSpec:
         if self.accepts_any_option:
             return {}
         known = [name for option in self.option_list for name in (option.name, *option.aliases)]
+        expected = ", ".join(option.name for option in self.option_list) or "none"
         return {
-            name: self._unknown_option(name, [*known, *also]) for name in given if name not in known
+            name: f"unknown option {name!r} of unit {self.name!r}"
+            f"{did_you_mean(name, [*known, *also])} (options: {expected})"
+            for name in given
+            if name not in known
         }
 
     def list_required_modules(self, config: Any) -> Mapping[str, str]:
@@ -306,11 +293,6 @@ class FlowUnitSpec:
             return self.options(**values)
         except ValueError as error:  # the dataclass's own check across options
             raise OptionsError([f"options of unit {self.name!r}: {error}"]) from error
-
-    def _unknown_option(self, name: str, known: Collection[str]) -> str:
-        expected = ", ".join(option.name for option in self.option_list) or "none"
-        near = did_you_mean(name, known)
-        return f"unknown option {name!r} of unit {self.name!r}{near} (options: {expected})"
 
     def load(self, device: str) -> ModuleType | None:
         """Imports the module of the unit for ``device``, ahead of `create`.

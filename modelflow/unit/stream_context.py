@@ -78,20 +78,12 @@ class StreamContext(Context):
         self.admission: Admission | None = None
         self.openings: list[Opening] | None = None
 
-    def open_session(
-        self,
-        values: Any,
-        *,
-        context: Mapping[str, Any] | None = None,
-        deadline: float | None = None,
-        on_end: Callable[[], None] | None = None,
-    ) -> None:
+    def open_session(self, values: Any, **more: Any) -> None:
         """See `Context.open_session`."""
         if self.openings is None:
             super().open_session(values)
         else:
-            opening = self.opening(values, context=context, deadline=deadline, on_end=on_end)
-            self.openings.append(opening)
+            self.openings.append(self.opening(values, **more))
 
     def opening(
         self,

@@ -62,9 +62,7 @@ def is_network_address(address: str) -> bool:
         ValueError: it has a scheme that is not known.
     """
     scheme, colon, _ = address.partition("://")
-    if not colon:
-        return False
-    if scheme.lower() == "file":
+    if not colon or scheme.lower() == "file":
         return False
     if scheme.lower() not in _SCHEMES:
         near = did_you_mean(scheme, _SCHEMES)

@@ -3,7 +3,7 @@ r"""Forms with files, as browsers and ``curl -F`` send them (RFC 7578): bytes to
 ``curl -F image=@cat.jpg`` is a body of one part, ``{"image": b"\xff\xd8..."}``.
 """
 
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, refuse
 
 try:
     from python_multipart.exceptions import FormParserError
@@ -28,31 +28,28 @@ def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
             more than 100, or one has a long head.
     """
     if MultipartParser is None:
-        message = "this server reads no forms; it needs the package python-multipart"
-        raise Problem(message, Code.UNIMPLEMENTED)
+        refuse(
+            "this server reads no forms; it needs the package python-multipart", Code.UNIMPLEMENTED
+        )
     if len(content_type) > _LONGEST_TYPE:
-        message = f"form: a content type of {len(content_type)} bytes; at most {_LONGEST_TYPE}"
-        raise Problem(message)
+        refuse(f"form: a content type of {len(content_type)} bytes; at most {_LONGEST_TYPE}")
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not boundary:
-        message = f"form: got the content type {content_type!r}; expected a boundary in it"
-        raise Problem(message)
+        refuse(f"form: got the content type {content_type!r}; expected a boundary in it")
     form = _Form()
     try:
-        parser = MultipartParser(boundary, form.callbacks())
+        parser = MultipartParser(boundary, {name: getattr(form, name) for name in _EVENTS})
         parser.write(body)
         parser.finalize()
     except FormParserError as error:
-        message = f"form: {error}"
-        raise Problem(message) from error
+        refuse(f"form: {error}", cause=error)
     if not form.is_whole:
-        message = f"form: {len(body)} bytes end before the last boundary"
-        raise Problem(message)
+        refuse(f"form: {len(body)} bytes end before the last boundary")
     return form.fields
 
 
 class _Form:
-    """What the parser has found so far."""
+    """What the parser has found so far; it calls a method at each event."""
 
     def __init__(self) -> None:
         self.fields: dict[str, bytes] = {}
@@ -61,44 +58,34 @@ class _Form:
         self._name = self._value = b""
         self._parts: list[bytes] = []
 
-    def callbacks(self) -> dict[str, object]:
-        return {
-            "on_part_begin": self._begin,
-            "on_header_field": self._header_name,
-            "on_header_value": self._header_value,
-            "on_header_end": self._header_end,
-            "on_part_data": self._data,
-            "on_part_end": self._end,
-            "on_end": self._all,
-        }
-
-    def _begin(self) -> None:
+    def on_part_begin(self) -> None:
         if len(self.fields) >= _MOST_FIELDS:
-            message = f"form: got more than {_MOST_FIELDS} fields"
-            raise Problem(message)
+            refuse(f"form: got more than {_MOST_FIELDS} fields")
         self._headers, self._parts = [], []
 
-    def _header_name(self, data: bytes, start: int, end: int) -> None:
+    def on_header_field(self, data: bytes, start: int, end: int) -> None:
         self._name += data[start:end]
 
-    def _header_value(self, data: bytes, start: int, end: int) -> None:
+    def on_header_value(self, data: bytes, start: int, end: int) -> None:
         self._value += data[start:end]
 
-    def _header_end(self) -> None:
+    def on_header_end(self) -> None:
         self._headers.append((self._name.lower(), self._value))
         self._name = self._value = b""
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
         self._parts.append(data[start:end])
 
-    def _end(self) -> None:
+    def on_part_end(self) -> None:
         named = dict(self._headers).get(b"content-disposition", b"")
         name = parse_options_header(named)[1].get(b"name", b"").decode("utf-8", "replace")
         if not name or name in self.fields:
             what = f"the field {name!r} twice" if name else "a field without a name"
-            message = f"form: got {what}; expected each input once"
-            raise Problem(message)
+            refuse(f"form: got {what}; expected each input once")
         self.fields[name] = b"".join(self._parts)
 
-    def _all(self) -> None:
+    def on_end(self) -> None:
         self.is_whole = True
+
+
+_EVENTS = [name for name in vars(_Form) if name.startswith("on_")]

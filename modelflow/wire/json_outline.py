@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,15 @@ def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
     outline = outline_of_text(text)
     elements = int(np.count_nonzero(np.frombuffer(outline, np.uint8) == ord(","))) + 1
     if elements > limits.elements:
-        message = (
+        refuse(
             f"JSON document: {elements} values; at most {limits.elements} are taken; "
-            "send large tensors in binary"
+            "send large tensors in binary",
+            Code.RESOURCE_EXHAUSTED,
         )
-        raise Problem(message, Code.RESOURCE_EXHAUSTED)
     steps = np.frombuffer(outline.translate(_STEPS, b",:"), np.int8)
     depth = int(steps.cumsum(dtype=np.int32).max(initial=0))
     if depth > limits.depth:
-        message = f"JSON document: nested {depth} deep; at most {limits.depth} is taken"
-        raise Problem(message)
+        refuse(f"JSON document: nested {depth} deep; at most {limits.depth} is taken")
     return outline
 
 

@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.json_outline import (
-    JsonLimits,
-    check_limits,
-    outline_of_text,
-    outline_of_value,
-)
-from modelflow.wire.problem import Problem
+from modelflow.wire.json_outline import JsonLimits, check_limits, outline_of_text, outline_of_value
+from modelflow.wire.problem import refuse
 
 try:
     import orjson
@@ -55,20 +50,16 @@ def read_json(
         Problem: it is no JSON, or over the limits. Parsers differ in what they say of it.
     """
     if not body:
-        message = "JSON Parse error: The document is empty"
-        raise Problem(message)
+        refuse("JSON Parse error: The document is empty")
     text = bytes(body)
     outline = check_limits(text, limits or _LIMITS)
-    if simdjson is not None and len(text) >= _SMALL:
-        try:
+    try:
+        if simdjson is not None and len(text) >= _SMALL:
             return _read_large(text, outline)
-        except (ValueError, RuntimeError):  # the latter: nested too deep for it
-            return _read_any(text, takes_rest=takes_rest)
-    if orjson is not None:
-        try:
+        if orjson is not None:
             return orjson.loads(text)
-        except ValueError:
-            return _read_any(text, takes_rest=takes_rest)
+    except (ValueError, RuntimeError):  # the latter: nested too deep for simdjson
+        pass
     return _read_any(text, takes_rest=takes_rest)
 
 
@@ -79,26 +70,23 @@ def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
     except UnicodeDecodeError as error:
         # What follows the document may be anything; the document itself is text.
         if not takes_rest:
-            message = f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}"
-            raise Problem(message) from error
+            refuse(
+                f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}", cause=error
+            )
         text = body[: error.start].decode()
     try:
         # The parser takes no blanks before the document.
         value, end = _PATIENT.raw_decode(text, len(text) - len(text.lstrip(_BLANKS)))
     except RecursionError as error:
-        message = "JSON Parse error: nested too deep"
-        raise Problem(message) from error
+        refuse("JSON Parse error: nested too deep", cause=error)
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
-        message = f"JSON Parse error: {error.msg} at offset: {offset}"
-        raise Problem(message) from error
+        refuse(f"JSON Parse error: {error.msg} at offset: {offset}", cause=error)
     except ValueError as error:  # Python's bound of an integer's digits; a number over all
-        message = f"JSON Parse error: {error}"
-        raise Problem(message) from error
+        refuse(f"JSON Parse error: {error}", cause=error)
     if not takes_rest and text[end:].strip(_BLANKS):
         offset = len(text[:end].encode())
-        message = f"JSON Parse error: more text after the document at offset: {offset}"
-        raise Problem(message)
+        refuse(f"JSON Parse error: more text after the document at offset: {offset}")
     if "\\u" in text:
         _check_characters(value)
     return value
@@ -109,8 +97,7 @@ def _check_characters(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        message = "JSON Parse error: half a character (a lone surrogate) in a text"
-        raise Problem(message) from error
+        refuse("JSON Parse error: half a character (a lone surrogate) in a text", cause=error)
 
 
 def _finite(text: str) -> float:

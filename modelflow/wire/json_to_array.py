@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.tensor import MOST_AXES, datatype_of
 
 _FEW = 64  # values, for which Python is quicker than NumPy's calls
@@ -74,23 +74,20 @@ def _flatten(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[ty
     while list in (kinds := set(map(type, level))):
         if len(kinds) > 1:
             at = next(at for at, row in enumerate(level) if type(row) is not type(level[0]))
-            message = (
+            refuse(
                 f"{where}: a list and a single value beside each other{_row(at, shape)}; "
                 "all rows must be of one shape"
             )
-            raise Problem(message)
         length = len(level[0])
         if len(level) > 1 and len(set(map(len, level))) > 1:
             at = next(at for at, row in enumerate(level) if len(row) != length)
-            message = (
+            refuse(
                 f"{where}: {len(level[at])} values{_row(at, shape)}; expected {length}, "
                 "as in the rows before"
             )
-            raise Problem(message)
         shape.append(length)
         if len(shape) > MOST_AXES:
-            message = f"{where}: lists nested over {MOST_AXES} deep; a tensor has fewer axes"
-            raise Problem(message)
+            refuse(f"{where}: lists nested over {MOST_AXES} deep; a tensor has fewer axes")
         level = level[0] if len(level) == 1 else list(chain.from_iterable(level))
     return tuple(shape), level, kinds
 
@@ -110,18 +107,12 @@ def _kind_of(leaves: list[Any], kinds: set[type]) -> np.dtype[Any]:
     return np.dtype(np.bool_) if kinds == {bool} else np.dtype(np.object_)
 
 
-def _bools(
+def _whole(
     leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
 ) -> npt.NDArray[Any]:
-    _demand({bool}, leaves, kinds, dtype, where)
-    return np.asarray(leaves, dtype)
-
-
-def _integers(
-    leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
-) -> npt.NDArray[Any]:
-    _demand({int}, leaves, kinds, dtype, where)
-    if leaves:
+    """Integers, and booleans, which are not taken for integers."""
+    _demand({bool if dtype.kind == "b" else int}, leaves, kinds, dtype, where)
+    if leaves and dtype.kind != "b":
         _demand_range(min(leaves), max(leaves), dtype, where)
     return np.asarray(leaves, dtype)
 
@@ -140,8 +131,7 @@ def _floats(
     try:
         return _round(np.asarray(leaves, np.float64), dtype, where)
     except OverflowError as error:
-        message = f"{where}: an integer that is out of range of {datatype_of(dtype)}"
-        raise Problem(message) from error
+        refuse(f"{where}: an integer that is out of range of {datatype_of(dtype)}", cause=error)
 
 
 def _bytes(
@@ -153,12 +143,9 @@ def _bytes(
     return array
 
 
-_Reader = Callable[
-    [list[Any], set[type], "np.dtype[Any]", str, bool],
-    "npt.NDArray[Any]",
-]
+_Reader = Callable[[list[Any], set[type], "np.dtype[Any]", str, bool], "npt.NDArray[Any]"]
 _READERS: Mapping[str, _Reader] = MappingProxyType(
-    {"b": _bools, "i": _integers, "u": _integers, "f": _floats, "O": _bytes}
+    {"b": _whole, "i": _whole, "u": _whole, "f": _floats, "O": _bytes}
 )
 
 
@@ -181,11 +168,10 @@ def _round(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDA
     if dtype.itemsize < array.dtype.itemsize and not np.isfinite(rounded).all():
         lost = np.isfinite(array) & ~np.isfinite(rounded)
         if lost.any():
-            message = (
+            refuse(
                 f"{where}: {array[lost].flat[0]} is out of range of {datatype_of(dtype)}, which "
                 f"ends at {np.finfo(dtype).max}"
             )
-            raise Problem(message)
     return rounded
 
 
@@ -195,30 +181,27 @@ def _demand(
     if kinds <= allowed:
         return
     at, leaf = next((at, leaf) for at, leaf in enumerate(leaves) if type(leaf) not in allowed)
-    message = (
+    refuse(
         f"{where}: {shorten(leaf)} (value {at}) is {json_type(leaf)}; expected "
         f"{_EXPECTED[dtype.kind]} for {datatype_of(dtype)}"
     )
-    raise Problem(message)
 
 
 def _demand_range(least: int, most: int, dtype: np.dtype[Any], where: str) -> None:
     info = np.iinfo(dtype)
     if least < info.min or most > info.max:
-        message = (
+        refuse(
             f"{where}: {least if least < info.min else most} is out of range of "
             f"{datatype_of(dtype)}; expected {info.min} to {info.max}"
         )
-        raise Problem(message)
 
 
 def _from_b64(value: Any, where: str) -> bytes:
     if not is_b64(value):
-        message = (
+        refuse(
             f"{where}: JSON Value: {shorten(value)} not formatted correctly for base64 data; "
             'expected {"b64": "..."}'
         )
-        raise Problem(message)
     text = value["b64"]
     try:
         return _decode(text)
@@ -227,8 +210,7 @@ def _from_b64(value: Any, where: str) -> bytes:
     try:
         return _decode(text)
     except (binascii.Error, ValueError) as error:  # the latter: characters beyond ASCII
-        message = f"{where}: Unable to base64 decode {shorten(value['b64'])}: {error}"
-        raise Problem(message) from error
+        refuse(f"{where}: Unable to base64 decode {shorten(value['b64'])}: {error}", cause=error)
 
 
 def _decode(text: str) -> bytes:
@@ -247,11 +229,5 @@ _JSON_TYPES: Mapping[type, str] = MappingProxyType(
     }
 )
 _EXPECTED: Mapping[str, str] = MappingProxyType(
-    {
-        "b": "true or false",
-        "i": "an integer",
-        "u": "an integer",
-        "f": "a number",
-        "O": "a text",
-    }
+    {"b": "true or false", "i": "an integer", "u": "an integer", "f": "a number", "O": "a text"}
 )

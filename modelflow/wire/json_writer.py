@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.files.json_value import number_lists
-from modelflow.wire.problem import Code, Problem, sendable
+from modelflow.wire.problem import Code, refuse, sendable
 
 try:
     import orjson
@@ -80,8 +80,10 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     if array.dtype.kind == "V":  # bfloat16, which is no type of NumPy's own
         array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
-        message = f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary"
-        raise Problem(message, Code.FAILED_PRECONDITION)
+        refuse(
+            f"{where}: arrays of {array.dtype.name} have no form in JSON; ask for binary",
+            Code.FAILED_PRECONDITION,
+        )
     if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
     if not array.ndim:
@@ -90,7 +92,7 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if orjson is None or array.dtype == np.float16:  # which orjson gives the digits of a float32
-        return _slow_numbers(array)
+        return json.dumps(number_lists(array), separators=(",", ":")).encode()
     text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
     return _with_words(text, array) if b"n" in text else text  # "null" alone has one
 
@@ -111,11 +113,12 @@ def text_of(data: Any, where: str) -> Any:
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
-        message = (
+        refuse(
             f"{where}: bytes that are no text (byte {data[error.start]:#x} at {error.start}); JSON "
-            "carries text: ask for binary, or name the output so that it ends in _bytes"
+            "carries text: ask for binary, or name the output so that it ends in _bytes",
+            Code.FAILED_PRECONDITION,
+            cause=error,
         )
-        raise Problem(message, Code.FAILED_PRECONDITION) from error
 
 
 def _array_line(array: npt.NDArray[Any]) -> str:
@@ -152,10 +155,6 @@ def _with_words(text: bytes, array: npt.NDArray[Any]) -> bytes:
     return b"".join(chain.from_iterable(zip(between, [*words, b""], strict=True)))
 
 
-def _slow_numbers(array: npt.NDArray[Any]) -> bytes:
-    return json.dumps(number_lists(array), separators=(",", ":")).encode()
-
-
 def _scalar(value: Any) -> bytes:
     if isinstance(value, float) and not np.isfinite(value):
         return json.dumps(value).encode()
@@ -168,5 +167,8 @@ def _scalar(value: Any) -> bytes:
             return text
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        message = f"answer: a {type(value).__name__} has no form in JSON: {error}"
-        raise Problem(message, Code.INTERNAL) from error
+        refuse(
+            f"answer: a {type(value).__name__} has no form in JSON: {error}",
+            Code.INTERNAL,
+            cause=error,
+        )

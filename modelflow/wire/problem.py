@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import NoReturn
 
 from modelflow.errors import ModelflowError, describe_error, did_you_mean
 
@@ -42,6 +43,22 @@ class Problem(ModelflowError):  # noqa: N818 - HTTP's word (RFC 9457)
     def __init__(self, message: str, code: Code = Code.INVALID_ARGUMENT) -> None:
         super().__init__(sendable(message))
         self.code = code
+
+
+def refuse(
+    message: str, code: Code = Code.INVALID_ARGUMENT, *, cause: Exception | None = None
+) -> NoReturn:
+    """Raises a `Problem`.
+
+    Args:
+        message: See the class.
+        code: See the class.
+        cause: What was raised before, where that says why.
+
+    Raises:
+        Problem: always.
+    """
+    raise Problem(message, code) from cause
 
 
 def sendable(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import did_you_mean
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import refuse
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -100,8 +100,7 @@ class Protocol:
         try:
             message.ParseFromString(data)
         except _decode_error() as error:
-            text = f"{len(data)} bytes: no {name} ({error})"
-            raise Problem(text) from error
+            refuse(f"{len(data)} bytes: no {name} ({error})", cause=error)
         return message
 
     def parse_text(self, name: str, text: str, where: str, *, takes_unknown: bool = False) -> Any:
@@ -124,10 +123,10 @@ class Protocol:
                 text, message_class(), allow_unknown_field=takes_unknown, descriptor_pool=self.pool
             )
         except text_format.ParseError as error:
-            message = (
-                f"{where}:{error}{self._near(error)} (expected {name} in protobuf's text form)"
+            refuse(
+                f"{where}:{error}{self._near(error)} (expected {name} in protobuf's text form)",
+                cause=error,
             )
-            raise Problem(message) from error
 
     def _read(self, name: str) -> str:
         if self._root is not None:

@@ -99,7 +99,8 @@ class _Reader:
         field = message.field.add(name=name, number=int(number), label=_KINDS.LABEL_OPTIONAL)
         if kind[0] == "map":
             _, _, key, _, value, _ = kind
-            entry = message.nested_type.add(name=_entry_name(name))
+            title = "".join(part.capitalize() for part in name.split("_"))
+            entry = message.nested_type.add(name=f"{title}Entry")
             entry.options.map_entry = True
             for at, (part, of_type) in enumerate((("key", key), ("value", value)), 1):
                 _set_type(
@@ -146,10 +147,6 @@ def _set_type(field: Any, name: str) -> None:
         field.type = _SCALARS[name]
     else:
         field.type_name = name  # relative: the pool looks for it, and whether it is an enumeration
-
-
-def _entry_name(field: str) -> str:
-    return "".join(part.capitalize() for part in field.split("_")) + "Entry"
 
 
 def _name_optionals(message: Any) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from modelflow.errors import did_you_mean
 from modelflow.wire.json_writer import json_of
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.tensor import DATATYPES, MOST_AXES
 
 BF16 = "BF16"
@@ -39,8 +39,7 @@ def element_type(datatype: object, where: str) -> np.dtype[Any]:
     if found is None:
         known = (*DATATYPES, BF16)
         near = did_you_mean(shorten(datatype).upper(), known)
-        message = f"{where}: datatype {shorten(datatype)}; expected one of {', '.join(known)}{near}"
-        raise Problem(message)
+        refuse(f"{where}: datatype {shorten(datatype)}; expected one of {', '.join(known)}{near}")
     return found
 
 
@@ -88,17 +87,13 @@ def from_raw(
     expected = count * stored.itemsize
     size = memoryview(data).nbytes
     if size != expected:
-        message = (
-            f"{where}: {size} bytes; expected {expected} for {datatype} of shape {list(shape)}"
-        )
-        raise Problem(message)
+        refuse(f"{where}: {size} bytes; expected {expected} for {datatype} of shape {list(shape)}")
     array = np.frombuffer(data, stored) if count else np.empty(0, stored)
     array.flags.writeable = False
     if datatype == BF16:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
+        array = widen_bf16(array)
     elif dtype.kind == "b" and count and array.view(np.uint8).max() > 1:
-        message = f"{where}: a byte that is neither 0 nor 1; expected these for BOOL"
-        raise Problem(message)
+        refuse(f"{where}: a byte that is neither 0 nor 1; expected these for BOOL")
     return array.reshape(shape)
 
 
@@ -136,26 +131,23 @@ def _elements(data: bytes | memoryview, count: int, where: str) -> npt.NDArray[A
     view = memoryview(data).cast("B")
     size, at = view.nbytes, 0
     if size < count * _LENGTH.size:
-        message = (
+        refuse(
             f"{where}: {size} bytes; {count} BYTES elements take {count * _LENGTH.size} for their "
             "lengths alone"
         )
-        raise Problem(message)
     array = np.empty(count, np.object_)
     for index in range(count):
         start = at + _LENGTH.size
         end = start + _LENGTH.unpack_from(view, at)[0] if start <= size else start
         if end > size:
-            message = (
+            refuse(
                 f"{where}: element {index} ends at byte {end}; the tensor has {size} bytes "
                 "(each element is its length, uint32, and its bytes)"
             )
-            raise Problem(message)
         array[index] = bytes(view[start:end])
         at = end
     if at != size:
-        message = f"{where}: {size - at} bytes after the last of {count} elements; expected none"
-        raise Problem(message)
+        refuse(f"{where}: {size - at} bytes after the last of {count} elements; expected none")
     return array
 
 
@@ -163,6 +155,11 @@ def _data(item: Any) -> bytes:
     if isinstance(item, str):
         return item.encode()
     return bytes(item) if isinstance(item, (bytes, bytearray, memoryview)) else json_of(item)
+
+
+def widen_bf16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
+    """Returns float32 numbers of their upper halves."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _bf16_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:

@@ -13,24 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 
+_NUMBERS = "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FP16 FP32 FP64"
+_OF_NUMBERS = {name: np.dtype(name.lower().replace("fp", "float")) for name in _NUMBERS.split()}
 DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
-    {
-        "BOOL": np.dtype(np.bool_),
-        "UINT8": np.dtype(np.uint8),
-        "UINT16": np.dtype(np.uint16),
-        "UINT32": np.dtype(np.uint32),
-        "UINT64": np.dtype(np.uint64),
-        "INT8": np.dtype(np.int8),
-        "INT16": np.dtype(np.int16),
-        "INT32": np.dtype(np.int32),
-        "INT64": np.dtype(np.int64),
-        "FP16": np.dtype(np.float16),
-        "FP32": np.dtype(np.float32),
-        "FP64": np.dtype(np.float64),
-        "BYTES": np.dtype(np.object_),
-    }
+    {**_OF_NUMBERS, "BYTES": np.dtype(np.object_)}
 )
 """By name, in the order of the protocol; ``BYTES`` are texts, images, any bytes."""
 
@@ -68,20 +56,16 @@ def check_shape(shape: object, where: str) -> tuple[int, ...]:
         Problem: it is no list of lengths, or of too many, or of more elements than there can be.
     """
     if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
-        message = f"{where}: shape {shorten(shape)}; expected a list of integers"
-        raise Problem(message)
+        refuse(f"{where}: shape {shorten(shape)}; expected a list of integers")
     if not all(type(extent) is int and extent >= 0 for extent in shape):
-        message = f"{where}: shape {shorten(list(shape))}; expected integers of 0 or more"
-        raise Problem(message)
+        refuse(f"{where}: shape {shorten(list(shape))}; expected integers of 0 or more")
     if len(shape) > MOST_AXES:
-        message = f"{where}: {len(shape)} axes; at most {MOST_AXES} are possible"
-        raise Problem(message)
+        refuse(f"{where}: {len(shape)} axes; at most {MOST_AXES} are possible")
     if math.prod(filter(None, shape)) > _MOST_ELEMENTS:
-        message = (
+        refuse(
             f"{where}: shape {shorten(list(shape))}; its axes, those of 0 left out, may make 2**48 "
             "elements at most"
         )
-        raise Problem(message)
     return tuple(shape)
 
 
@@ -138,10 +122,7 @@ def shape_text(shape: Sequence[int | None]) -> str:
 
 
 def view(
-    payload: Any,
-    meta_shape: Any,
-    dtype: np.dtype[Any],
-    shape: Sequence[int | None] | None,
+    payload: Any, meta_shape: Any, dtype: np.dtype[Any], shape: Sequence[int | None] | None
 ) -> npt.NDArray[Any] | None:
     """Returns a payload as an array of the given type and shape; nothing is copied.
 

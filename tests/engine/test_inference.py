@@ -13,8 +13,10 @@ from modelflow.device import Device
 from modelflow.device.pool import _host_pool
 from modelflow.engine import ModelFile, lookup, read_model_file
 from modelflow.engine.inference import InferenceUnit, inference_spec
+from modelflow.engine.options import ThreadOptions, options_with_defaults
 from modelflow.errors import ConfigError, DeviceUnavailableError, EngineError
 from modelflow.testing import run_unit
+from modelflow.unit.option import options_of
 from modelflow.unit.port import Port
 from modelflow.unit.unit import Context
 from tests.engine.conftest import expected
@@ -324,3 +326,10 @@ def test_model_is_closed_when_open_fails_after_loading(doubling, tmp_path, monke
 def test_an_open_model_says_what_one_item_of_each_port_is(doubling):
     unit, _ = doubling("? 2")
     assert {name: tensor.shape for name, tensor in unit.tensors().items()} == {"x": (2,), "y": (2,)}
+
+
+def test_a_default_of_the_unit_leaves_aliases_and_bounds_of_the_option():
+    options = options_with_defaults(ThreadOptions, {"intra_op_threads": "2"})
+    (found,) = (one for one in options_of(options) if one.name == "intra_op_threads")
+    assert (found.default, found.aliases, found.minimum) == (2, ("engine_threads",), 0)
+    assert options().intra_op_threads == 2

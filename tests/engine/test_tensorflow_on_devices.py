@@ -6,7 +6,7 @@ import pytest
 from modelflow.device import Device
 from modelflow.engine import LoadRequest, engine_for, find_engine, read_model_file
 from modelflow.engine.inference import inference_spec
-from modelflow.engine.tensorflow import engine as tensorflow_engine
+from modelflow.engine.tensorflow import settings
 from modelflow.errors import EngineError
 from modelflow.testing import run_unit
 from tests import torch_as_cuda
@@ -56,7 +56,7 @@ def test_xla_is_refused_for_a_model_that_cannot_be_frozen(text_model):
 def cuda(monkeypatch):
     torch_as_cuda.install(monkeypatch)
     if not torch_as_cuda.has_gpu():
-        monkeypatch.setattr(tensorflow_engine, "device_name", lambda _: "/device:CPU:0")
+        monkeypatch.setattr(settings, "device_name", lambda _: "/device:CPU:0")
     return Device("cuda", 0)
 
 

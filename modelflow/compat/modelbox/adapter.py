@@ -1,7 +1,7 @@
 """From a ModelBox unit to one of modelflow's own."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,18 +39,6 @@ class StopFlow(EndFlow):
     def __init__(self, status: Status) -> None:
         super().__init__(str(status))
         self.status = status
-
-
-class FunctionUnit(FlowUnit):
-    """A function of a `FlowGraphDesc`: ``function(data_context)`` is its ``process``."""
-
-    def __init__(self, function: Callable[[DataContext], Any]) -> None:
-        super().__init__()
-        self._function = function
-
-    def process(self, data_context: DataContext) -> Any:
-        """Calls the function."""
-        return self._function(data_context)
 
 
 class UnitAdapter(NativeFlowUnit):
@@ -150,12 +138,10 @@ class UnitAdapter(NativeFlowUnit):
     def _emit(self, data: DataContext, ctx: Context) -> None:
         for port in ctx.outputs:
             given = data.output(port)
-            if given is not None:
-                natives = given.natives()
-                for native in natives:
-                    if isinstance(native.data, np.ndarray) and native.data.dtype == np.uint8:
-                        native.set(RAW, True)  # a reply sends its bytes, not its numbers
-                ctx.outputs[port].extend(natives)
+            for native in () if given is None else given.natives():
+                if isinstance(native.data, np.ndarray) and native.data.dtype == np.uint8:
+                    native.set(RAW, True)  # a reply sends its bytes, not its numbers
+                ctx.outputs[port].append(native)
 
     def _data_context(self) -> DataContext:
         outputs = () if self.spec is None else tuple(port.name for port in self.spec.outputs)

@@ -35,22 +35,12 @@ class Device:
         return str(self._native)
 
 
-class ModelBoxDataType(IntEnum):
-    """Element types."""
-
-    UINT8 = 0
-    INT8 = 1
-    BOOL = 2
-    INT16 = 3
-    UINT16 = 4
-    INT32 = 5
-    UINT32 = 6
-    INT64 = 7
-    UINT64 = 8
-    FLOAT = 9
-    DOUBLE = 10
-    HALF = 11
-
+ModelBoxDataType = IntEnum(
+    "ModelBoxDataType",
+    "UINT8 INT8 BOOL INT16 UINT16 INT32 UINT32 INT64 UINT64 FLOAT DOUBLE HALF",
+    start=0,
+)
+"""Element types."""
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "HALF": "float16"}
 _DTYPES = {_NAMES.get(kind.name, kind.name.lower()): kind for kind in ModelBoxDataType}
@@ -127,15 +117,11 @@ class Buffer:
         What an HTTP request brought is a text where it can be read as one.
         """
         data = self.native.data
-        if isinstance(data, str):
-            return data
         if isinstance(data, bytes) and TEXT in self.native.meta:
             with contextlib.suppress(UnicodeDecodeError):  # no text: an image, say
                 return data.decode()
-        if isinstance(data, bytes | bytearray | memoryview):
-            return np.frombuffer(data, np.uint8).copy()
-        if isinstance(data, np.ndarray):
-            return data.reshape(-1).copy()
+        if isinstance(data, bytes | bytearray | memoryview | np.ndarray):
+            return np.asarray(self.native).reshape(-1).copy()
         return data
 
     def as_bytes(self) -> bytes:
@@ -150,11 +136,7 @@ class Buffer:
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
         data = self.native.data
-        if isinstance(data, str):
-            data = data.encode()
-        if isinstance(data, bytes | bytearray | memoryview):
-            data = np.frombuffer(data, np.uint8)
-        array = np.asarray(data)
+        array = np.asarray(NativeBuffer(data.encode()) if isinstance(data, str) else self.native)
         shape = self.native.meta.get("shape")
         if shape is not None and _fits(shape, array) and not isinstance(shape[0], list):
             array = array.reshape(shape)

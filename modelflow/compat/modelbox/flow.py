@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from modelflow.compat.modelbox.adapter import FunctionUnit, StopFlow, UnitAdapter
+from modelflow.compat.modelbox.adapter import StopFlow, UnitAdapter
 from modelflow.compat.modelbox.configuration import Configuration
-from modelflow.compat.modelbox.flowunit import DataContext
+from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.session_io import ExternalDataMap, FlowStreamIO
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import (
@@ -104,7 +104,9 @@ class FlowGraphDesc(NativeFlowGraphDesc):
 
 
 def _function_unit(function: Callable[[DataContext], Any]) -> UnitAdapter:
-    return UnitAdapter(FunctionUnit(function))
+    unit = FlowUnit()
+    unit.process = function  # type: ignore[assignment]
+    return UnitAdapter(unit)
 
 
 logger = logging.getLogger("modelflow")
@@ -113,21 +115,15 @@ logger = logging.getLogger("modelflow")
 _UNBOUNDED = 1 << 40
 
 
-class Format(IntEnum):
-    """The forms of a graph file."""
-
-    FORMAT_AUTO = 0
-    FORMAT_TOML = 1
-    FORMAT_JSON = 2
+Format = IntEnum("Format", "FORMAT_AUTO FORMAT_TOML FORMAT_JSON", start=0)
+"""The forms of a graph file."""
 
 
 class Flow:
     """A graph and its running engine. Calls return a `Status`, and raise nothing of modelflow's."""
 
     Format: ClassVar = Format
-    FORMAT_AUTO: ClassVar = Format.FORMAT_AUTO
-    FORMAT_TOML: ClassVar = Format.FORMAT_TOML
-    FORMAT_JSON: ClassVar = Format.FORMAT_JSON
+    FORMAT_AUTO, FORMAT_TOML, FORMAT_JSON = Format
 
     def __init__(self) -> None:
         self._flow: NativeFlow | None = None
@@ -205,13 +201,11 @@ class Flow:
 
     def run(self) -> Status:
         """Runs the flow until it ends."""
-        status = self.start_run()
-        if status:
-            result = Status()
+        result = self.start_run()
+        if result:
             self.wait(0, result)
             self.stop()
-            return result
-        return status
+        return result
 
     def wait(self, timemout: float = 0, retval: Status | None = None) -> Status:
         """Waits until the flow ends.
@@ -253,7 +247,9 @@ class Flow:
     def create_external_data_map(self) -> ExternalDataMap | None:
         """Opens a session; None where the graph has no inputs or the flow does not run."""
         stream = self._stream()
-        return None if stream is None else ExternalDataMap(stream, self._native.graph.inputs)
+        if stream is None or self._flow is None:
+            return None
+        return ExternalDataMap(stream, self._flow.graph.inputs)
 
     def create_stream_io(self) -> FlowStreamIO | None:
         """Opens a session; None where the graph has no inputs or the flow does not run."""
@@ -262,14 +258,10 @@ class Flow:
 
     def _stream(self) -> Any:
         try:
-            return self._native.create_stream_io()
+            return (self._flow or NativeFlow()).create_stream_io()
         except StreamError as error:
             logger.warning("no session was opened: %s", error)
             return None  # ModelBox's answer
-
-    @property
-    def _native(self) -> NativeFlow:
-        return NativeFlow() if self._flow is None else self._flow
 
     def _try(self, step: Callable[[NativeFlow], Any]) -> Status:
         if self._flow is None:

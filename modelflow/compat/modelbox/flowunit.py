@@ -172,9 +172,7 @@ class DataContext(Store):
         """Returns the values that belong to the stream."""
         return DataMeta(self._context.stream_meta)
 
-    def get_input_group_meta(self, port: str) -> DataMeta:
-        """Returns the same as `get_input_meta`."""
-        return self.get_input_meta(port)
+    get_input_group_meta = get_input_meta
 
     def set_output_meta(self, port: str, meta: DataMeta) -> None:  # noqa: ARG002 - as above
         """Adds values to those of the stream; what is there already stays."""
@@ -210,20 +208,13 @@ class FlowUnit:
         return Status()
 
     def data_pre(self, data_context: DataContext) -> Any:  # noqa: ARG002
-        """Called before the first ``process`` of a stream."""
+        """Called before the first ``process`` of a stream; ``data_post`` after the last.
+
+        The two of groups are never called; ModelBox's engine does not call them either.
+        """
         return Status()
 
-    def data_post(self, data_context: DataContext) -> Any:  # noqa: ARG002
-        """Called after the last ``process`` of a stream."""
-        return Status()
-
-    def data_group_pre(self, data_context: DataContext) -> Any:  # noqa: ARG002
-        """Never called; ModelBox's engine does not call it either."""
-        return Status()
-
-    def data_group_post(self, data_context: DataContext) -> Any:  # noqa: ARG002
-        """Never called; ModelBox's engine does not call it either."""
-        return Status()
+    data_post = data_group_pre = data_group_post = data_pre
 
     def get_bind_device(self) -> Device:
         """Returns where this unit runs."""

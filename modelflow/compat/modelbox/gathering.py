@@ -1,6 +1,7 @@
 """What is there of several outputs of one session, without waiting for one of them alone."""
 
 import threading
+from collections import deque
 from functools import partial
 
 from modelflow.buffer import Buffer
@@ -49,7 +50,7 @@ class Gathering:
         self._armed.discard(port)
         self._changed.set()
 
-    def take(self, port: str, into: list[Buffer]) -> None:
+    def take(self, port: str, into: list[Buffer] | deque[Buffer]) -> None:
         """Appends the next buffer of an output, waiting for it; or notes that it has ended.
 
         Raises:
@@ -60,7 +61,7 @@ class Gathering:
         except EndOfStream:
             self.ended.add(port)
 
-    def take_ready(self, port: str, into: list[Buffer]) -> None:
+    def take_ready(self, port: str, into: list[Buffer] | deque[Buffer]) -> None:
         """Appends all that an output has now; raises as `take`."""
         while port not in self.ended and self._stream.is_ready(port):
             self.take(port, into)

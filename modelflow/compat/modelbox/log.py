@@ -13,17 +13,8 @@ from modelflow.log import set_log_level as set_level
 _logger = logging.getLogger("modelflow")
 
 
-class Level(IntEnum):
-    """The levels, in ModelBox's order."""
-
-    DEBUG = 0
-    INFO = 1
-    NOTICE = 2
-    WARN = 3
-    ERROR = 4
-    FATAL = 5
-    OFF = 6
-
+Level = IntEnum("Level", "DEBUG INFO NOTICE WARN ERROR FATAL OFF", start=0)
+"""The levels, in ModelBox's order."""
 
 _Level = Level
 Callback = Callable[[_Level, str, int, str, str], Any]

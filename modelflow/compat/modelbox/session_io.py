@@ -14,6 +14,14 @@ from modelflow.errors import EndOfStream, ModelflowError, StreamError
 from modelflow.stream_io import StreamIO
 
 
+def _status_without(error: Exception) -> Status:
+    """Returns what is said where nothing was received."""
+    if isinstance(error, EndOfStream):
+        return Status(StatusCode.STATUS_EOF)
+    is_late = isinstance(error, TimeoutError)
+    return status_of(error, StatusCode.STATUS_TIMEDOUT if is_late else StatusCode.STATUS_INVALID)
+
+
 class ExtOutputBufferList:
     """What `ExternalDataMap.recv` fills: a list for each output that had something."""
 
@@ -83,11 +91,10 @@ class ExternalDataMap:
         """
         try:
             found = self._taken(timeout / 1e3 if timeout else None)
-        except TimeoutError as error:
-            return status_of(error, StatusCode.STATUS_TIMEDOUT)
-        except StreamError as error:
-            self._failure = str(error)
-            return status_of(error, StatusCode.STATUS_INVALID)
+        except (TimeoutError, StreamError) as error:
+            if not isinstance(error, TimeoutError):
+                self._failure = str(error)
+            return _status_without(error)
         outputs.fill(found)
         if any(found.values()):
             return Status()
@@ -257,25 +264,16 @@ class FlowStreamIO:
         rest = given[1:] if into is not None else given
         milliseconds = rest[0] if rest else 0
         timeout = milliseconds / 1e3 if milliseconds else None
-        status = Status()
-        found = None
         try:
             found = Buffer(self._stream.recv_buffer(port, timeout))
-        except EndOfStream:
-            status = Status(StatusCode.STATUS_EOF)
-        except TimeoutError as error:
-            status = status_of(error, StatusCode.STATUS_TIMEDOUT)
-        except KeyError as error:
-            if into is None:
+        except (TimeoutError, KeyError, StreamError) as error:
+            if into is None and isinstance(error, KeyError):
                 raise
-            status = status_of(error, StatusCode.STATUS_INVALID)
-        except StreamError as error:
-            status = status_of(error, StatusCode.STATUS_INVALID)
+            return None if into is None else _status_without(error)
         if into is None:
             return found
-        if found is not None:
-            into.native = found.native
-        return status
+        into.native = found.native
+        return Status()
 
     def close_input(self) -> None:
         """Says that nothing more is sent; what was sent still comes out."""

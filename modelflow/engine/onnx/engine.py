@@ -16,8 +16,11 @@ from modelflow.engine.engine import (
     Engine,
     LoadedModel,
     LoadRequest,
+    check_ports,
+    model_error,
     one_sentence,
-    unknown_port,
+    refuse_closed,
+    require_fed,
 )
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.options import GpuMemoryOptions
@@ -47,12 +50,7 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 # Names that converters make up for an axis of unknown length, each axis another one: those of
 # tf2onnx ("unk__12"), and of PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
 _MADE_UP = re.compile(r"^unk__\d+$|_dynamic_axes_\d+$|_dim_\d+$")
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "string": "object",
-    "bfloat16": None,
-}
+_DTYPES = {"float": "float32", "double": "float64", "string": "object", "bfloat16": None}
 
 
 class OnnxEngine(Engine):
@@ -68,20 +66,17 @@ class OnnxEngine(Engine):
         runtime = _load_runtime()
         path = request.path
         if path.is_dir():
-            message = f"model {path}: a folder; expected an ONNX file (.onnx)"
-            raise EngineError(message)
+            raise model_error(path, "a folder; expected an ONNX file (.onnx)")
         try:
             session = runtime.InferenceSession(
-                str(path),
-                _settings(runtime, request),
-                providers=_providers(runtime, request),
+                str(path), _settings(runtime, request), providers=_providers(runtime, request)
             )
         except _errors() as error:
-            message = (
-                f"model {path}: {_form(path)}ONNX Runtime {runtime.__version__} does not load it: "
-                f"{_reason(error)}"
-            )
-            raise EngineError(message) from error
+            raise model_error(
+                path,
+                f"{_form(path)}ONNX Runtime {runtime.__version__} does not load it: "
+                f"{_reason(error)}",
+            ) from error
         if request.device.kind == "cpu":
             return OnnxModel(session, request)
         return OnnxDeviceModel(session, request)
@@ -109,13 +104,13 @@ class OnnxModel(LoadedModel):
             _spec(request.path, value, _is_batched(value.shape, batch))
             for value in _choose(request.path, "output", request.outputs, outputs)
         )
-        _require_fed(request.path, self.inputs, inputs)
+        require_fed(request.path, [spec.name for spec in self.inputs], list(map(_text, inputs)))
         self._fetches = [spec.name for spec in self.outputs]
         self._session = session
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
         """Runs one batch; see `LoadedModel.run`."""
-        session = self._open()
+        session = self._session or refuse_closed()
         try:
             values = session.run(self._fetches, dict(inputs))
         except _errors() as error:
@@ -130,13 +125,7 @@ class OnnxModel(LoadedModel):
         is_of_inputs = type(error).__name__ in _OF_INPUTS and not _OWN_FAULT.search(str(error))
         if is_of_inputs:
             return ItemRefusedError(f"model {self._path.name}: {_reason(error)}")
-        return EngineError(f"model {self._path}: {_reason(error)}")
-
-    def _open(self) -> Any:
-        if self._session is None:
-            message = "the model is closed"
-            raise EngineError(message)
-        return self._session
+        return model_error(self._path, _reason(error))
 
 
 class OnnxDeviceModel(OnnxModel):
@@ -153,7 +142,7 @@ class OnnxDeviceModel(OnnxModel):
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs one batch of tensors; the outputs are tensors on the same device."""
         torch = load_torch()
-        session = self._open()
+        session = self._session or refuse_closed()
         binding = session.io_binding()
         where, index = self.memory.kind, self.memory.index
         for spec in self.inputs:
@@ -249,11 +238,9 @@ def _spec(path: Path, value: Any, is_batched: bool | None) -> TensorSpec:
         advice = "name the outputs to use"
         if value.type.startswith(("seq(map", "map(")):
             advice = "convert it with zipmap=False (skl2onnx), or name the other outputs"
-        message = (
-            f"model {path}: the port {value.name!r} is of type {value.type}; expected an array; "
-            f"{advice}"
+        raise model_error(
+            path, f"the port {value.name!r} is of type {value.type}; expected an array; {advice}"
         )
-        raise EngineError(message)
     shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
     return TensorSpec(value.name, np.dtype(name), shape, is_batched)
 
@@ -286,10 +273,8 @@ def _dtype_name(text: str) -> str | None:
 
 
 def _choose(path: Path, what: str, names: Sequence[str], known: Sequence[Any]) -> Sequence[Any]:
+    check_ports(path, what, names, list(map(_text, known)))
     by_name = {value.name: value for value in known}
-    for name in names:
-        if name not in by_name:
-            raise EngineError(unknown_port(path, what, name, list(map(_text, known))))
     return [by_name[name] for name in names] if names else known
 
 
@@ -299,18 +284,6 @@ def _text(value: Any) -> Any:
         return _spec(Path(), value, None)
     except EngineError:  # no array
         return value.name
-
-
-def _require_fed(path: Path, given: Sequence[TensorSpec], values: Sequence[Any]) -> None:
-    names = {spec.name for spec in given}
-    known = [_text(value) for value in values]
-    absent = [str(_text(value)) for value in values if value.name not in names]
-    if absent:
-        message = (
-            f"model {path}: its input {absent[0]} is fed by no port; declare an input for each: "
-            f"{', '.join(map(str, known))}"
-        )
-        raise EngineError(message)
 
 
 @cache

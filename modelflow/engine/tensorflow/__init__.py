@@ -2,7 +2,3 @@
 
 Models run as frozen graphs in a session wherever that is possible (see `runners`).
 """
-
-from modelflow.engine.tensorflow.engine import TensorFlowEngine
-
-__all__ = ["TensorFlowEngine"]

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from modelflow.engine.engine import Engine, LoadedModel, LoadRequest
+from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, model_error
+from modelflow.engine.tensorflow import settings
 from modelflow.engine.tensorflow.forms.frozen_graph import load_frozen_graph
 from modelflow.engine.tensorflow.forms.keras_model import load_keras_model
 from modelflow.engine.tensorflow.forms.saved_model import load_saved_model
 from modelflow.engine.tensorflow.forms.signature import read_methods, read_signature
 from modelflow.engine.tensorflow.library import loading
-from modelflow.engine.tensorflow.settings import TensorFlowOptions, apply_settings, device_name
-from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
 
@@ -21,7 +20,7 @@ class TensorFlowEngine(Engine):
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".keras", ".h5", ".hdf5")
     requires: ClassVar[Mapping[str, str]] = {"tensorflow": "tensorflow"}
     device_kinds: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    options = TensorFlowOptions
+    options = settings.TensorFlowOptions
 
     def is_reader_of(self, path: Path) -> bool:
         """Tells whether ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""
@@ -43,20 +42,17 @@ class TensorFlowEngine(Engine):
     def load(self, request: LoadRequest) -> LoadedModel:
         """Loads a model; see `Engine.load`."""
         with loading:
-            apply_settings(request.options)
-            device = device_name(request.device)
+            settings.apply_settings(request.options)
+            settings.device_name(request.device)  # raises where TensorFlow does not see it
             if request.path.is_dir():
-                return load_saved_model(request, device)
+                return load_saved_model(request)
             suffix = request.path.suffix.lower()
             if suffix == ".pb":
-                return load_frozen_graph(request, device)
+                return load_frozen_graph(request)
             if suffix in self.suffixes:
-                return load_keras_model(request, device)
-        message = (
-            f"model {request.path}: expected a SavedModel's folder, or a file ending in "
-            f"{', '.join(self.suffixes)}"
-        )
-        raise EngineError(message)
+                return load_keras_model(request)
+        expected = f"a SavedModel's folder, or a file ending in {', '.join(self.suffixes)}"
+        raise model_error(request.path, f"expected {expected}")
 
     def describe(self, request: LoadRequest) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
         """Returns the ports; those of a SavedModel are read without its weights."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from modelflow.device import Device
 from modelflow.device.driver import total_memory
+from modelflow.engine.engine import absent_gpu, started_error
 from modelflow.engine.options import GpuMemoryOptions
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.errors import DeviceUnavailableError, EngineError
 from modelflow.unit.option import option
 
 
@@ -61,9 +61,8 @@ def device_name(device: Device) -> str:
     tf = load_tensorflow()
     count = len(tf.config.list_physical_devices("GPU"))
     if device.index >= count:
-        reason = "" if tf.test.is_built_with_cuda() else "; this build is for the CPU only"
-        message = f"device {device}: TensorFlow {tf.__version__} sees {count} GPUs{reason}"
-        raise DeviceUnavailableError(message)
+        library, has_cuda = f"TensorFlow {tf.__version__}", tf.test.is_built_with_cuda()
+        raise absent_gpu(device, library, count, has_cuda=has_cuda)
     return f"/device:GPU:{device.index}"
 
 
@@ -75,13 +74,8 @@ def _set_threads(kind: str, wanted: int) -> None:
     try:
         getattr(threading, f"set_{kind}_parallelism_threads")(wanted)
     except RuntimeError as error:
-        running = current or "its own choice"
-        message = (
-            f"{kind}_threads: got {wanted}, but TensorFlow has already started in this process "
-            f"with {running}; the number holds for the process: give all its nodes the same, "
-            "before anything else uses TensorFlow"
-        )
-        raise EngineError(message) from error
+        running, setting = current or "its own choice", f"{kind}_threads: got {wanted}"
+        raise started_error(running, setting, "number", "TensorFlow") from error
 
 
 def _let_grow(gpu: Any) -> None:
@@ -111,9 +105,5 @@ def _limit_memory(gpu: Any, index: int, wanted: float) -> None:
             gpu, [config.LogicalDeviceConfiguration(memory_limit=mebibytes)]
         )
     except RuntimeError as error:
-        message = (
-            f"gpu_memory: got {wanted:g}, but TensorFlow has already started in this process with "
-            f"{limits or 'other limits'}; the limit holds for the process: give all its nodes the "
-            "same, before anything else uses TensorFlow"
-        )
-        raise EngineError(message) from error
+        running, setting = limits or "other limits", f"gpu_memory: got {wanted:g}"
+        raise started_error(running, setting, "limit", "TensorFlow") from error

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from modelflow.device.torch_memory import load_torch
-from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, one_sentence
+from modelflow.engine.engine import Engine, LoadedModel, LoadRequest, model_error, one_sentence
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.torch.model import TorchModel
-from modelflow.engine.torch.options import TorchOptions
 from modelflow.engine.torch.ports import read_exported_ports, script_ports
-from modelflow.engine.torch.settings import apply_settings, torch_device
-from modelflow.errors import EngineError
+from modelflow.engine.torch.settings import TorchOptions, apply_settings, torch_device
 
 _EXPECTED = "expected TorchScript (torch.jit.save) or an exported program (torch.export.save, .pt2)"
 # Of exported programs PyTorch reads one at a time: what reads one is a variable of the process.
@@ -57,27 +55,24 @@ def _is_exported(path: Path) -> bool:
     if path.is_dir() or not zipfile.is_zipfile(path):
         found = "a folder" if path.is_dir() else looks_like(path)
         cut = " that is cut off or damaged" if found.startswith("a zip") else ""
-        message = f"model {path}: {found}{cut}; {_EXPECTED}"
-        raise EngineError(message)
+        raise model_error(path, f"{found}{cut}; {_EXPECTED}")
     with zipfile.ZipFile(path) as archive:
         names = [name.partition("/")[2] or name for name in archive.namelist()]
         # Its own directory is lost where that of an archive inside is taken for it.
         is_cut = min((info.header_offset for info in archive.infolist()), default=0) > 0
     if is_cut:
-        message = f"model {path}: a zip archive that is cut off or damaged; {_EXPECTED}"
-        raise EngineError(message)
+        raise model_error(path, f"a zip archive that is cut off or damaged; {_EXPECTED}")
     if any(name.endswith(("exported_program.json", "models/model.json")) for name in names):
         return True
     if "constants.pkl" in names:
         return False
     if "data.pkl" in names:
-        message = (
-            f"model {path}: a pickled Python object (torch.save), which could run any code when "
-            f"it is read; {_EXPECTED}"
+        raise model_error(
+            path,
+            "a pickled Python object (torch.save), which could run any code when "
+            f"it is read; {_EXPECTED}",
         )
-        raise EngineError(message)
-    message = f"model {path}: a zip archive of another kind; {_EXPECTED}"
-    raise EngineError(message)
+    raise model_error(path, f"a zip archive of another kind; {_EXPECTED}")
 
 
 def _load(path: Path, read: Any) -> Any:
@@ -85,8 +80,8 @@ def _load(path: Path, read: Any) -> Any:
     try:
         return read(str(path))
     except (RuntimeError, ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
-        message = (
-            f"model {path}: PyTorch {torch.__version__} does not load it, it may be cut off: "
-            f"{one_sentence(str(error))}"
-        )
-        raise EngineError(message) from error
+        raise model_error(
+            path,
+            f"PyTorch {torch.__version__} does not load it, it may be cut off: "
+            f"{one_sentence(str(error))}",
+        ) from error

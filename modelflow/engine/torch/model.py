@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from modelflow.device import CPU
 from modelflow.device.torch_memory import load_torch
-from modelflow.engine.engine import LoadedModel, LoadRequest, one_sentence
+from modelflow.engine.engine import LoadedModel, LoadRequest, model_error, one_sentence
 from modelflow.engine.torch.cuda_graph import CudaGraphs
 from modelflow.engine.torch.ports import Ports
 from modelflow.engine.torch.settings import set_traced_tf32, torch_device
@@ -51,6 +51,7 @@ class TorchModel(LoadedModel):
         order = {spec.name: spec for spec in ports.inputs}
         self.inputs = tuple(order[name] for name in request.inputs) or ports.inputs
         self.outputs, self.batch_range = ports.outputs, ports.batch_range
+        self._names = [spec.name for spec in self.outputs]
         self._arguments = tuple(order)
         self._bfloat16 = tuple(name in ports.bfloat16 for name in order)
         self._places = ports.places
@@ -60,7 +61,7 @@ class TorchModel(LoadedModel):
             module = module.to(self._dtype)
         if self._format is not None:
             module = module.to(memory_format=self._format)
-        self._own = set(_storages(module))
+        self._own = {_pointer(held) for held in (*module.parameters(), *module.buffers())}
         if isinstance(module, torch.jit.ScriptModule):
             module = _freeze(module)
             set_traced_tf32(module.graph, options.precision)
@@ -107,14 +108,9 @@ class TorchModel(LoadedModel):
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
 
-    @property
-    def _names(self) -> list[str]:
-        return [spec.name for spec in self.outputs]
-
     def _call(self, tensors: list[Any]) -> list[Any]:
         if self._module is None:
-            message = f"model {self._path}: it is closed"
-            raise EngineError(message)
+            raise model_error(self._path, "it is closed")
         if any(self._bfloat16):
             pairs = zip(tensors, self._bfloat16, strict=True)
             tensors = [t.bfloat16() if is_narrow else t for t, is_narrow in pairs]
@@ -152,7 +148,7 @@ class TorchModel(LoadedModel):
             kind, text = found[-1]["kind"], text[found[-1].end() :]
         said = f"{kind}: {one_sentence(text)}"
         if _OWN_FAULT.search(text):
-            return EngineError(f"model {self._path}: {said}")
+            return model_error(self._path, said)
         return ItemRefusedError(f"model {self._path.name}: {said}")
 
 
@@ -177,11 +173,6 @@ def _freeze(module: Any) -> Any:
         graph.eraseOutput(0)
         torch._C._jit_pass_dce(graph)
     return frozen
-
-
-def _storages(module: Any) -> Iterator[int]:
-    """Gives the addresses of a module's parameters and buffers."""
-    yield from (_pointer(tensor) for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _constants(module: Any) -> Iterator[int]:

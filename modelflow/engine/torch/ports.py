@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from modelflow.device.torch_memory import load_torch, numpy_dtypes
-from modelflow.engine.engine import LoadRequest, unknown_port
-from modelflow.errors import EngineError
+from modelflow.engine.engine import LoadRequest, check_ports, model_error, require_fed
 from modelflow.log import LEVELS
 from modelflow.wire.tensor import TensorSpec
 
@@ -54,11 +53,10 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
     known = [TensorSpec(a.name, request.types.get(a.name, _FLOAT)) for a in wanted]
     odd = [a for a in wanted if str(a.type) not in ("Tensor", "Optional[Tensor]")]
     if odd:
-        message = (
-            f"model {request.path}: forward's argument {odd[0].name!r} is of type {odd[0].type}; "
-            "expected Tensor"
+        raise model_error(
+            request.path,
+            f"forward's argument {odd[0].name!r} is of type {odd[0].type}; expected Tensor",
         )
-        raise EngineError(message)
     if request.inputs and not set(request.inputs) & {spec.name for spec in known}:
         known = _by_position(request, known)
     _check_inputs(request, known)
@@ -94,11 +92,6 @@ def read_exported_ports(request: LoadRequest, program: Any) -> Ports:
     return replace(ports, batch_range=_batch_range(program, symbols), bfloat16=narrow)
 
 
-def numpy_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """Returns PyTorch's ``dtype`` as NumPy's; None where NumPy has none such."""
-    return numpy_dtypes().get(dtype)
-
-
 def _ports(
     request: LoadRequest,
     inputs: Sequence[TensorSpec],
@@ -109,10 +102,7 @@ def _ports(
     names = list(outputs)
     wanted = list(request.outputs) or names
     if is_dict or set(wanted) <= set(names) or len(wanted) != len(names):
-        for name in wanted:
-            if name not in outputs:
-                message = unknown_port(request.path, "output", name, list(outputs.values()))
-                raise EngineError(message)
+        check_ports(request.path, "output", wanted, list(outputs.values()))
         places: list[Any] = [name if is_dict else names.index(name) for name in wanted]
     else:  # results without names are called as the unit likes
         places = list(range(len(names)))
@@ -138,17 +128,9 @@ def _by_position(request: LoadRequest, known: Sequence[TensorSpec]) -> list[Tens
 
 
 def _check_inputs(request: LoadRequest, known: Sequence[TensorSpec]) -> None:
-    names = [spec.name for spec in known]
-    for name in request.inputs:
-        if name not in names:
-            raise EngineError(unknown_port(request.path, "input", name, known))
-    absent = [str(spec) for spec in known if request.inputs and spec.name not in request.inputs]
-    if absent:
-        message = (
-            f"model {request.path}: its input {absent[0]} is fed by no port; declare an input for "
-            f"each: {', '.join(map(str, known))}"
-        )
-        raise EngineError(message)
+    check_ports(request.path, "input", request.inputs, known)
+    if request.inputs:
+        require_fed(request.path, request.inputs, known)
 
 
 def _result_names(request: LoadRequest, kind: str) -> list[str]:
@@ -158,11 +140,11 @@ def _result_names(request: LoadRequest, kind: str) -> list[str]:
         return _number(kind.count("Tensor"))
     if kind.startswith(("List[Tensor", "Dict[str, Tensor")) and request.outputs:
         return list(request.outputs)
-    message = (
-        f"model {request.path}: forward returns {kind}; expected Tensor or a tuple of them"
-        + ("; name the outputs to use" if kind.startswith(("List[T", "Dict[str, T")) else "")
+    raise model_error(
+        request.path,
+        f"forward returns {kind}; expected Tensor or a tuple of them"
+        + ("; name the outputs to use" if kind.startswith(("List[T", "Dict[str, T")) else ""),
     )
-    raise EngineError(message)
 
 
 def _number(count: int) -> list[str]:
@@ -176,15 +158,15 @@ def _keys(program: Any) -> list[str]:
 
 def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any]) -> TensorSpec:
     value: Any = values.get(node)
-    dtype = numpy_dtype(getattr(value, "dtype", None))
+    dtype = numpy_dtypes().get(getattr(value, "dtype", None))
     if _is_bfloat16(value):  # given as float32
         dtype = _FLOAT
     if dtype is None:
-        message = (
-            f"model {request.path}: the port {name!r} is of type "
-            f"{getattr(value, 'dtype', type(value).__name__)}; expected a tensor of numbers"
+        raise model_error(
+            request.path,
+            f"the port {name!r} is of type "
+            f"{getattr(value, 'dtype', type(value).__name__)}; expected a tensor of numbers",
         )
-        raise EngineError(message)
     shape = tuple(extent if isinstance(extent, int) else None for extent in value.shape)
     return TensorSpec(name, dtype, shape, None if shape else False)
 

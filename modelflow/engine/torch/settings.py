@@ -1,12 +1,40 @@
-"""PyTorch's settings of the whole process, and its names of devices."""
+"""PyTorch's options, its settings of the whole process, and its names of devices."""
 
 import threading
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from modelflow.device import CPU, Device, memory_of
 from modelflow.device.torch_memory import TorchMemory, load_torch
-from modelflow.engine.engine import LoadRequest
-from modelflow.errors import DeviceUnavailableError, EngineError
+from modelflow.engine.engine import LoadRequest, absent_gpu, started_error
+from modelflow.engine.options import ThreadOptions
+from modelflow.errors import EngineError
+from modelflow.unit.option import option
+
+
+@dataclass(frozen=True)
+class TorchOptions(ThreadOptions):
+    """The options of a node whose model PyTorch runs."""
+
+    precision: Literal["", "fp32", "tf32", "fp16", "bf16"] = option(
+        "",
+        help="What the engine calculates in; none: as the model was saved. fp16 and bf16 convert "
+        "weights and inputs, outputs are float32 again.",
+    )
+    channels_last: bool = option(
+        False, help="Weights and images with the channels last in memory; faster for convolutions."
+    )
+    cuda_graph: bool = option(
+        False,
+        help="Capture the model as a CUDA graph for each of allowed_batch_sizes, which spares the "
+        "launches of its kernels; without these for 1, 2, 4, 8 ... and batch_size.",
+    )
+
+    @property
+    def has_few_sizes(self) -> bool:
+        """Whether CUDA graphs are captured, one for each batch size."""
+        return self.cuda_graph
+
 
 _lock = threading.Lock()
 # The place of `allow_tf32` among the arguments of `aten::_convolution`: native_functions.yaml.
@@ -27,12 +55,8 @@ def torch_device(device: Device) -> Any:
     assert isinstance(memory, TorchMemory)  # the engine's device kinds
     found = memory.torch_device(device)
     if found.type == "cuda" and device.index >= torch.cuda.device_count():
-        reason = "" if torch.version.cuda else "; this build is for the CPU only"
-        message = (
-            f"device {device}: PyTorch {torch.__version__} sees {torch.cuda.device_count()} GPUs"
-            f"{reason}"
-        )
-        raise DeviceUnavailableError(message)
+        library, count = f"PyTorch {torch.__version__}", torch.cuda.device_count()
+        raise absent_gpu(device, library, count, has_cuda=bool(torch.version.cuda))
     return found
 
 
@@ -55,12 +79,11 @@ def apply_settings(request: LoadRequest) -> None:
             try:
                 torch.set_num_interop_threads(wanted)
             except RuntimeError as error:
-                message = (
-                    f"inter_op_threads: got {wanted}, but PyTorch has already started in this "
-                    f"process with {torch.get_num_interop_threads()}; the number holds for the "
-                    "process: give all its nodes the same, before anything else uses PyTorch"
+                running, setting = (
+                    torch.get_num_interop_threads(),
+                    f"inter_op_threads: got {wanted}",
                 )
-                raise EngineError(message) from error
+                raise started_error(running, setting, "number", "PyTorch") from error
         if options.precision in ("fp32", "tf32"):
             _set_tf32(torch, options.precision == "tf32")
 

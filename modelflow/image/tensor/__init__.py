@@ -3,11 +3,9 @@
 The same code runs with tensors on the CPU. Importing this package does not load PyTorch.
 """
 
-from modelflow.image.tensor.batch import ImageBatch
-from modelflow.image.tensor.channel_scale import scaled
+from modelflow.image.tensor.batch import ImageBatch, cropped, padded, turned
 from modelflow.image.tensor.color import converted
-from modelflow.image.tensor.emit import by_groups, emit_images, emit_scaled
-from modelflow.image.tensor.geometry import cropped, padded, turned
+from modelflow.image.tensor.emit import by_groups, emit_images, emit_scaled, scaled
 from modelflow.image.tensor.resize import resized
 
 __all__ = [

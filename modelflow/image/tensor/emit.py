@@ -4,11 +4,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer
-from modelflow.device.torch_memory import stack_tensors
+from modelflow.device.torch_memory import load_torch, stack_tensors
 from modelflow.image.channel_scale import ChannelScale
 from modelflow.image.image import read_image
 from modelflow.image.tensor.batch import ImageBatch
-from modelflow.image.tensor.channel_scale import scaled
 from modelflow.unit.unit import Context
 
 
@@ -93,3 +92,23 @@ def emit_scaled(ctx: Context, scale: ChannelScale) -> None:
         return rows
 
     ctx.emit(by_groups(ctx.input(), read, work))
+
+
+def scaled(data: Any, layout: str, scale: ChannelScale) -> Any:
+    """Returns scaled data: float32, equal bit by bit to `ChannelScale.apply`.
+
+    Args:
+        data: A batch of numbers: (N, ...), the channels last (``hwc``) or third from the end
+            (``chw``).
+        layout: Of each item.
+        scale: The values, which `ChannelScale.check` has found to fit.
+    """
+    torch = load_torch()
+    if data.dtype == torch.bool or torch.promote_types(data.dtype, torch.float32) != torch.float32:
+        data = data.to(torch.float32)
+    is_planar = layout == "chw" and data.ndim > 3
+    for function, values in ((torch.sub, scale.mean), (torch.mul, scale.scale)):
+        if values is not None:
+            factor = torch.from_numpy(values).to(data.device, non_blocking=True)
+            data = function(data, factor[:, None, None] if is_planar else factor)
+    return data.to(torch.float32)

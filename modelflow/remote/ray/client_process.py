@@ -15,8 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import ray
+from ray.exceptions import RayActorError, RayError, RaySystemError, RayTaskError
+from ray.util import list_named_actors
+
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.process import channels_of
+from modelflow.remote.ray import actor_loader as greeter
 from modelflow.remote.ray.client import AUTO, NAMESPACE, ActorGoneError
 
 _CHUNK = 4 << 20  # bytes of an archive that are sent at once
@@ -40,8 +45,6 @@ def main(arguments: list[str]) -> None:
 
 def _connect(address: str) -> tuple[str, str]:
     """Connects; returns why that cannot be, or "", and where the cluster is."""
-    import ray
-
     try:
         ray.init(address=address, logging_level="error", namespace=NAMESPACE, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
@@ -85,13 +88,9 @@ class ClientServer:
 
     def call(self, name: str, method: str, given: bytes) -> Any:
         """Calls what an actor keeps; returns its answer when it comes."""
-        import ray
-
         return ray.get(self._actor(name).call.remote(method, given))
 
     def _actor(self, name: str) -> Any:
-        import ray
-
         if (found := self._actors.get(name)) is not None:
             return found
         try:
@@ -106,10 +105,6 @@ class ClientServer:
         Raises:
             ValueError: there is one of the name.
         """
-        import ray
-
-        from modelflow.remote.ray import actor_loader as greeter
-
         ray.cloudpickle.register_pickle_by_value(greeter)
         made = ray.remote(greeter.ActorLoader).options(name=name, namespace=NAMESPACE, **options)
         self._actors[name] = made.remote(*given)
@@ -121,8 +116,6 @@ class ClientServer:
 
     def is_placed(self, name: str) -> bool:
         """Tells whether an actor that was made here has a machine."""
-        import ray
-
         return name not in self._placed or bool(ray.wait([self._placed[name]], timeout=0)[0])
 
     def end_of(self, name: str, timeout: float) -> str:
@@ -132,9 +125,6 @@ class ClientServer:
             name: The actor.
             timeout: Seconds in which Ray may hear of it.
         """
-        import ray
-        from ray.exceptions import RayActorError, RayError
-
         try:
             ray.get(self._actor(name).__ray_ready__.remote(), timeout=timeout)
         except RayActorError as error:
@@ -157,8 +147,6 @@ class ClientServer:
 
     def find(self, name: str) -> bool:
         """Tells whether there is an actor of a name, and keeps it."""
-        import ray
-
         try:
             self._actors[name] = ray.get_actor(name, namespace=NAMESPACE)
         except ValueError:
@@ -167,8 +155,6 @@ class ClientServer:
 
     def kill(self, name: str) -> None:
         """Ends an actor at once."""
-        import ray
-
         with contextlib.suppress(ActorGoneError):
             ray.kill(self._actor(name))
         self._actors.pop(name, None)
@@ -176,8 +162,6 @@ class ClientServer:
 
     def machines(self) -> list[tuple[str, Mapping[str, float], Mapping[str, str]]]:
         """Returns address, resources and labels of the machines that are up."""
-        import ray
-
         return [
             (node["NodeManagerAddress"], node["Resources"], node.get("Labels", {}))
             for node in ray.nodes()
@@ -186,23 +170,17 @@ class ClientServer:
 
     def free(self) -> Mapping[str, float]:
         """Returns what of all machines is not taken."""
-        import ray
-
         found: Mapping[str, float] = ray.available_resources()
         return found
 
     def names(self) -> list[str]:
         """Returns the names of modelflow's actors, of whoever has made them."""
-        from ray.util import list_named_actors
-
         found = list_named_actors(all_namespaces=True)
         return [one["name"] for one in found if one["namespace"] == NAMESPACE]
 
 
 def _describe(error: Exception) -> tuple[str, str]:
     """Returns an error as it is told: of what kind, and what it says."""
-    from ray.exceptions import RayActorError, RaySystemError, RayTaskError
-
     if isinstance(error, RayTaskError):
         cause = error.cause  # Ray's own has a traceback in its text
         said = _first_line(cause) if isinstance(cause, RaySystemError) else str(cause)

@@ -21,7 +21,7 @@ from modelflow.remote.part import Part
 from modelflow.remote.ray.actor import ActorEndpoint, PartActor
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.cluster import Cluster, RemoteActor, describe_needs
-from modelflow.remote.replica import Replica
+from modelflow.remote.replica import ENDED_EARLY, Replica
 
 # Seconds in which a machine that a replica needs may still join the cluster.
 _PATIENCE = 20.0
@@ -107,8 +107,7 @@ class RayReplica(ChannelReplica):
         gone: Exception | None = None
         for _ in range(_TRIES):
             if self._is_over:
-                message = "it was ended before it had begun"
-                raise ClusterError(message) from gone
+                raise ClusterError(ENDED_EARLY) from gone
             try:
                 self._use(self._connect(timeout))
             except ActorGoneError as error:  # with its machine, say
@@ -186,7 +185,7 @@ class RayReplica(ChannelReplica):
 
     def _not_ready(self, timeout: float) -> str:
         if self._is_over:
-            return "it was ended before it had begun"
+            return ENDED_EARLY
         return (
             f"it needs {describe_needs(self._placement)}, and was not ready within {timeout:g} s "
             f"([placement.{self._placement.name}] start_timeout_ms); free in the cluster: "

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from modelflow.config.placement import PlacementConfig
 from modelflow.remote.ray.client import ClusterError
 from modelflow.remote.ray.cluster import Cluster, describe_needs
+from modelflow.remote.replica import ENDED_EARLY
 
 _NODE = "ray.io/node-id"  # Ray labels each machine with it
 _PAUSE = 0.5  # seconds between two looks at the machines, and whether it is over
@@ -54,8 +55,7 @@ class HostServers:
         with self._changed:
             while self._is_placing or not self._has_room():
                 if is_over():
-                    message = "it was ended before it had begun"
-                    raise ClusterError(message)
+                    raise ClusterError(ENDED_EARLY)
                 self._changed.wait(_PAUSE)
             self._is_placing = True
             taken = sorted(self._machines())
@@ -80,9 +80,8 @@ class HostServers:
             return False
         message = (
             f"it needs {describe_needs(self._placement)} on a machine where no other server has "
-            f"its "
-            f"port, and all {len(fitting)} have one; add a machine, or let each find a port that "
-            "is free (port 0)"
+            f"its port, and all {len(fitting)} have one; add a machine, or let each find a port "
+            "that is free (port 0)"
         )
         raise ClusterError(message)
 

@@ -12,6 +12,7 @@ from modelflow.remote.ray.cluster import Cluster, RemoteActor, describe_needs
 from modelflow.remote.ray.host_servers import HostServers
 from modelflow.remote.ray.server_actor import ServerActor
 from modelflow.remote.ray.servers import Served
+from modelflow.remote.replica import ENDED_EARLY
 
 # Beside `wait`, which lasts as long as the server.
 _CALLS = 4
@@ -88,8 +89,7 @@ class RayServed(Served):
         placement = replace(self._placement, labels={**self._placement.labels, **labels})
         with self._lock:
             if self._is_over:
-                message = "it was ended before it had begun"
-                raise ClusterError(message)
+                raise ClusterError(ENDED_EARLY)
             self._actor = self._cluster.make(self._name, placement, (ServerActor,), calls=_CALLS)
             return self._actor
 

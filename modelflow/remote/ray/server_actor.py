@@ -122,10 +122,9 @@ class ServerActor:
             lines = told.recv(1 << 16).decode().splitlines()
             return next(line for line in lines if line.startswith("STATUS=")).split()[-1]
         process.kill()
-        code = process.wait()
+        code = self.wait()
         tail = _tail(self._log, begun)
         what = f"was not ready within {timeout:g} s" if not seen else f"has ended with {code}"
-        self._folder.cleanup()
         message = f"the server {what}: {tail or 'it said nothing'}"
         raise ServerError(message)
 
@@ -171,20 +170,16 @@ class ServerActor:
             return 0
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(seconds)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-            code = process.wait()
-        self._folder.cleanup()
-        return code
+        return self.wait()
 
     def end(self) -> None:
         """Ends the server at once, and removes what came here."""
-        process = self._process
-        if process is not None:
-            process.kill()
-            process.wait()
-        self._folder.cleanup()
+        if self._process is not None:
+            self._process.kill()
+        self.wait()
 
 
 def _log() -> Path | None:

@@ -1,7 +1,7 @@
 """The documents and messages of Open Inference that hold no tensors: metadata and errors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from modelflow.wire.json_writer import json_of
@@ -53,25 +53,11 @@ class ModelInfo:
 
     def document(self) -> bytes:
         """Returns it as ``GET /v2/models/NAME`` answers."""
-        return json_of(
-            {
-                "name": self.name,
-                "versions": self.versions,
-                "platform": self.platform,
-                "inputs": _tensors(self.inputs),
-                "outputs": _tensors(self.outputs),
-            }
-        )
+        return json_of(asdict(self))
 
     def message(self) -> Any:
         """Returns it as a ``ModelMetadataResponse``."""
-        return OPEN_INFERENCE["inference.ModelMetadataResponse"](
-            name=self.name,
-            versions=self.versions,
-            platform=self.platform,
-            inputs=_tensors(self.inputs),
-            outputs=_tensors(self.outputs),
-        )
+        return OPEN_INFERENCE["inference.ModelMetadataResponse"](**asdict(self))
 
 
 def server_document(name: str, version: str, extensions: Sequence[str]) -> bytes:
@@ -84,9 +70,3 @@ def server_message(name: str, version: str, extensions: Sequence[str]) -> Any:
     return OPEN_INFERENCE["inference.ServerMetadataResponse"](
         name=name, version=version, extensions=extensions
     )
-
-
-def _tensors(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
-    return [
-        {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)} for one in tensors
-    ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 
 Parameters = Mapping[str, Any]
 """By name: booleans, integers, floats or texts; over REST any JSON."""
@@ -56,12 +56,10 @@ class RequestedOutput:
         where = f"output {shorten(name)}"
         is_binary = parameters.get("binary_data")
         if is_binary is not None and type(is_binary) is not bool:
-            message = f"{where}: binary_data {shorten(is_binary)}; expected true or false"
-            raise Problem(message)
+            refuse(f"{where}: binary_data {shorten(is_binary)}; expected true or false")
         classes = parameters.get("classification", 0)
         if type(classes) is not int or classes < 0:
-            message = f"{where}: classification {shorten(classes)}; expected a number of classes"
-            raise Problem(message)
+            refuse(f"{where}: classification {shorten(classes)}; expected a number of classes")
         return cls(name, is_binary, classes, parameters)
 
 
@@ -130,8 +128,7 @@ def classify(
         Problem: it is no tensor of scores.
     """
     if scores.dtype.kind not in "iuf" or not scores.ndim:
-        message = f"{where}: {scores.dtype.name} of {scores.ndim} axes; classes need rows of scores"
-        raise Problem(message)
+        refuse(f"{where}: {scores.dtype.name} of {scores.ndim} axes; classes need rows of scores")
     width = scores[:1].size if len(scores) else 0
     rows = scores.reshape(len(scores), width)
     taken = min(classes, width)

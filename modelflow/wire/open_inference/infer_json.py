@@ -5,7 +5,7 @@
 """
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,11 @@ from modelflow.wire.open_inference.infer import (
     Parameters,
     RequestedOutput,
 )
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
 from modelflow.wire.tensor import TensorSpec, check_shape
+
+T = TypeVar("T")
 
 
 def read_infer(
@@ -42,31 +44,27 @@ def read_infer(
     view = memoryview(body)
     length = view.nbytes if header_length is None else header_length
     if not 0 < length <= view.nbytes:
-        message = (
+        refuse(
             f"Inference-Header-Content-Length: {length}; the body has {view.nbytes} bytes; "
             "expected how many of them are JSON"
         )
-        raise Problem(message)
     document = read_json(body if length == view.nbytes else view[:length], limits)
     if not isinstance(document, dict):
-        message = f"request: {json_type(document)}; expected a JSON object with 'inputs'"
-        raise Problem(message)
+        refuse(f"request: {json_type(document)}; expected a JSON object with 'inputs'")
     parts = _Parts(view[length:])
     if "inputs" not in document:
-        message = "request: no 'inputs'; expected a list of the model's inputs"
-        raise Problem(message)
+        refuse("request: no 'inputs'; expected a list of the model's inputs")
     inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
     parts.check_end()
     outputs = [_output(part, at) for at, part in enumerate(_list(document, "outputs"))]
-    parameters = _parameters(document, "request")
+    parameters: Parameters = _get(document, "parameters", {}, "request", "an object")
     wants_binary = parameters.get("binary_data_output", False)
     if type(wants_binary) is not bool:
-        message = f"request: binary_data_output {shorten(wants_binary)}; expected true or false"
-        raise Problem(message)
+        refuse(f"request: binary_data_output {shorten(wants_binary)}; expected true or false")
     return InferRequest(
         inputs={tensor.name: tensor for tensor in _once(inputs, "input")},
         outputs={output.name: output for output in _once(outputs, "output")},
-        id=_text(document, "id", "request"),
+        id=_get(document, "id", "", "request", "a text"),
         parameters=parameters,
     )
 
@@ -80,25 +78,22 @@ class _Parts:
 
     def take(self, size: object, where: str) -> memoryview:
         if type(size) is not int or size < 0:
-            message = f"{where}: binary_data_size {shorten(size)}; expected a number of bytes"
-            raise Problem(message)
+            refuse(f"{where}: binary_data_size {shorten(size)}; expected a number of bytes")
         if size > self._data.nbytes - self._at:
-            message = (
+            refuse(
                 f"{where}: binary_data_size {size}; the body has {self._data.nbytes - self._at} "
                 "bytes left behind its JSON document and the inputs before"
             )
-            raise Problem(message)
         self._at += size
         return self._data[self._at - size : self._at]
 
     def check_end(self) -> None:
         rest = self._data.nbytes - self._at
         if rest:
-            message = (
+            refuse(
                 f"request: {rest} bytes after the last input; expected as many as the "
                 "binary_data_size of all inputs together"
             )
-            raise Problem(message)
 
 
 def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
@@ -106,8 +101,7 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     where = f"input {shorten(name)}"
     for key in ("shape", "datatype"):
         if key not in part:
-            message = f"{where}: no {key!r}; expected name, shape, datatype, and data"
-            raise Problem(message)
+            refuse(f"{where}: no {key!r}; expected name, shape, datatype, and data")
     datatype = part["datatype"]
     dtype = element_type(datatype, where)
     shape = part["shape"]
@@ -115,20 +109,18 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
     shape = check_shape(
         shape if isinstance(shape, list) else getattr(shape, "tolist", str)(), where
     )
-    parameters = _parameters(part, where)
+    parameters: Parameters = _get(part, "parameters", {}, where, "an object")
     is_binary = "binary_data_size" in parameters
     if is_binary == ("data" in part):
-        message = (
+        refuse(
             f"{where}: {'both' if is_binary else 'neither of'} 'data' and binary_data_size; "
             "expected one of them"
         )
-        raise Problem(message)
     if is_binary:
         data = parts.take(parameters["binary_data_size"], where)
         return InferTensor(name, datatype, from_raw(data, datatype, shape, where), parameters)
     if datatype == BF16:
-        message = f"{where}: BF16 as JSON; expected it in binary (binary_data_size)"
-        raise Problem(message)
+        refuse(f"{where}: BF16 as JSON; expected it in binary (binary_data_size)")
     array = array_of(part["data"], dtype, where, takes_b64=False)
     return InferTensor(name, datatype, _shape(array, shape, where), parameters)
 
@@ -138,53 +130,39 @@ def _shape(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.N
     if array.shape == shape:
         return array
     if array.ndim != 1 or array.size != math.prod(shape):
-        message = (
+        refuse(
             f"{where}: data of shape {list(array.shape)} ({array.size} values); expected shape "
             f"{list(shape)} ({math.prod(shape)} values), nested so or flat"
         )
-        raise Problem(message)
     return array.reshape(shape)
 
 
 def _output(part: Any, at: int) -> RequestedOutput:
     name = _name(part, f"outputs[{at}]")
-    return RequestedOutput.of(name, _parameters(part, f"output {shorten(name)}"))
+    where = f"output {shorten(name)}"
+    return RequestedOutput.of(name, _get(part, "parameters", {}, where, "an object"))
 
 
 def _name(part: Any, where: str) -> str:
     if not isinstance(part, dict):
-        message = f"{where}: {json_type(part)}; expected an object with 'name'"
-        raise Problem(message)
-    name = _text(part, "name", where)
+        refuse(f"{where}: {json_type(part)}; expected an object with 'name'")
+    name = _get(part, "name", "", where, "a text")
     if not name:
-        message = f"{where}: no 'name'; expected the name of a tensor"
-        raise Problem(message)
+        refuse(f"{where}: no 'name'; expected the name of a tensor")
     return name
 
 
 def _list(document: dict[str, Any], key: str) -> list[Any]:
-    found = document.get(key, [])
+    return _get(document, key, [], "request", "a list of objects")
+
+
+def _get(part: dict[str, Any], key: str, default: T, where: str, expected: str) -> T:
+    """Returns a value of the type of ``default``, which it is where there is none."""
+    found = part.get(key, default)
     if isinstance(found, np.ndarray):  # a list of numbers in a large document
         found = found.tolist()
-    if not isinstance(found, list):
-        message = f"request: {key!r} is {json_type(found)}; expected a list of objects"
-        raise Problem(message)
-    return found
-
-
-def _text(part: dict[str, Any], key: str, where: str) -> str:
-    found = part.get(key, "")
-    if not isinstance(found, str):
-        message = f"{where}: {key!r} is {json_type(found)}; expected a text"
-        raise Problem(message)
-    return found
-
-
-def _parameters(part: dict[str, Any], where: str) -> Parameters:
-    found = part.get("parameters", {})
-    if not isinstance(found, dict):
-        message = f"{where}: 'parameters' is {json_type(found)}; expected an object"
-        raise Problem(message)
+    if not isinstance(found, type(default)):
+        refuse(f"{where}: {key!r} is {json_type(found)}; expected {expected}")
     return found
 
 
@@ -192,8 +170,7 @@ def _once(named: list[Any], kind: str) -> list[Any]:
     seen: set[str] = set()
     for one in named:
         if one.name in seen:
-            message = f"{kind} {shorten(one.name)}: given twice; expected once"
-            raise Problem(message)
+            refuse(f"{kind} {shorten(one.name)}: given twice; expected once")
         seen.add(one.name)
     return named
 
@@ -254,8 +231,7 @@ def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) 
         text = bytes(body)
         fixed = tuple(1 if extent is None else extent for extent in shape)
         if math.prod(fixed) != 1:
-            message = f"{where}: a raw body is one element; the input has shape {list(fixed)}"
-            raise Problem(message)
+            refuse(f"{where}: a raw body is one element; the input has shape {list(fixed)}")
         array = from_raw(len(text).to_bytes(4, "little") + text, datatype, fixed, where)
     else:
         if shape.count(None) > 1 and shape[0] is None:
@@ -263,8 +239,7 @@ def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) 
         width = 2 if datatype == BF16 else element_type(datatype, where).itemsize
         known = math.prod(extent for extent in shape if extent is not None) * width
         if shape.count(None) > 1:
-            message = f"{where}: shape {shape} has several free axes; send it with a JSON document"
-            raise Problem(message)
+            refuse(f"{where}: shape {shape} has several free axes; send it with a JSON document")
         rest = len(body) // known if known else 0
         array = from_raw(
             body, datatype, tuple(rest if extent is None else extent for extent in shape), where

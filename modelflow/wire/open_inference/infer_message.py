@@ -15,7 +15,7 @@ from modelflow.wire.open_inference.infer import (
     Parameters,
     RequestedOutput,
 )
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
 from modelflow.wire.tensor import check_shape
@@ -47,17 +47,15 @@ def infer_request(message: Any) -> InferRequest:
     """
     raw = list(message.raw_input_contents)
     if raw and len(raw) != len(message.inputs):
-        text = (
+        refuse(
             f"raw_input_contents: {len(raw)} tensors for {len(message.inputs)} inputs; expected "
             "one for each, or none"
         )
-        raise Problem(text)
     inputs: dict[str, InferTensor] = {}
     for at, tensor in enumerate(message.inputs):
         name = tensor.name
         if name in inputs:
-            text = f"input {shorten(name)}: given twice; expected once"
-            raise Problem(text)
+            refuse(f"input {shorten(name)}: given twice; expected once")
         inputs[name] = _tensor(tensor, raw[at] if raw else None)
     return InferRequest(
         inputs=inputs,
@@ -106,8 +104,7 @@ def _tensor(tensor: Any, raw: bytes | None) -> InferTensor:
     if raw is None:
         array = _of_contents(tensor, dtype, shape, where)
     elif tensor.HasField("contents"):
-        text = f"{where}: both contents and raw_input_contents; expected one of them"
-        raise Problem(text)
+        refuse(f"{where}: both contents and raw_input_contents; expected one of them")
     else:
         array = from_raw(raw, tensor.datatype, shape, where)
     return InferTensor(tensor.name, tensor.datatype, array, _plain(tensor.parameters))
@@ -117,20 +114,17 @@ def _of_contents(
     tensor: Any, dtype: np.dtype[Any], shape: tuple[int, ...], where: str
 ) -> npt.NDArray[Any]:
     if tensor.datatype not in _FIELDS:
-        text = f"{where}: {tensor.datatype} in contents; expected it in raw_input_contents"
-        raise Problem(text)
+        refuse(f"{where}: {tensor.datatype} in contents; expected it in raw_input_contents")
     field, stored = _FIELDS[tensor.datatype]
     other = next((one.name for one, _ in tensor.contents.ListFields() if one.name != field), None)
     if other is not None:
-        text = f"{where}: values in {other}; expected {field} for {tensor.datatype}"
-        raise Problem(text)
+        refuse(f"{where}: values in {other}; expected {field} for {tensor.datatype}")
     values = getattr(tensor.contents, field)
     if len(values) != math.prod(shape):
-        text = (
+        refuse(
             f"{where}: {len(values)} values in {field}; expected {math.prod(shape)} for shape "
             f"{list(shape)}"
         )
-        raise Problem(text)
     if dtype.kind == "O":
         array = np.empty(len(values), np.object_)
         array[:] = list(values)
@@ -141,10 +135,9 @@ def _of_contents(
     if dtype.kind in "iu" and held.size:
         info = np.iinfo(dtype)
         if held.min() < info.min or held.max() > info.max:
-            text = (
+            refuse(
                 f"{where}: a value beyond {info.min} to {info.max}, the range of {tensor.datatype}"
             )
-            raise Problem(text)
     return held.astype(dtype).reshape(shape)  # a copy: what was lent lives with the message
 
 

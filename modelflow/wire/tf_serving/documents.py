@@ -9,7 +9,7 @@ from typing import Any
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tensor import TensorSpec
-from modelflow.wire.tf_serving.tensor_proto import type_name, type_number
+from modelflow.wire.tf_serving.tensor_proto import type_name
 
 DEFAULT_SIGNATURE = "serving_default"
 """The signature of a request that names none."""
@@ -85,11 +85,10 @@ def status_document(versions: Sequence[VersionStatus]) -> bytes:
 
 def metadata_document(name: str, version: int, signatures: Mapping[str, SignatureInfo]) -> bytes:
     """Returns what ``GET /v1/models/NAME/metadata`` answers."""
-    signature_def = {key: _signature(key, signature) for key, signature in signatures.items()}
     return json_of(
         {
             "model_spec": {"name": name, "signature_name": "", "version": str(version)},
-            "metadata": {"signature_def": {"signature_def": signature_def}},
+            "metadata": {"signature_def": _signature_map(signatures)},
         }
     )
 
@@ -97,23 +96,13 @@ def metadata_document(name: str, version: int, signatures: Mapping[str, Signatur
 def signature_message(signatures: Mapping[str, SignatureInfo]) -> Any:
     """Returns the same as a ``tensorflow.serving.SignatureDefMap``."""
     message = TF_SERVING["tensorflow.serving.SignatureDefMap"]()
-    for key, signature in signatures.items():
-        found = message.signature_def[key]
-        found.method_name = signature.method_name
-        tensor_names = _tensor_names(key, signature)
-        for side, tensors, names in (
-            (found.inputs, signature.inputs, tensor_names[0]),
-            (found.outputs, signature.outputs, tensor_names[1]),
-        ):
-            for name, tensor in tensors.items():
-                info = side[name]
-                info.name = names[name]
-                info.dtype = 0 if tensor is None else type_number(tensor.dtype)
-                shape = None if tensor is None else tensor.shape
-                info.tensor_shape.unknown_rank = shape is None
-                for extent in shape or ():
-                    info.tensor_shape.dim.add(size=-1 if extent is None else extent)
-    return message
+    from google.protobuf import json_format  # type: ignore[import-untyped]
+
+    return json_format.ParseDict(_signature_map(signatures), message, ignore_unknown_fields=True)
+
+
+def _signature_map(signatures: Mapping[str, SignatureInfo]) -> dict[str, Any]:
+    return {"signature_def": {key: _signature(key, held) for key, held in signatures.items()}}
 
 
 def _signature(key: str, signature: SignatureInfo) -> dict[str, Any]:

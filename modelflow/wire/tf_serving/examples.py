@@ -14,7 +14,7 @@ import numpy.typing as npt
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_to_array import array_of, is_b64, json_type
 from modelflow.wire.json_writer import json_of
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.predict import read_object, signature_name
 
@@ -44,21 +44,16 @@ def read_examples(body: bytes | memoryview, limits: JsonLimits | None = None) ->
     name = signature_name(document)
     context = _example(document["context"], "'context'") if "context" in document else {}
     if "examples" not in document:
-        message = (
-            "JSON Value: When method is classify, key 'examples' is expected and was not found"
-        )
-        raise Problem(message)
+        refuse("JSON Value: When method is classify, key 'examples' is expected and was not found")
     found = document["examples"]
     if isinstance(found, np.ndarray):
         found = found.tolist()
     if not isinstance(found, list):
-        message = (
+        refuse(
             f"JSON Value: Expecting 'examples' value to be an list/array; it is {json_type(found)}"
         )
-        raise Problem(message)
     if not found:
-        message = "JSON Value: 'examples' value is an empty array"
-        raise Problem(message)
+        refuse("JSON Value: 'examples' value is an empty array")
     examples = (_example(value, f"'examples'[{at}]") for at, value in enumerate(found))
     return ExamplesBody(name, tuple({**context, **example} for example in examples))
 
@@ -72,8 +67,7 @@ def examples_of_input(message: Any) -> tuple[Example, ...]:
     kind = message.WhichOneof("kind")
     held = getattr(message, kind) if kind else None
     if held is None or not held.examples:
-        text = "Input is empty: expected one example or more"
-        raise Problem(text)
+        refuse("Input is empty: expected one example or more")
     context = _of_features(held.context) if kind == "example_list_with_context" else {}
     return tuple({**context, **_of_features(example)} for example in held.examples)
 
@@ -115,8 +109,7 @@ def regress_answer(values: npt.NDArray[Any]) -> bytes:
 
 def _example(value: Any, where: str) -> dict[str, npt.NDArray[Any]]:
     if not isinstance(value, dict):
-        message = f"{where}: Example must be JSON object but got JSON {json_type(value)}"
-        raise Problem(message)
+        refuse(f"{where}: Example must be JSON object but got JSON {json_type(value)}")
     return {
         name: _feature(held, f"{where}, feature {shorten(name)}") for name, held in value.items()
     }
@@ -134,15 +127,13 @@ def _feature(value: Any, where: str) -> npt.NDArray[Any]:
         kinds = {int if kind is bool else kind for kind in kinds}
     wanted = _KINDS.get(next(iter(kinds), int)) if len(kinds) < 2 else None
     if wanted is None:
-        message = (
+        refuse(
             f"{where}: has element with unexpected JSON type; expected numbers (all with or all "
             "without a fraction), texts, or one of these alone"
         )
-        raise Problem(message)
     array = array_of(value, wanted, where)
     if array.ndim != 1:
-        message = f"{where}: has element with unexpected JSON type: Array"
-        raise Problem(message)
+        refuse(f"{where}: has element with unexpected JSON type: Array")
     return array
 
 

@@ -14,7 +14,7 @@ from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, is_b64, json_type
 from modelflow.wire.json_writer import array_json, b64, json_of
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, refuse, shorten
 
 try:
     import orjson
@@ -39,29 +39,23 @@ def read_predict(
     Raises:
         Problem: it is no JSON, or not of the form of a request.
     """
-    document = read_json(body, limits, takes_rest=True)
-    if not isinstance(document, dict):
-        raise _no_object(document)
+    document = read_object(body, limits)
     name = signature_name(document) if "signature_name" in document else ""
     has_rows, has_columns = "instances" in document, "inputs" in document
     if has_rows and has_columns:
-        message = (
+        refuse(
             "JSON Value: Not formatted correctly expecting only one of 'inputs' or 'instances' "
             "keys to exist"
         )
-        raise Problem(message)
     if has_columns:
         return name, False, document["inputs"]
     if not has_rows:
-        message = "Missing 'inputs' or 'instances' key"
-        raise Problem(message)
+        refuse("Missing 'inputs' or 'instances' key")
     rows = document["instances"]
     if not isinstance(rows, (list, np.ndarray)):
-        message = f"JSON Value: Excepting 'instances' to be an list/array; it is {json_type(rows)}"
-        raise Problem(message)
+        refuse(f"JSON Value: Excepting 'instances' to be an list/array; it is {json_type(rows)}")
     if not len(rows):
-        message = "JSON Value: No values in 'instances' array"
-        raise Problem(message)
+        refuse("JSON Value: No values in 'instances' array")
     return name, True, rows
 
 
@@ -118,12 +112,8 @@ def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str
     """
     document = read_json(body, limits, takes_rest=True)
     if not isinstance(document, dict):
-        raise _no_object(document)
+        refuse(f"JSON Value: Is not object; it is {json_type(document)}")
     return document
-
-
-def _no_object(document: Any) -> Problem:
-    return Problem(f"JSON Value: Is not object; it is {json_type(document)}")
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
@@ -134,11 +124,10 @@ def signature_name(document: Mapping[str, Any]) -> str:
     """
     name = document.get("signature_name", "")
     if not isinstance(name, str):
-        message = (
+        refuse(
             f"JSON Value: {shorten(name)} not formatted correctly. 'signature_name' key must be a "
             "string value."
         )
-        raise Problem(message)
     return name
 
 
@@ -164,15 +153,13 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
     lengths = {name: len(array) if array.ndim else None for name, array in outputs.items()}
     for name, length in lengths.items():
         if length is None:
-            message = f"Tensor name: {name} has no shape information; ask with 'inputs' (columns)"
-            raise Problem(message)
+            refuse(f"Tensor name: {name} has no shape information; ask with 'inputs' (columns)")
         expected = next(iter(lengths.values()))
         if length != expected:
-            message = (
+            refuse(
                 f"Tensor name: {name} has inconsistent batch size: {length} expecting: {expected}; "
                 "ask with 'inputs' (columns)"
             )
-            raise Problem(message)
     rows = zip(*([_text(name, row) for row in rows] for name, rows in outputs.items()), strict=True)
     objects = (_one_or_object(dict(zip(outputs, row, strict=True))) for row in rows)
     return b'{"predictions":[' + b",".join(objects) + b"]}"
@@ -187,41 +174,32 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
         Problem: it does not fit the inputs, or has names that are none.
     """
     if not inputs:
-        message = "The signature takes no inputs, so there are no instances; ask with 'inputs': {}"
-        raise Problem(message)
+        refuse("The signature takes no inputs, so there are no instances; ask with 'inputs': {}")
     if not (isinstance(rows[0], dict) and _is_object(rows[0])):
         if len(inputs) > 1:
-            message = (
+            refuse(
                 "instances is a plain list, but expecting list of objects as multiple input "
                 f"tensors required as per tensorinfo_map ({', '.join(inputs)})"
             )
-            raise Problem(message)
         # An array has no objects, and looking at each of its numbers would cost more than the rest.
-        if isinstance(rows, list) and dict in set(map(type, rows)):
-            _refuse_objects(rows)
+        has_objects = isinstance(rows, list) and dict in set(map(type, rows))
+        for at, row in enumerate(rows if has_objects else ()):
+            if _is_object(row):
+                refuse(f"Expecting value/list but got object at item {at} of input list")
         ((name, dtype),) = inputs.items()
         return {name: array_of(rows, dtype, f"'instances' (input {name!r})")}
     for at, row in enumerate(rows):
         if not _is_object(row):
-            message = f"Expecting object but got list at item {at} of input list"
-            raise Problem(message)
+            refuse(f"Expecting object but got list at item {at} of input list")
         if row.keys() != inputs.keys():
-            message = (
+            refuse(
                 f"Failed to process element: {at} of 'instances' list. JSON object: keys must be "
                 f"equal to: {','.join(sorted(inputs))}; they are {shorten(sorted(row))}"
             )
-            raise Problem(message)
     return {
         name: _stack([row[name] for row in rows], dtype, f"'instances' (input {name!r})")
         for name, dtype in inputs.items()
     }
-
-
-def _refuse_objects(rows: list[Any]) -> None:
-    for at, row in enumerate(rows):
-        if _is_object(row):
-            message = f"Expecting value/list but got object at item {at} of input list"
-            raise Problem(message)
 
 
 def _stack(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:
@@ -231,11 +209,10 @@ def _stack(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.ND
     arrays = [array_of(value, dtype, f"{where}[{at}]") for at, value in enumerate(values)]
     for at, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
-            message = (
+            refuse(
                 f"Failed to process element: {at} of {where}: Expecting shape "
                 f"{list(arrays[0].shape)} but got: {list(array.shape)}"
             )
-            raise Problem(message)
     return np.stack(arrays)
 
 
@@ -249,20 +226,17 @@ def arrays_of_columns(value: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
     """
     if not _is_object(value):
         if not inputs:
-            message = "inputs is a value/list, but the signature takes no inputs; expecting {}"
-            raise Problem(message)
+            refuse("inputs is a value/list, but the signature takes no inputs; expecting {}")
         if len(inputs) > 1:
-            message = (
+            refuse(
                 "inputs is a plain value/list, but expecting an object as multiple input tensors "
                 f"required as per tensorinfo_map ({', '.join(inputs)})"
             )
-            raise Problem(message)
         ((name, dtype),) = inputs.items()
         return {name: array_of(value, dtype, f"'inputs' (input {name!r})")}
     for name in inputs:
         if name not in value:
-            message = f"Missing named input: {name} in 'inputs' object."
-            raise Problem(message)
+            refuse(f"Missing named input: {name} in 'inputs' object.")
     return {name: array_of(value[name], dtype, f"input {name!r}") for name, dtype in inputs.items()}
 
 
@@ -280,10 +254,12 @@ def _text(name: str, array: Any) -> bytes:
 
 
 def _b64_of(item: Any) -> dict[str, str]:
-    if isinstance(item, (bytes, bytearray, memoryview)):
-        return b64(bytes(item))
-    message = f"output of type {type(item).__name__}; its name ends in _bytes: expected bytes"
-    raise Problem(message, Code.INTERNAL)
+    if not isinstance(item, (bytes, bytearray, memoryview)):
+        refuse(
+            f"output of type {type(item).__name__}; its name ends in _bytes: expected bytes",
+            Code.INTERNAL,
+        )
+    return b64(bytes(item))
 
 
 def _one_or_object(texts: Mapping[str, bytes]) -> bytes:

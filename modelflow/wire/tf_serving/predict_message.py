@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import refuse
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.predict import Types
 from modelflow.wire.tf_serving.tensor_proto import (
     MOST_ELEMENTS,
     array_of_proto,
     fill_proto,
+    name_of,
     type_number,
 )
 
@@ -32,19 +33,17 @@ def predict_arrays(
     """
     sent = {*message.inputs}  # its own keys are compared one by one
     if sent != inputs.keys():
-        text = (
+        refuse(
             f"input size does not match signature: {len(sent)}!={len(inputs)} "
             f"len({_set(sent)}) != len({_set(inputs)}). Sent extra: {_set(sent - inputs.keys())}. "
             f"Missing but required: {_set(inputs.keys() - sent)}."
         )
-        raise Problem(text)
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, dtype in inputs.items():
         where, tensor = f"input {name!r}", message.inputs[name]
         if dtype is not None and tensor.dtype != (number := type_number(dtype)):
-            found, expected = _type(tensor.dtype), _type(number)
-            text = f"{where}: dtype {found}; expected {expected}, as the signature says"
-            raise Problem(text)
+            found, expected = name_of(tensor.dtype), name_of(number)
+            refuse(f"{where}: dtype {found}; expected {expected}, as the signature says")
         arrays[name] = array_of_proto(tensor, where, most_elements=most_elements)
     return arrays
 
@@ -58,14 +57,12 @@ def list_wanted_outputs(output_filter: Iterable[str], outputs: Collection[str]) 
     wanted: list[str] = []
     for name in output_filter:
         if name not in outputs:
-            text = (
+            refuse(
                 f"output tensor alias not found in signature: {name} Outputs expected to be in the "
                 f"set {_set(outputs)}."
             )
-            raise Problem(text)
         if name in wanted:
-            text = f"duplicate output tensor alias: {name}"
-            raise Problem(text)
+            refuse(f"duplicate output tensor alias: {name}")
         wanted.append(name)
     return tuple(wanted or outputs)
 
@@ -101,8 +98,3 @@ def predict_response(
 
 def _set(names: Iterable[str]) -> str:
     return "{" + ",".join(sorted(names)) + "}"
-
-
-def _type(number: int) -> str:
-    known = {value: name for name, value in TF_SERVING.enum("tensorflow.DataType").items()}
-    return known.get(number, str(number))

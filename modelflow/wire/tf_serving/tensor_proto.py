@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, refuse
 from modelflow.wire.proto import TF_SERVING
+from modelflow.wire.raw_tensor import widen_bf16
 from modelflow.wire.tensor import check_shape
 
 # By the type's name: how it stands in memory, the field of its values, and those as they stand
@@ -55,8 +56,7 @@ def type_name(dtype: np.dtype[Any]) -> str:
     if name is None and dtype.name == "bfloat16":
         name = "DT_BFLOAT16"
     if name is None:
-        message = f"element type {dtype.name}: TensorFlow has none for it"
-        raise Problem(message, Code.UNIMPLEMENTED)
+        refuse(f"element type {dtype.name}: TensorFlow has none for it", Code.UNIMPLEMENTED)
     return name
 
 
@@ -77,6 +77,11 @@ def _numbers() -> Mapping[str, int]:
 @cache
 def _names() -> Mapping[int, str]:
     return {number: name for name, number in _numbers().items()}
+
+
+def name_of(number: int) -> str:
+    """Returns what ``tensorflow.DataType`` calls a number; one that it does not know as it is."""
+    return _names().get(number, str(number))
 
 
 def dtype_of(number: int, where: str) -> np.dtype[Any]:
@@ -110,17 +115,16 @@ def array_of_proto(
     values = getattr(tensor, field)
     parts = 2 if memory[1:2] == "c" else 1
     if len(values) > count * parts:
-        message = (
+        refuse(
             f"{where}: {len(values)} values in {field}; expected {count * parts} at most for shape "
             f"{list(shape)}"
         )
-        raise Problem(message)
     if count > max(most_elements, len(values)):
-        message = (
+        refuse(
             f"{where}: shape {list(shape)} has {count} elements; at most {most_elements} are made "
-            f"of {len(values)} values"
+            f"of {len(values)} values",
+            Code.RESOURCE_EXHAUSTED,
         )
-        raise Problem(message, Code.RESOURCE_EXHAUSTED)
     if memory == "O":
         return _texts(values, count).reshape(shape)
     held = np.asarray(values, np.dtype(stored)) if len(values) else np.zeros(parts, stored)
@@ -171,38 +175,33 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
 
 
 def _form(number: int, where: str) -> tuple[str, str, str]:
-    name = _names().get(number, str(number))
+    name = name_of(number)
     if name not in _FORMS:
-        message = f"{where}: dtype {name}; expected one of {', '.join(_FORMS)}"
-        raise Problem(message)
+        refuse(f"{where}: dtype {name}; expected one of {', '.join(_FORMS)}")
     return _FORMS[name]
 
 
 def _shape(shape: Any, where: str) -> tuple[int, ...]:
     if shape.unknown_rank:
-        message = f"{where}: shape unknown; expected lengths of 0 or more"
-        raise Problem(message)
+        refuse(f"{where}: shape unknown; expected lengths of 0 or more")
     return check_shape([dim.size for dim in shape.dim], where)
 
 
 def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
     if name == "DT_STRING":
-        message = f"{where}: texts in tensor_content; expected them in string_val"
-        raise Problem(message)
+        refuse(f"{where}: texts in tensor_content; expected them in string_val")
     stored = np.dtype("<u2" if name == "DT_BFLOAT16" else _FORMS[name][0])
     expected = math.prod(shape) * stored.itemsize
     if len(content) != expected:
-        message = (
+        refuse(
             f"{where}: {len(content)} bytes in tensor_content; expected {expected} for {name} of "
             f"shape {list(shape)}"
         )
-        raise Problem(message)
     if name == "DT_BOOL" and np.frombuffer(content, np.uint8).max(initial=0) > 1:
-        message = f"{where}: a byte that is neither 0 nor 1; expected these for DT_BOOL"
-        raise Problem(message)
+        refuse(f"{where}: a byte that is neither 0 nor 1; expected these for DT_BOOL")
     array = np.frombuffer(content, stored)
     if name == "DT_BFLOAT16":
-        array = _widen(array)
+        array = widen_bf16(array)
     return array.reshape(shape)
 
 
@@ -212,24 +211,18 @@ def _in_memory(
     """Values as the field has them, as elements of a tensor."""
     if dtype.kind == "c":
         if held.size % 2:
-            message = f"{where}: {held.size} values; complex numbers are pairs"
-            raise Problem(message)
+            refuse(f"{where}: {held.size} values; complex numbers are pairs")
         return held.view(dtype)
     bits = name in ("DT_HALF", "DT_BFLOAT16")
     small = np.dtype(np.uint16) if bits else dtype
     if small.kind in "iu" and small != held.dtype:
         info = np.iinfo(small)
         if held.min() < info.min or held.max() > info.max:
-            message = f"{where}: a value beyond {info.min} to {info.max}, the range of {name}"
-            raise Problem(message)
+            refuse(f"{where}: a value beyond {info.min} to {info.max}, the range of {name}")
     narrow = held.astype(small, copy=False)
     if name == "DT_BFLOAT16":
-        return _widen(narrow)
+        return widen_bf16(narrow)
     return narrow.view(dtype) if bits else narrow
-
-
-def _widen(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _texts(values: Any, count: int) -> npt.NDArray[Any]:

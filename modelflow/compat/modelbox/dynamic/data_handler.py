@@ -25,18 +25,14 @@ class DataHandler:
     asked for; one that failed says so by ``has_error()``. Each is given once.
     """
 
-    def __init__(self) -> None:
-        self._engine: ModelBoxEngine | None = None
-        self._ends: dict[str, End] = {}
+    def __init__(
+        self, engine: "ModelBoxEngine | None" = None, ends: Mapping[str, End] | None = None
+    ) -> None:
+        """Takes inputs, or the outputs of a unit, by port: for the engine."""
+        self._engine = engine
+        self._ends = dict(ends or {})
         # Its ports are of other handlers: what a unit with several inputs reads.
-        self._is_joint = True
-
-    @classmethod
-    def of(cls, engine: "ModelBoxEngine | None", ends: Mapping[str, End]) -> "DataHandler":
-        """Returns the handler of inputs, or of the outputs of a unit, by port; for the engine."""
-        handler = cls()
-        handler._engine, handler._ends, handler._is_joint = engine, dict(ends), False
-        return handler
+        self._is_joint = ends is None
 
     # -- ports ----------------------------------------------------------------------------------
 
@@ -47,7 +43,7 @@ class DataHandler:
             PortError: there is none of that name; the message names the nearest.
         """
         if port in self._ends:
-            return DataHandler.of(self._engine, {port: self._ends[port]})
+            return DataHandler(self._engine, {port: self._ends[port]})
         near, known = did_you_mean(port, self._ends), ", ".join(self._ends) or "none"
         message = f"no port {port!r}{near} (ports: {known})"
         raise PortError(message)

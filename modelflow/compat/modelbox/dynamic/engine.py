@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.dynamic.data_handler import DataHandler, Source, only_end
-from modelflow.compat.modelbox.dynamic.part import End, Inlet, Part, Step
-from modelflow.compat.modelbox.dynamic.part_run import PartRun
+from modelflow.compat.modelbox.dynamic.part import End, Inlet, Part, PartRun, Step
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import ConfigError, FlowFailed, ModelflowError, StreamClosed, did_you_mean
 from modelflow.flow import Flow
@@ -99,7 +98,7 @@ class ModelBoxEngine:
             raise ModelflowError(message)
         inlets = {name: Inlet(name=name) for name in names}
         self._roots += inlets.values()
-        return DataHandler.of(self, {name: (inlet, None) for name, inlet in inlets.items()})
+        return DataHandler(self, {name: (inlet, None) for name, inlet in inlets.items()})
 
     def execute(
         self,
@@ -120,22 +119,19 @@ class ModelBoxEngine:
             StreamClosed: the engine is closed.
             GraphError, ConfigError: no such unit, port or option; the message names the nearest.
         """
-        self._checked("execute")
-        step = Step(unit=name, attributes=dict(config or {}), links=self._links(name, data))
-        for source, _ in step.links.values():
+        registry, attributes = self._checked("execute"), dict(config or {})
+        links = self._links(name, data)
+        spec = registry.find(str(attributes.get("flowunit", name)))
+        outputs = tuple(port.name for port in spec.outputs)
+        part = Part(step := Step(unit=name, attributes=attributes, links=links, outputs=outputs))
+        read_graph(part.describe(self._settings)[0], registry=registry)  # as far as it goes
+        for source, _ in links.values():
             source.consumers.append(step)
-        try:
-            self._check(step)
-        except ModelflowError:
-            for source, _ in step.links.values():
-                source.consumers.remove(step)
-            raise
-        part = Part(step)
-        if not step.links:
+        if not links:
             self._roots.append(step)
-        elif not step.outputs and part.is_constant:
+        elif not outputs and part.is_constant:
             self._run(part).finish()
-        return DataHandler.of(self, {port: (step, port) for port in step.outputs})
+        return DataHandler(self, {port: (step, port) for port in outputs})
 
     def close(self) -> Status:
         """Runs what is described and has not run, to its end; then frees everything.
@@ -219,18 +215,9 @@ class ModelBoxEngine:
                 raise ModelflowError(message)
         return links
 
-    def _check(self, step: Step) -> None:
-        """Finds the newest unit, and checks its graph as far as it goes."""
-        assert self._registry is not None  # else `_checked` has raised
-        spec = self._registry.find(str(step.attributes.get("flowunit", step.unit)))
-        step.outputs = tuple(port.name for port in spec.outputs)
-        part = Part(step)
-        desc, _, _ = part.describe(self._settings, part.results)
-        read_graph(desc, registry=self._registry)
-
     def _run(self, part: Part) -> PartRun:
         """Starts what is connected; a graph that buffers are given to is kept for the next ones."""
-        desc, names, outputs = part.describe(self._settings, part.results)
+        desc, names, outputs = part.describe(self._settings)
         inlets = {inlet: names[inlet] for inlet in part.inlets}
         key = repr(desc.to_config()) if part.is_constant else ""
         flow = self._flows.get(key)
@@ -269,13 +256,14 @@ class ModelBoxEngine:
                 step.wanted, step.unwanted = set(), set(step.outputs)
             self._run(part)
 
-    def _checked(self, call: str) -> None:
+    def _checked(self, call: str) -> Registry:
         if self._is_closed:
             message = f"{call}: this ModelBoxEngine is closed; make another one"
             raise StreamClosed(message)
         if self._registry is None:
             message = f"{call}: this ModelBoxEngine knows no units yet; call init(config) first"
             raise ModelflowError(message)
+        return self._registry
 
 
 def _tried(step: Callable[[], Any]) -> Status:

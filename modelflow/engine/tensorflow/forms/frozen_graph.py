@@ -3,17 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.engine import LoadedModel, LoadRequest
+from modelflow.engine.engine import LoadedModel, LoadRequest, model_error
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.forms.signature import read_message
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.graph import graph_model
-from modelflow.errors import EngineError
 
 _NO_RESULTS = ("Const", "Placeholder", "NoOp", "Assert")
 
 
-def load_frozen_graph(request: LoadRequest, device: str) -> LoadedModel:
+def load_frozen_graph(request: LoadRequest) -> LoadedModel:
     """Loads a frozen graph. Without ports: its placeholders, and every result nobody consumes.
 
     Raises:
@@ -22,13 +21,8 @@ def load_frozen_graph(request: LoadRequest, device: str) -> LoadedModel:
     graph_def = _read(request.path)
     inputs = request.inputs or _placeholders(graph_def)
     outputs = request.outputs or _results(graph_def)
-    return graph_model(
-        request,
-        graph_def,
-        [(name, name) for name in inputs],
-        [(name, name) for name in outputs],
-        device,
-    )
+    ports = ([(name, name) for name in side] for side in (inputs, outputs))
+    return graph_model(request, graph_def, *ports)
 
 
 def _read(path: Path) -> Any:
@@ -36,20 +30,18 @@ def _read(path: Path) -> Any:
     from tensorflow.core.framework import graph_pb2
 
     if path.name == "saved_model.pb":
-        message = f"model {path}: this is part of a SavedModel; give its folder, {path.parent}"
-        raise EngineError(message)
+        raise model_error(path, f"this is part of a SavedModel; give its folder, {path.parent}")
     graph_def = graph_pb2.GraphDef()
     read_message(path, graph_def, "a frozen TensorFlow graph")
     if not graph_def.node:
-        message = f"model {path}: {looks_like(path)}, without a node; expected a frozen graph"
-        raise EngineError(message)
+        raise model_error(path, f"{looks_like(path)}, without a node; expected a frozen graph")
     variables = [n.name for n in graph_def.node if n.op in ("VariableV2", "VarHandleOp")]
     if variables:
-        message = (
-            f"model {path}: the graph has variables ({variables[0]!r}, {len(variables)} in all), "
-            "so it is not frozen; save it as a SavedModel, or with its variables as constants"
+        raise model_error(
+            path,
+            f"the graph has variables ({variables[0]!r}, {len(variables)} in all), "
+            "so it is not frozen; save it as a SavedModel, or with its variables as constants",
         )
-        raise EngineError(message)
     return graph_def
 
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.engine import LoadedModel, LoadRequest, unknown_port
+from modelflow.engine.engine import LoadedModel, LoadRequest, check_ports, model_error
 from modelflow.engine.model_file import looks_like
+from modelflow.engine.tensorflow import settings
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.function import (
     FunctionModel,
@@ -15,10 +16,9 @@ from modelflow.engine.tensorflow.runners.function import (
     list_operations,
 )
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
-from modelflow.errors import EngineError
 
 
-def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
+def load_keras_model(request: LoadRequest) -> LoadedModel:
     """Loads a Keras model for inference (``training=False``), never running code from the file.
 
     Raises:
@@ -32,20 +32,19 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
     chosen_outputs = _choose(path, "output", request.outputs, list(outputs.values()))
     if len(chosen_inputs) < len(inputs):
         absent = next(spec for name, spec in inputs.items() if name not in chosen_inputs)
-        message = f"model {path}: its input {absent} is fed by no port; declare an input for it"
-        raise EngineError(message)
-    signature = [tf.TensorSpec(s.shape, tf.as_dtype(s.dtype)) for s in inputs.values()]
+        raise model_error(path, f"its input {absent} is fed by no port; declare an input for it")
+    signature = [tf.TensorSpec(spec.shape, spec.dtype) for spec in inputs.values()]
     function = tf.function(_forward(keras_model)).get_concrete_function(*signature)
     frozen = freeze(
         request,
         function,
         [(name, list(inputs).index(name)) for name in chosen_inputs],
         [(name, list(outputs).index(name)) for name in chosen_outputs],
-        device,
     )
     if frozen is not None:
         return frozen
-    forward = tf.function(_forward(_read(path, device)), input_signature=signature)
+    own = _read(path, settings.device_name(request.device))
+    forward = tf.function(_forward(own), input_signature=signature)
 
     def call(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         values = forward(*[tensors[name] for name in inputs])
@@ -56,7 +55,6 @@ def load_keras_model(request: LoadRequest, device: str) -> LoadedModel:
         call,
         tuple(inputs[name] for name in chosen_inputs),
         tuple(outputs[name] for name in chosen_outputs),
-        device,
     )
     model.is_stateful = is_assigning(list_operations(function.graph.as_graph_def()))
     return model
@@ -71,48 +69,38 @@ def _read(path: Path, device: str) -> Any:
             return tf.keras.models.load_model(str(path), compile=False, safe_mode=True)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        message = (
-            f"model {path}: {looks_like(path)}; Keras {tf.keras.__version__} does not load it as a "
-            f"model: {reason}"
-        )
-        raise EngineError(message) from error
+        raise model_error(
+            path,
+            f"{looks_like(path)}; Keras {tf.keras.__version__} does not load it as a "
+            f"model: {reason}",
+        ) from error
 
 
 def _name_ports(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Gives the inputs and the outputs by name, in the flat order of the model's structures."""
     tree = load_tensorflow().keras.tree
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
-        message = (
-            f"model {path}: a Keras model without fixed inputs; expected a functional or "
-            "sequential one; export this one as a SavedModel"
+        raise model_error(
+            path,
+            "a Keras model without fixed inputs; expected a functional or "
+            "sequential one; export this one as a SavedModel",
         )
-        raise EngineError(message)
-    inputs = {
-        t.name: tensor_spec(path, t.name, _read_types(t)) for t in tree.flatten(_read_inputs(model))
-    }
-    names = _output_names(model)
-    flat = tree.flatten(_read_outputs(model))
-    outputs = {n: tensor_spec(path, n, _read_types(t)) for n, t in zip(names, flat, strict=True)}
-    return inputs, outputs
+    flat = tree.flatten(_structure(model, "input"))
+    inputs = {tensor.name: tensor_spec(path, tensor.name, tensor) for tensor in flat}
+    named = zip(_output_names(model), tree.flatten(_structure(model, "output")), strict=True)
+    return inputs, {name: tensor_spec(path, name, tensor) for name, tensor in named}
 
 
-def _read_inputs(model: Any) -> Any:
-    """The structure of what a model is called with."""
+def _structure(model: Any, side: str) -> Any:
+    """The structure of what a model is called with (``input``), or answers (``output``)."""
     # A sequential model knows its `input` only when it has been called.
-    return model.inputs[0] if _is_sequential(model) else model.input
-
-
-def _read_outputs(model: Any) -> Any:
-    """The structure of what a model answers."""
-    return model.outputs[0] if _is_sequential(model) else model.output
-
-
-def _is_sequential(model: Any) -> bool:
-    return isinstance(model, load_tensorflow().keras.Sequential)
+    if isinstance(model, load_tensorflow().keras.Sequential):
+        return getattr(model, f"{side}s")[0]
+    return getattr(model, side)
 
 
 def _output_names(model: Any) -> list[str]:
-    given = _read_outputs(model)
+    given = _structure(model, "output")
     if isinstance(given, dict):
         return sorted(given)
     names = getattr(model, "output_names", None) or [model.layers[-1].name]
@@ -122,24 +110,16 @@ def _output_names(model: Any) -> list[str]:
     ]
 
 
-def _read_types(tensor: Any) -> Any:
-    tf = load_tensorflow()
-    return tf.TensorSpec(tensor.shape, tf.as_dtype(tensor.dtype))
-
-
 def _choose(path: Path, what: str, wanted: Sequence[str], known: Sequence[Any]) -> list[str]:
-    names = [spec.name for spec in known]
-    for name in wanted:
-        if name not in names:
-            raise EngineError(unknown_port(path, what, name, known))
-    return list(wanted) or names
+    check_ports(path, what, wanted, known)
+    return list(wanted) or [spec.name for spec in known]
 
 
 def _forward(model: Any) -> Any:
     tree = load_tensorflow().keras.tree
 
     def forward(*tensors: Any) -> list[Any]:
-        packed = tree.pack_sequence_as(_read_inputs(model), list(tensors))
+        packed = tree.pack_sequence_as(_structure(model, "input"), list(tensors))
         result: list[Any] = tree.flatten(model(packed, training=False))
         return result
 

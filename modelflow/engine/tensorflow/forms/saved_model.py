@@ -1,12 +1,20 @@
 """SavedModels, of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modelflow.engine.engine import LoadedModel, LoadGroup, LoadRequest, unknown_port
+from modelflow.engine.engine import (
+    LoadedModel,
+    LoadGroup,
+    LoadRequest,
+    model_error,
+    require_fed,
+    unknown_port,
+)
+from modelflow.engine.tensorflow import settings
 from modelflow.engine.tensorflow.forms.reached import find_reached, is_assigned
 from modelflow.engine.tensorflow.forms.signature import Signature, read_signature
 from modelflow.engine.tensorflow.library import load_tensorflow
@@ -15,13 +23,12 @@ from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import SessionModel, find_batched, make_plain
 from modelflow.errors import EngineError
-from modelflow.wire.tensor import TensorSpec
 
 # Variables from before resource variables: what reads them gets their own memory.
 _REFERENCES = ("Variable", "VariableV2")
 
 
-def load_saved_model(request: LoadRequest, device: str) -> LoadedModel:
+def load_saved_model(request: LoadRequest) -> LoadedModel:
     """Loads a SavedModel. Ports are keys of the signature, or names of its tensors.
 
     Raises:
@@ -40,18 +47,20 @@ def load_saved_model(request: LoadRequest, device: str) -> LoadedModel:
             signature,
             [(name, signature.input_tensors.get(name, name)) for name in inputs],
             [(name, signature.output_tensors.get(name, name)) for name in outputs],
-            device,
         )
-    if is_tensor_used:
-        _refuse_unknown(path, signature, zip(inputs, input_keys, strict=True), "input")
-        _refuse_unknown(path, signature, zip(outputs, output_keys, strict=True), "output")
-    _require_all(path, signature.inputs, input_keys)
+    for what, names, keys, known in (
+        ("input", inputs, input_keys, signature.inputs),
+        ("output", outputs, output_keys, signature.outputs),
+    ):
+        for name, key in zip(names, keys, strict=True):
+            if key is None:
+                raise unknown_port(path, what, name, list(known.values()))
+    require_fed(path, input_keys, list(signature.inputs.values()))
     return _load_keys(
         request,
         signature,
         {name: str(key) for name, key in zip(inputs, input_keys, strict=True)},
         {name: str(key) for name, key in zip(outputs, output_keys, strict=True)},
-        device,
     )
 
 
@@ -60,7 +69,6 @@ def _load_keys(
     signature: Signature,
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],
-    device: str,
 ) -> LoadedModel:
     """Loads the signature's function; the mappings give the key of each port."""
     model = None
@@ -73,7 +81,6 @@ def _load_keys(
             loaded.signatures[signature.key],
             [(port, input_places.index(key)) for port, key in inputs.items()],
             [(port, output_places.index(key)) for port, key in outputs.items()],
-            device,
             has_free_shapes=True,  # TensorFlow Serving checks names and types, no shapes
         )
     if model is None:
@@ -82,7 +89,6 @@ def _load_keys(
             signature,
             [(port, signature.input_tensors[key]) for port, key in inputs.items()],
             [(port, signature.output_tensors[key]) for port, key in outputs.items()],
-            device,
         )
     return model
 
@@ -92,7 +98,6 @@ def _load_session(
     signature: Signature,
     inputs: Sequence[tuple[str, str]],
     outputs: Sequence[tuple[str, str]],
-    device: str,
 ) -> LoadedModel:
     """Loads a graph as TensorFlow Serving does, into a session with its variables and tables.
 
@@ -103,9 +108,9 @@ def _load_session(
         signature: Whose graph it is.
         inputs: Pairs of port and tensor.
         outputs: The same for the outputs.
-        device: TensorFlow's name of the device.
     """
     path, tf, group = request.path, load_tensorflow(), request.group or LoadGroup()
+    device = settings.device_name(request.device)
     key = (path, signature.tags, device)
     model: LoadedModel | None = None
     try:
@@ -131,7 +136,7 @@ def _load_session(
             constant = tf.compat.v1.graph_util.convert_variables_to_constants(
                 session, graph_def, names
             )
-            return graph_model(request, constant, inputs, outputs, device, has_free_shapes=True)
+            return graph_model(request, constant, inputs, outputs, has_free_shapes=True)
         refuse_xla(request)
         model = SessionModel(placed, session, release)
         plain = make_plain(placed)
@@ -181,8 +186,7 @@ def _require_tensors(
         try:
             graph.get_tensor_by_name(tensor if ":" in tensor else f"{tensor}:0")
         except (KeyError, ValueError) as error:
-            message = unknown_port(signature.path, what, port, list(known.values()))
-            raise EngineError(message) from error
+            raise unknown_port(signature.path, what, port, list(known.values())) from error
 
 
 def _load(path: Path, signature: Signature) -> Any:
@@ -196,9 +200,7 @@ def _load(path: Path, signature: Signature) -> Any:
 
 def _make_load_error(path: Path, error: Any) -> EngineError:
     reason = str(getattr(error, "message", error)).splitlines()[0]
-    return EngineError(
-        f"model {path}: the SavedModel does not load, it may be incomplete: {reason}"
-    )
+    return model_error(path, f"the SavedModel does not load, it may be incomplete: {reason}")
 
 
 def _key(name: str, tensors: Mapping[str, str]) -> str | None:
@@ -206,22 +208,3 @@ def _key(name: str, tensors: Mapping[str, str]) -> str | None:
         return name
     full = name if ":" in name else f"{name}:0"
     return next((key for key, tensor in sorted(tensors.items()) if tensor == full), None)
-
-
-def _refuse_unknown(
-    path: Path, signature: Signature, found: Iterable[tuple[str, str | None]], what: str
-) -> None:
-    known = signature.inputs if what == "input" else signature.outputs
-    for name, key in found:
-        if key is None:
-            raise EngineError(unknown_port(path, what, name, list(known.values())))
-
-
-def _require_all(path: Path, known: Mapping[str, TensorSpec], given: list[str | None]) -> None:
-    absent = [str(known[key]) for key in known if key not in given]
-    if absent:
-        message = (
-            f"model {path}: its input {absent[0]} is fed by no port; declare an input for each: "
-            f"{', '.join(map(str, known.values()))}"
-        )
-        raise EngineError(message)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelflow.engine.engine import model_error
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
-from modelflow.errors import EngineError, did_you_mean
+from modelflow.errors import did_you_mean
 from modelflow.wire.tensor import TensorSpec
 
 _LARGEST = (1 << 31) - 1
@@ -24,16 +25,14 @@ def read_message(path: Path, message: Any, expected: str) -> None:
 
     size = path.stat().st_size
     if size > _LARGEST:
-        text = f"model {path}: {size} bytes; expected {expected} of at most 2 GiB"
-        raise EngineError(text)
+        raise model_error(path, f"{size} bytes; expected {expected} of at most 2 GiB")
+    reason: Exception | None = None
     try:
         message.ParseFromString(path.read_bytes())
     except DecodeError as error:
-        text = f"model {path}: {looks_like(path)}; expected {expected}"
-        raise EngineError(text) from error
-    if not message.ByteSize():
-        text = f"model {path}: {looks_like(path)}; expected {expected}"
-        raise EngineError(text)
+        reason = error
+    if reason is not None or not message.ByteSize():
+        raise model_error(path, f"{looks_like(path)}; expected {expected}") from reason
 
 
 _DEFAULT = "serving_default"
@@ -92,8 +91,7 @@ def read_signature(path: Path, wanted: str) -> Signature:
         what = f"no signature {key!r}{did_you_mean(key, keys)}" if wanted else "several signatures"
         if not keys:
             what = "no signature"
-        message = f"model {path}: {what}; its signatures are: {listed}; set signature to one"
-        raise EngineError(message)
+        raise model_error(path, f"{what}; its signatures are: {listed}; set signature to one")
     definition = meta.signature_def[key]
     return Signature(
         path,
@@ -114,8 +112,7 @@ def _serving_graph(path: Path) -> Any:
 
     file = path / "saved_model.pb"
     if not file.is_file():
-        message = f"model {path}: expected a SavedModel, which is a folder with saved_model.pb"
-        raise EngineError(message)
+        raise model_error(path, "expected a SavedModel, which is a folder with saved_model.pb")
     parsed = saved_model_pb2.SavedModel()
     read_message(file, parsed, "the description of a SavedModel")
     graphs = [g for g in parsed.meta_graphs if "serve" in g.meta_info_def.tags]
@@ -123,23 +120,15 @@ def _serving_graph(path: Path) -> Any:
         graphs = list(parsed.meta_graphs)
     if not graphs:
         tags = [", ".join(g.meta_info_def.tags) for g in parsed.meta_graphs]
-        message = (
-            f"model {file}: {looks_like(file) if not tags else f'graphs tagged {tags}'}; "
-            "expected a SavedModel with a graph tagged 'serve'"
+        raise model_error(
+            file,
+            f"{looks_like(file) if not tags else f'graphs tagged {tags}'}; "
+            "expected a SavedModel with a graph tagged 'serve'",
         )
-        raise EngineError(message)
     return graphs[0]
 
 
 def _describe(path: Path, tensors: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    tf = load_tensorflow()
-    return {
-        key: tensor_spec(
-            path,
-            key,
-            tf.TensorSpec(
-                tf.TensorShape(tensors[key].tensor_shape), tf.as_dtype(tensors[key].dtype)
-            ),
-        )
-        for key in sorted(tensors)
-    }
+    make = load_tensorflow().TensorSpec
+    specs = {key: make(tensor.tensor_shape, tensor.dtype) for key, tensor in tensors.items()}
+    return {key: tensor_spec(path, key, specs[key]) for key in sorted(specs)}

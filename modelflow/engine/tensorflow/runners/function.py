@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.engine.engine import Arrays, LoadedModel, LoadRequest
+from modelflow.engine.engine import Arrays, LoadedModel, LoadRequest, model_error, refuse_closed
+from modelflow.engine.tensorflow import settings
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.graph import graph_model
 from modelflow.engine.tensorflow.runners.session import engine_error
-from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
 _log = logging.getLogger(__name__)
@@ -40,23 +40,22 @@ class FunctionModel(LoadedModel):
         call: Callable[[Mapping[str, Any]], Mapping[str, Any]],
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
-        device: str,
     ) -> None:
         """Takes the function.
 
         Args:
-            request: Path and options.
+            request: Path, options, and the device, where its variables are.
             call: Port -> tensor in, port -> tensor out; it keeps its variables alive.
             inputs: The input ports.
             outputs: The output ports.
-            device: TensorFlow's name of the device, where its variables are.
 
         Raises:
             EngineError: it is to be compiled by XLA, which is for graphs that can be frozen.
         """
         refuse_xla(request)
         self._tf = load_tensorflow()
-        self._path, self._call, self._device = request.path, call, device
+        self._path, self._call = request.path, call
+        self._device = settings.device_name(request.device)
         self.inputs, self.outputs = inputs, outputs
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
@@ -71,7 +70,7 @@ class FunctionModel(LoadedModel):
 
     def close(self) -> None:
         """Frees the function and its variables."""
-        self._call = _close
+        self._call = refuse_closed
 
 
 def refuse_xla(request: LoadRequest) -> None:
@@ -81,11 +80,11 @@ def refuse_xla(request: LoadRequest) -> None:
         EngineError: ``xla=true``.
     """
     if request.options.xla:
-        message = (
-            f"model {request.path}: xla=true: the model holds tables or state, or more than 1 GiB "
-            "of weights; such a model cannot be compiled: leave xla out"
+        raise model_error(
+            request.path,
+            "xla=true: the model holds tables or state, or more than 1 GiB "
+            "of weights; such a model cannot be compiled: leave xla out",
         )
-        raise EngineError(message)
 
 
 def is_assigning(operations: Iterable[str]) -> bool:
@@ -104,7 +103,6 @@ def freeze(
     function: Any,
     inputs: Sequence[tuple[str, int]],
     outputs: Sequence[tuple[str, int]],
-    device: str,
     *,
     has_free_shapes: bool = False,
 ) -> LoadedModel | None:
@@ -115,7 +113,6 @@ def freeze(
         function: The function.
         inputs: Pairs of port and place among the function's flat inputs.
         outputs: Pairs of port and place among its flat outputs.
-        device: TensorFlow's name of the device.
         has_free_shapes: See `graph_model`.
 
     Returns:
@@ -141,11 +138,5 @@ def freeze(
         frozen.graph.as_graph_def(),
         [(port, frozen.inputs[place].name) for port, place in inputs],
         [(port, frozen.outputs[place].name) for port, place in outputs],
-        device,
         has_free_shapes=has_free_shapes,
     )
-
-
-def _close(_: Mapping[str, Any]) -> Mapping[str, Any]:
-    message = "the model is closed"
-    raise EngineError(message)

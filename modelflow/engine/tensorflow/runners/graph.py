@@ -6,6 +6,7 @@ from typing import Any
 
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadedModel, LoadRequest
+from modelflow.engine.tensorflow import settings
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import SessionModel, make_plain
 from modelflow.engine.tensorflow.runners.tensors import TensorModel
@@ -16,7 +17,6 @@ def graph_model(
     graph_def: Any,
     inputs: Sequence[tuple[str, str]],
     outputs: Sequence[tuple[str, str]],
-    device: str,
     *,
     has_free_shapes: bool = False,
 ) -> LoadedModel:
@@ -24,19 +24,17 @@ def graph_model(
 
     Args:
         request: Path, device and options.
-        graph_def: The graph; changed (its nodes are put on ``device``).
+        graph_def: The graph; changed (its nodes are put on the device).
         inputs: Pairs of port and tensor, in the order of the unit's ports.
         outputs: The same for the outputs.
-        device: TensorFlow's name of the device.
         has_free_shapes: Values of other shapes than the inputs' are taken, where the graph takes
             them.
 
     Raises:
         EngineError: no such tensor, or an output that needs a placeholder without a port.
     """
-    placed = PlacedGraph(
-        request.path, graph_def, inputs, outputs, device, is_compiled=request.options.xla
-    )
+    device, is_compiled = settings.device_name(request.device), request.options.xla
+    placed = PlacedGraph(request.path, graph_def, inputs, outputs, device, is_compiled=is_compiled)
     holds_text = any(spec.dtype.hasobject for spec in (*placed.inputs, *placed.outputs))
     if request.device.kind == CPU.kind or holds_text or find_spec("torch") is None:
         model = SessionModel(placed)

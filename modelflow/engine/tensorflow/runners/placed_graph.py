@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from modelflow.engine.engine import unknown_port
+from modelflow.engine.engine import model_error, unknown_port
 from modelflow.engine.tensorflow.library import load_tensorflow
-from modelflow.errors import EngineError
 from modelflow.wire.tensor import TensorSpec
 
 # On the CPU XLA compiles only what is marked so.
@@ -62,26 +61,21 @@ class PlacedGraph:
         self.outputs = _specs(path, outputs, self.fetches)
 
 
-def numpy_dtype(path: Path, name: str, dtype: Any) -> np.dtype[Any]:
-    """Returns TensorFlow's ``dtype`` of the tensor ``name`` as NumPy's.
+def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
+    """Returns the description of a tensor (of anything with a dtype and a shape).
 
     Raises:
-        EngineError: it is none that NumPy knows (a resource).
+        EngineError: NumPy knows no such type (a resource).
     """
-    try:
-        found: np.dtype[Any] = np.dtype(dtype.as_numpy_dtype)
-    except (TypeError, KeyError) as error:
-        message = f"model {path}: the tensor {name!r} is of type {dtype.name}; expected an array"
-        raise EngineError(message) from error
-    return found
-
-
-def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
-    """Returns the description of a tensor (of anything with TensorFlow's dtype and shape)."""
-    shape = load_tensorflow().TensorShape(tensor.shape)
+    tf = load_tensorflow()
+    shape, dtype = tf.TensorShape(tensor.shape), tf.as_dtype(tensor.dtype)
     known = None if shape.rank is None else tuple(shape.as_list())
-    is_batched = False if known == () else None
-    return TensorSpec(port, numpy_dtype(path, port, tensor.dtype), known, is_batched)
+    try:
+        found = np.dtype(dtype.as_numpy_dtype)
+    except (TypeError, KeyError) as error:
+        text = f"the tensor {port!r} is of type {dtype.name}; expected an array"
+        raise model_error(path, text) from error
+    return TensorSpec(port, found, known, False if known == () else None)
 
 
 def _import(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:
@@ -98,8 +92,9 @@ def _import(path: Path, graph_def: Any, device: str, is_compiled: bool) -> Any:
         with graph.as_default():
             tf.graph_util.import_graph_def(graph_def, name="")
     except (ValueError, tf.errors.OpError) as error:
-        message = f"model {path}: TensorFlow {tf.__version__} does not accept the graph: {error}"
-        raise EngineError(message) from error
+        raise model_error(
+            path, f"TensorFlow {tf.__version__} does not accept the graph: {error}"
+        ) from error
     return graph
 
 
@@ -109,7 +104,7 @@ def _tensor(path: Path, graph: Any, what: str, name: str) -> Any:
     except (KeyError, ValueError) as error:
         known = _placeholders(graph) if what == "input" else _results(graph)
         specs = [tensor_spec(path, tensor.op.name, tensor) for tensor in known]
-        raise EngineError(unknown_port(path, what, name, specs)) from error
+        raise unknown_port(path, what, name, specs) from error
 
 
 def _placeholders(graph: Any) -> list[Any]:
@@ -133,11 +128,11 @@ def _require_fed(path: Path, feeds: Sequence[Any], fetches: Sequence[Any]) -> No
     while waiting:
         operation = waiting.pop().op
         if operation.type == "Placeholder":
-            message = (
-                f"model {path}: the outputs need the input {operation.name!r}, which no port "
-                "feeds; declare an input of that name"
+            raise model_error(
+                path,
+                f"the outputs need the input {operation.name!r}, which no port "
+                "feeds; declare an input of that name",
             )
-            raise EngineError(message)
         needed = [*operation.inputs, *(t for c in operation.control_inputs for t in c.outputs[:1])]
         waiting += [t for t in needed if t.name not in fed and t.name not in seen]
         seen.update(tensor.name for tensor in needed)

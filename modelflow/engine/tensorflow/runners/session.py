@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from modelflow.engine.engine import Arrays, LoadedModel
+from modelflow.engine.engine import Arrays, LoadedModel, model_error, refuse_closed
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.inlined import inline_calls
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
@@ -63,11 +63,14 @@ class SessionModel(LoadedModel):
             for spec, fetch in zip(placed.outputs, placed.fetches, strict=True)
         )
         if session is None:
-            session = tf.compat.v1.Session(graph=placed.graph, config=_settings(placed))
+            config = tf.compat.v1.ConfigProto()
+            if placed.is_compiled:
+                config.graph_options.optimizer_options.global_jit_level = 1
+            session = tf.compat.v1.Session(graph=placed.graph, config=config)
         self._session = session
         self._release = release or session.close
         feeds = [tensor.name for tensor in placed.feeds]
-        self._call = _callable(self._session, feeds, list(ways.values()))
+        self._call = _callable(session, feeds, list(ways.values()))
         self._other_ranks: OtherRanks | None = None
         self._rank_free: frozenset[str] = frozenset()
 
@@ -114,7 +117,7 @@ class SessionModel(LoadedModel):
 
     def close(self) -> None:
         """Frees the session and with it the weights, unless another model has them, too."""
-        self._call = _close
+        self._call = refuse_closed
         self._release()
         if self._other_ranks is not None:
             self._other_ranks.close()
@@ -255,14 +258,7 @@ def engine_error(path: Path, error: Any) -> EngineError:
     said = f"{name}: {_FUNCTION.sub('', sentence)}"
     if name in _OF_INPUTS:
         return ItemRefusedError(f"model {path.name}: {said}")
-    return EngineError(f"model {path}: {said}")
-
-
-def _settings(placed: PlacedGraph) -> Any:
-    config = load_tensorflow().compat.v1.ConfigProto()
-    if placed.is_compiled:
-        config.graph_options.optimizer_options.global_jit_level = 1
-    return config
+    return model_error(path, said)
 
 
 def _callable(session: Any, feeds: list[str], fetches: list[str]) -> Any:
@@ -271,8 +267,3 @@ def _callable(session: Any, feeds: list[str], fetches: list[str]) -> Any:
     options = config_pb2.CallableOptions(feed=feeds, fetch=fetches)
     # Session.make_callable, the documented twin, goes through Session.run where there are feeds.
     return session._make_callable_from_options(options)
-
-
-def _close(*_: Any) -> Any:
-    message = "the model is closed"
-    raise EngineError(message)

@@ -5,11 +5,10 @@ from typing import Any
 
 from modelflow.device import Device
 from modelflow.device.torch_memory import load_torch
-from modelflow.engine.engine import LoadedModel
+from modelflow.engine.engine import LoadedModel, refuse_closed
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import engine_error
-from modelflow.errors import EngineError
 
 # Of Eigen, in bytes. TensorFlow ends the process where a tensor does not keep it.
 _ALIGNMENT = 64
@@ -45,9 +44,6 @@ class TensorModel(LoadedModel):
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs one batch of tensors; the outputs are tensors on the same device."""
         tf, torch = self._tf, self._torch
-        if self._call is None:
-            message = "the model is closed"
-            raise EngineError(message)
         if self.memory.kind == "cuda" and torch.cuda.is_available():
             torch.cuda.current_stream(self.memory.index).synchronize()
         try:
@@ -69,7 +65,7 @@ class TensorModel(LoadedModel):
 
     def close(self) -> None:
         """Frees the graph and with it the weights."""
-        self._call = None
+        self._call = refuse_closed
 
 
 def _align(tensor: Any) -> Any:
