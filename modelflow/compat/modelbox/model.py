@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Iterator, Sequence
-from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,6 @@ from modelflow.errors import EngineError, FlowFailed, ModelflowError
 from modelflow.model import Model as NativeModel
 
 
-def _order(*names: str) -> Signature:
-    return Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
-
-
-_NEWER = _order("batch_size", "device", "device_id", "max_batch_size")
-_OLDER = _order("inputs", "outputs", "batch_size", "device", "device_id", "max_batch_size")
-
-
 class Model:
     """The unit ``name`` in the folder ``path``, or in a folder in it, or of the unit file ``path``.
 
@@ -29,16 +20,28 @@ class Model:
     names numbers: of ``cuda:0,1;cpu:0`` those devices are used that this machine has.
     """
 
-    def __init__(self, path: str, name: str, *given: Any, **named: Any) -> None:
-        is_newer = bool(given) and isinstance(given[0], int)
-        values = (_NEWER if is_newer else _OLDER).bind_partial(*given, **named).arguments
-        size = values.get("batch_size")
+    def __init__(  # noqa: PLR0913 - ModelBox's
+        self,
+        path: str,
+        name: str,
+        inputs: Sequence[str] | int | None = None,
+        outputs: Sequence[str] | str | None = None,
+        batch_size: int | str | None = None,
+        device: str | None = None,
+        device_id: int | str | None = None,
+        max_batch_size: int = 1,
+    ) -> None:
+        size, number = batch_size, device_id
+        kind: Any = device
+        if isinstance(inputs, int):  # the newer order
+            size, kind = inputs, device or outputs
+            number = batch_size if device_id is None else device_id
         self._paths = [path]
         self._name = name
-        self._batch_size = int(values.get("max_batch_size", 1) if size is None else size)
-        self._device = str(values.get("device") or "cpu")
+        self._batch_size = int(max_batch_size if size is None else size)
+        self._device = str(kind or "cpu")
         is_numbered = ":" in self._device or ";" in self._device
-        self._device_id = None if is_numbered else str(values.get("device_id") or "0")
+        self._device_id = None if is_numbered else str(number or "0")
         self._model: NativeModel | None = None
 
     def add_path(self, path: str) -> None:
