@@ -21,11 +21,6 @@ _PACKAGES = (
 )
 
 
-def version_text() -> str:
-    """Returns modelflow's own version."""
-    return modelflow.__version__
-
-
 @click.command()
 @click.option("--include", is_flag=True, help="Print the folder of modelflow_unit.h alone.")
 def version(include: bool) -> int:
@@ -33,7 +28,7 @@ def version(include: bool) -> int:
     if include:
         click.echo(include_folder())
         return ExitCode.OK
-    click.echo(f"modelflow {version_text()}")
+    click.echo(f"modelflow {modelflow.__version__}")
     click.echo(f"Python {platform.python_version()}")
     for package in _PACKAGES:
         try:

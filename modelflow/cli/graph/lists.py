@@ -95,7 +95,8 @@ def _print_list(specs: "list[FlowUnitSpec]") -> None:
             group = spec.group
             click.echo(click.style(group, bold=True))
         devices = ",".join(spec.devices)
-        click.echo(f"  {spec.name:{width}}  {_kind(spec):9}  {devices:8}  {_line(spec)}")
+        line = spec.description.split("\n")[0]
+        click.echo(f"  {spec.name:{width}}  {_kind(spec):9}  {devices:8}  {line}")
 
 
 def _print_unit(spec: "FlowUnitSpec") -> None:
@@ -118,15 +119,12 @@ def _print_unit(spec: "FlowUnitSpec") -> None:
         click.echo(f"  {option.name}  ({type_name(option.type)}; {default}{also})")
         if option.help:
             click.echo(f"      {option.help}")
-    click.echo(f"\nin a graph\n  {_example(spec)}")
+    required = "".join(f", {o.name}=..." for o in spec.option_list if o.is_required)
+    click.echo(f"\nin a graph\n  my_node [flowunit={spec.name}{required}]")
 
 
 def _kind(spec: "FlowUnitSpec") -> str:
     return "source" if spec.is_source else "sink" if spec.is_sink else str(spec.kind)
-
-
-def _line(spec: "FlowUnitSpec") -> str:
-    return spec.description.split("\n")[0]
 
 
 def _port(port: "Port") -> str:
@@ -139,11 +137,6 @@ def _show(value: Any) -> str:
     if isinstance(value, tuple | list):
         return '"' + ",".join(map(str, value)) + '"'
     return "none" if value is None else f"{value!r}" if isinstance(value, str) else str(value)
-
-
-def _example(spec: "FlowUnitSpec") -> str:
-    required = "".join(f", {o.name}=..." for o in spec.option_list if o.is_required)
-    return f"my_node [flowunit={spec.name}{required}]"
 
 
 def _as_json(spec: "FlowUnitSpec") -> dict[str, Any]:

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--engine", help="tensorflow, onnx, torch or a plug-in's; else by the file's form.")
-@click.option("--signature", default="", help="The signature of a SavedModel.")
+@click.option("--signature", help="The signature of a SavedModel.")
 @declare_repeated("--input", "inputs", "NAME", "An input; repeatable.")
 @declare_repeated("--output", "outputs", "NAME", "An output; repeatable.")
-@click.option("--device", default="cpu", show_default=True, help="Where it is timed.")
-@click.option(
-    "--batch-sizes", default="1,2,4,8,16", show_default=True, help="The sizes that are timed."
-)
+@click.option("--device", default="cpu", help="Where it is timed.")
+@click.option("--batch-sizes", default="1,2,4,8,16", help="The sizes that are timed.")
 @declare_repeated(
     "--shape",
     "shapes",
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     "--seconds",
     type=click.FloatRange(0, 600),
     default=1.0,
-    show_default=True,
     help="How long each size is measured.",
 )
 @click.option("--no-timing", is_flag=True, help="Do not run the model.")

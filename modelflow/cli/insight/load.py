@@ -60,7 +60,6 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--warm-up",
     type=float,
     default=1.0,
-    show_default=True,
     metavar="SECONDS",
     help="How long requests are sent before they count.",
 )
@@ -69,7 +68,6 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--timeout",
     type=float,
     default=30.0,
-    show_default=True,
     metavar="SECONDS",
     help="When a request is given up.",
 )
@@ -77,7 +75,6 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--max-in-flight",
     type=int,
     default=1024,
-    show_default=True,
     help="Of a rate: requests under way at most; what is due beyond is not sent, and "
     "counts as shed.",
 )
@@ -85,10 +82,9 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--arrivals",
     type=Choice(["poisson", "constant"]),
     default="poisson",
-    show_default=True,
     help="Of a rate: at random moments, or all the same time apart.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random moments.")
+@click.option("--seed", type=int, default=0, help="Of the random moments.")
 @declare_input(
     "[PORT=]FILE|DIR|GLOB|-", "What goes into an input of the graph: a request a file, in turns."
 )

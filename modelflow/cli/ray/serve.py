@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.cli.options.settings_file import read_setting
-from modelflow.cli.ray.options import address_option
+from modelflow.cli.ray.options import address_option, read_replicas
 from modelflow.cli.serve.command import serve
 from modelflow.cli.serve.models import build_config
 from modelflow.cli.serve.placement import PROCESSES, check_far
@@ -37,17 +37,15 @@ _DELAY = 5.0
 @click.option(
     "--replicas",
     default="1",
-    show_default=True,
     metavar="N|MIN..MAX",
     help="How many servers; between two numbers as many as the rows that wait need.",
 )
-@click.option("--cpus", type=FiniteRange(0), default=1.0, show_default=True, help="Of each.")
-@click.option("--gpus", type=FiniteRange(0), default=0.0, show_default=True, help="Of each.")
+@click.option("--cpus", type=FiniteRange(0), default=1.0, help="Of each.")
+@click.option("--gpus", type=FiniteRange(0), default=0.0, help="Of each.")
 @click.option(
     "--start-timeout",
     type=FiniteRange(0, min_open=True),
     default=300.0,
-    show_default=True,
     help="Seconds until a server must have loaded everything and answer.",
 )
 def ray_serve(
@@ -70,7 +68,7 @@ def ray_serve(
     \b
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     """
-    from modelflow.config.placement import PlacementConfig, replicas_of
+    from modelflow.config.placement import PlacementConfig
     from modelflow.remote.ray import connected
     from modelflow.remote.ray.host_servers import HostServers
     from modelflow.remote.ray.served import RayServed
@@ -83,11 +81,7 @@ def ray_serve(
     if given["on"] is not None:
         check_far(given["on"], given["share"])
     drain = float(given["drain_timeout"] + given["drain_delay"])
-    try:
-        least, most = replicas_of(replicas)
-    except ConfigError as error:
-        message = f"--replicas: {error}"
-        raise click.UsageError(message) from error
+    least, most = read_replicas(replicas)
     resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
     placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
     name = uuid.uuid4().hex[:12]

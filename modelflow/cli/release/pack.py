@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from modelflow.graph.graph_port import GraphPort
 
 
+lock_option = declare_file(
+    "--lock",
+    "lock",
+    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+)
+"""Adds ``--lock`` to a command."""
+
+
 @click.command()
 @graph_options
 @click.option(
@@ -43,11 +51,7 @@ if TYPE_CHECKING:
     "NAME",
     "An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
 )
-@declare_file(
-    "--lock",
-    "lock",
-    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
-)
+@lock_option
 @click.option(
     "--check",
     "is_checked",

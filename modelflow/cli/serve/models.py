@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.config.override import Environment, parse_assignment
+from modelflow.cli.options.graph_choice import read_assignments
+from modelflow.config.override import Environment
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
     settings = ModelSettings(
         _policy(given["versions"]),
         {},
-        _pairs("--set", given["overrides"]),
-        _pairs("--arg", given["args"]),
+        read_assignments("--set", given["overrides"]),
+        read_assignments("--arg", given["args"]),
         {} if batching_file is None else read_batching_parameters(batching_file),
         Environment.of(os.environ) if environment is None else environment,
     )
@@ -114,11 +115,3 @@ def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
             raise click.UsageError(message)
         found.setdefault(name, {})[label] = int(number)
     return found
-
-
-def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
-    try:
-        return dict(map(parse_assignment, texts))
-    except ConfigError as error:
-        message = f"{option}: {error}"
-        raise click.UsageError(message) from error

@@ -156,14 +156,11 @@ def _report_errors(place: "Replica", *, is_debugged: bool) -> Iterator[None]:
     except click.ClickException as error:
         text = f"Error: {error.format_message()}"
     except FlowFailed as failure:
-        text = traceback.format_exc() if is_debugged else _lines(failure)
+        lines = map(str, failure.exceptions)
+        text = traceback.format_exc() if is_debugged else "\n".join(lines)
     except ModelflowError as error:
         text = traceback.format_exc() if is_debugged else str(error)
     except Exception:  # noqa: BLE001 - told where it can be seen
         text = traceback.format_exc()
     place.fail(text, code)
     raise _FailedError(code)
-
-
-def _lines(failure: FlowFailed) -> str:
-    return "\n".join(map(str, failure.exceptions))

@@ -62,12 +62,18 @@ def progress(line: Callable[[], str]) -> Iterator[None]:
     Args:
         line: Gives what is shown.
     """
-    with _live(line) if sys.stderr.isatty() else _lines(line):
+    with show_live(line) if sys.stderr.isatty() else _lines(line):
         yield
 
 
 @contextlib.contextmanager
-def _live(line: Callable[[], str]) -> Iterator[None]:
+def show_live(line: Callable[[], str], *, redirect_stdout: bool = False) -> Iterator[None]:
+    """Shows a line on stderr, a terminal, that changes while the block runs.
+
+    Args:
+        line: Gives it.
+        redirect_stdout: What is printed inside the block stands above the line.
+    """
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -78,7 +84,7 @@ def _live(line: Callable[[], str]) -> Iterator[None]:
         get_renderable=lambda: Text(line()),
         refresh_per_second=4,
         transient=True,
-        redirect_stdout=False,
+        redirect_stdout=redirect_stdout,
     ):
         yield
 
