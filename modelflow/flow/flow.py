@@ -22,8 +22,9 @@ from modelflow.flow.life import FlowLife
 from modelflow.flow.map import ItemMap, amap_items, map_items, options_of
 from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
-from modelflow.profile.recording import FollowedRequest, Recording
+from modelflow.profile.recording import Recording
 from modelflow.profile.snapshot import Snapshot
+from modelflow.profile.trace_events import FollowedRequest
 from modelflow.runtime.queues.backpressure import Backpressure
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.request_batch import BatchMembers

@@ -11,14 +11,13 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from modelflow.errors import RecordingError
-from modelflow.profile.trace_events import TraceEvents, TraceFile
+from modelflow.profile.trace_events import FollowedRequest, TraceEvents, TraceFile
 from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.runtime.session.watcher import Part, Watcher
@@ -61,24 +60,6 @@ logger = logging.getLogger("modelflow")
 _INTERVAL = 0.25
 # Parts of a request after which it is left alone; a session that never ends has ever more.
 _MOST_PARTS = 1024
-
-
-class FollowedRequest(NamedTuple):
-    """A request that was followed through the graph.
-
-    Attributes:
-        session: Its session.
-        began: When it was opened, by the flow's clock, in seconds.
-        ended: When it was over, or the recording was.
-        parts: What each call of a unit did for it, in no order.
-        is_over: It was answered, or cancelled.
-    """
-
-    session: str
-    began: float
-    ended: float
-    parts: Sequence[Part]
-    is_over: bool
 
 
 class _Watched:
@@ -269,12 +250,7 @@ class Recording:
     def __enter__(self) -> Self:
         return self.start() if self._thread is None else self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops it."""
         self.stop()
 
@@ -283,8 +259,7 @@ class Recording:
     def _run(self, file: TraceFile) -> None:
         try:
             with file:
-                for line in self._events.head():
-                    file.write(line)
+                file.write(*self._events.head())
                 until = self._events.begin + self._most_seconds
                 while not self._is_over.wait(_INTERVAL) and self._clock.now() < until:
                     self._write(file)
@@ -319,8 +294,7 @@ class Recording:
         found = 0
         rings = list(self._rings.items())  # a worker may come meanwhile
         for track, ring in rings:
-            for line in self._events.track(track):
-                file.write(line)
+            file.write(*self._events.track(track))
             for one in ring.take():
                 if one.end > self._events.begin:  # else it was over before
                     file.write(self._events.slice(track, one))
@@ -343,13 +317,8 @@ class Recording:
         self, file: TraceFile, watched: _Watched, ended: float, *, is_over: bool
     ) -> None:
         self.requests += 1
+        parts = tuple(watched.parts)
+        request = FollowedRequest(watched.session, watched.began, ended, parts, is_over)
         if self._followed is not None:
-            self._followed(
-                FollowedRequest(
-                    watched.session, watched.began, ended, tuple(watched.parts), is_over
-                )
-            )
-        for line in self._events.request(
-            watched.session, watched.began, ended, list(watched.parts), is_over=is_over
-        ):
-            file.write(line)
+            self._followed(request)
+        file.write(*self._events.request(request))
