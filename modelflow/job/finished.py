@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from modelflow.errors import ConfigError
-from modelflow.job.journal import Key, absolute
+from modelflow.job.journal import Key, absolute, explain_os_error
 
 # What every list begins with.
 _START = b'{"job": '
@@ -88,15 +88,12 @@ class FinishedInputs:
         self.deaths: Counter[Key] = Counter()
         self.run = 0
         self.is_begun = self.is_changed = False
-        try:
+        with explain_os_error(f"--resume {path}: cannot be written"):
             path.touch()
             if not path.is_file():  # of a device there may be no end
                 message = f"--resume {path}: is no file; expected one, or a name that is free"
                 raise ConfigError(message)
             self._file = path.open("r+b")
-        except OSError as error:
-            message = f"--resume {path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
         try:
             self._lock()
             self._begin(job, version)
@@ -217,12 +214,9 @@ class FinishedInputs:
         self._write({"died": keys, "run": run})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        try:
+        with explain_os_error(f"--resume {self._path}: cannot be written"):
             self._file.write(json.dumps(line).encode() + b"\n")
             self._file.flush()
-        except OSError as error:
-            message = f"--resume {self._path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
 
 
 def _is_first(line: Mapping[str, Any]) -> bool:
