@@ -197,10 +197,15 @@ def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
 
 
 def _port(graph: Graph, name: str, end: Endpoint) -> Port:
+    port = find_port(graph, end)
+    return Port(name, "" if port is None else port.description)
+
+
+def find_port(graph: Graph, end: Endpoint) -> Port | None:
+    """Returns what the unit of a node says of its port; None: nothing."""
     spec = graph.nodes[end.node].spec
     declared = () if spec is None else (*spec.inputs, *spec.outputs)
-    port = next((port for port in declared if port.name == end.port), Port(name))
-    return Port(name, port.description)
+    return next((port for port in declared if port.name == end.port), None)
 
 
 def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
@@ -346,9 +351,10 @@ class _Finder:
                 self._wrong(target.node, message)
             elif outside:
                 targets.setdefault(outside, []).append(target)
-        names = _Names(members)
+        taken = set(members)
         return [
-            Entry(names.of(sources[0]), sources, tuple(ends)) for sources, ends in targets.items()
+            Entry(_name_port(sources[0], taken), sources, tuple(ends))
+            for sources, ends in targets.items()
         ]
 
     def _exits(self, members: Collection[str]) -> list[Exit]:
@@ -357,8 +363,8 @@ class _Finder:
             for edge in self._graph.edges
             if edge.source.node in members and edge.target.node not in members
         )
-        names = _Names(members)
-        return [Exit(names.of(source), source) for source in leaving]
+        taken = set(members)
+        return [Exit(_name_port(source, taken), source) for source in leaving]
 
     def _inner(
         self, members: Collection[str], entries: Sequence[Entry], exits: Sequence[Exit]
@@ -383,20 +389,15 @@ class _Finder:
         return graph_of(self._graph, ends | nodes, tuple(edges), name)
 
 
-class _Names:
-    """Names of ports: after what is outside, and of no node inside."""
-
-    def __init__(self, taken: Collection[str]) -> None:
-        self._taken = set(taken)
-
-    def of(self, end: Endpoint) -> str:
-        name = wanted = f"{end.node}.{end.port}"
-        count = 1
-        while name in self._taken:
-            count += 1
-            name = f"{wanted}.{count}"
-        self._taken.add(name)
-        return name
+def _name_port(end: Endpoint, taken: set[str]) -> str:
+    """Names a port after what is outside, and as nothing that is taken; then it is."""
+    name = wanted = f"{end.node}.{end.port}"
+    count = 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}.{count}"
+    taken.add(name)
+    return name
 
 
 def _obstacle(node: Node) -> str:

@@ -63,7 +63,6 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     "--seconds",
     type=FiniteRange(min=0.2, max=600),
     default=1.5,
-    show_default=True,
     help="How long each trial lasts.",
 )
 @declare_written_file("--html", "html", "Write what was found as a page, with curves.")
@@ -152,16 +151,12 @@ def _check_fixed(fixed: "Sequence[str]", nodes: "Sequence[str]") -> None:
 
 
 def _show(report: "TuneReport") -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from modelflow.cli.insight.stats_table import table_console
-    from modelflow.insight.tune.report import names_of, summary_of
+    from modelflow.cli.insight.stats_table import make_table, table_console
+    from modelflow.insight.tune.report import summary_of
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    percent = f"p{report.goal.percent:g}"
-    for head in ("rate /s", "predicted", "p50 ms", f"{percent} ms"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = make_table(("rate /s", "predicted", "p50 ms", f"p{report.goal.percent:g} ms"))
     table.add_column("settings")
     before = report.tried[0].settings
     for trial in report.tried:
@@ -170,7 +165,7 @@ def _show(report: "TuneReport") -> None:
             "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}",
             f"{trial.report.latency.percentile(50) * 1e3:.1f}",
             f"{trial.latency * 1e3:.1f}",
-            Text(names_of(trial.settings, before)),
+            Text(before.name_changes(trial.settings)),
         )
     table_console().print(table)
     click.echo(summary_of(report))

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import ConfigError, MissingDependencyError
@@ -92,12 +91,7 @@ class HttpTarget:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends every connection and joins the thread."""
         self._loop_queue.post(self._end)
         self._thread.join()

@@ -66,6 +66,11 @@ class Settings:
                     found[f"{name}.{key}"] = getattr(stage, key)
         return found
 
+    def name_changes(self, other: "Settings") -> str:
+        """Returns the same for people; ``as it is`` where they are equal."""
+        changes = self.changes_to(other)
+        return ", ".join(f"{key}={value}" for key, value in changes.items()) or "as it is"
+
     @property
     def size(self) -> tuple[int, int]:
         """Returns how much they take, to choose between equals: threads, and rows of batches."""

@@ -52,7 +52,6 @@ class Trial:
         latency: The percentile that is asked for, in seconds.
         report: All of it.
         predicted: What the simulation had said; None: it was not asked.
-        foreign: Processors that other programs used meanwhile; None: unknown.
     """
 
     settings: Settings
@@ -60,7 +59,6 @@ class Trial:
     latency: float
     report: LoadReport
     predicted: Ranked | None = None
-    foreign: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,6 @@ class TuneReport:
         before: The settings as they were: the trials of the comparison.
         after: The best ones, likewise; of no better ones were found: none.
         tried: All that were tried under real load, in that order.
-        ranked: What the simulation says, the best first.
         changes: What makes ``after`` of ``before``, as ``--set`` takes it; empty: nothing is
             better.
         notes: What makes the figures doubtful, and what could not be varied.
@@ -86,7 +83,6 @@ class TuneReport:
     before: tuple[Trial, ...]
     after: tuple[Trial, ...]
     tried: tuple[Trial, ...]
-    ranked: tuple[Ranked, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -202,7 +198,6 @@ class Tuning:
             tuple(before) or tuple(one for one in trials if one.settings == self._start),
             tuple(after) if is_better else (),
             tuple(self._tried),
-            tuple(ranked),
             self._start.changes_to(winner) if is_better else {},
             tuple(self._notes),
         )
@@ -309,13 +304,12 @@ class Tuning:
     def _trial(self, settings: Settings, predicted: Ranked | None) -> Trial:
         case, report = self._observe(settings, self._seconds, None)
         latency = report.latency.percentile(self._goal.percent)
-        trial = Trial(settings, report.rate, latency, report, predicted, case.foreign)
+        trial = Trial(settings, report.rate, latency, report, predicted)
         self._tried.append(trial)
         self._foreign = max(self._foreign, case.foreign or 0.0)
-        changes = ", ".join(f"{k}={v}" for k, v in self._start.changes_to(settings).items())
         self._told(
             f"  {report.rate:.1f}/s, p{self._goal.percent:g} {latency * 1e3:.1f} ms: "
-            f"{changes or 'as it is'}"
+            f"{self._start.name_changes(settings)}"
         )
         return trial
 
