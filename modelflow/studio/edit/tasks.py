@@ -84,19 +84,13 @@ class Tasks:
         return view_of(self._draft(_text(asked), asked))
 
     def _edit(self, asked: Asked) -> dict[str, Any]:
-        operations = asked.get("operations")
-        if not isinstance(operations, list) or not all(isinstance(o, dict) for o in operations):
-            message = "operations: expected a list of objects"
-            raise BadTaskError(message)
+        operations = _list(asked, "operations", dict, "objects")
         draft = self._draft(_text(asked))
         text = apply_operations(draft.graph_text, operations, draft.units)
         return view_of(self._draft(text.text, asked))
 
     def _copy(self, asked: Asked) -> dict[str, Any]:
-        nodes = asked.get("nodes")
-        if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
-            message = "nodes: expected a list of names"
-            raise BadTaskError(message)
+        nodes = _list(asked, "nodes", str, "names")
         return {"clipping": copy(self._draft(_text(asked)).graph_text, nodes)}
 
     def _save(self, asked: Asked) -> dict[str, Any]:
@@ -179,6 +173,14 @@ def _with_driver(draft: Draft) -> str:
         message = f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
         raise ConfigError(message)
     return draft.text.rstrip("\n") + "\n" + _DRIVER
+
+
+def _list(asked: Asked, key: str, kind: type, words: str) -> list[Any]:
+    values = asked.get(key)
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        message = f"{key}: expected a list of {words}"
+        raise BadTaskError(message)
+    return values
 
 
 def _text(asked: Asked, key: str = "text") -> str:
