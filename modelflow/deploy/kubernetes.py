@@ -69,10 +69,7 @@ def objects(application: Application, values: Values) -> list[Placed]:
         application: What is deployed.
         values: Where `defaults`, or what somebody has put in their place, come from.
     """
-    labels = {
-        "app.kubernetes.io/name": application.name,
-        "app.kubernetes.io/instance": values.name,
-    }
+    labels = {"app.kubernetes.io/name": application.name, "app.kubernetes.io/instance": values.name}
     config = _object("v1", "ConfigMap", values, labels, data=values.of("settings"))
     account = _object("v1", "ServiceAccount", values, labels, automountServiceAccountToken=False)
     return [

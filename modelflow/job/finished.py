@@ -63,11 +63,7 @@ class FinishedInputs:
     """
 
     def __init__(
-        self,
-        path: Path,
-        job: Mapping[str, Any],
-        version: str = "",
-        failed: FailedCounts = _NONE,
+        self, path: Path, job: Mapping[str, Any], version: str = "", failed: FailedCounts = _NONE
     ) -> None:
         """Reads the list, or begins it.
 

@@ -43,11 +43,7 @@ _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
     ("expired", "Rows whose deadline had passed.", lambda node: node.expired),
     ("dropped", "Rows of cancelled requests that never came here.", lambda node: node.dropped),
     ("padding_rows", "Rows that batches were filled up with.", _get("batching", "padding")),
-    (
-        "lost_replicas",
-        "Replicas of its placement that were lost.",
-        _get("replicas", "lost"),
-    ),
+    ("lost_replicas", "Replicas of its placement that were lost.", _get("replicas", "lost")),
     ("moved_bytes", "Bytes copied between devices.", lambda node: node.moved_bytes),
     ("busy_seconds", "Time in the unit, over all workers.", lambda node: node.busy),
     ("starved_seconds", "Time without anything to do.", lambda node: node.starved),

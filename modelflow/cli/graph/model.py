@@ -34,10 +34,7 @@ if TYPE_CHECKING:
     "The shape of one item, where the model leaves it open; repeatable.",
 )
 @click.option(
-    "--seconds",
-    type=click.FloatRange(0, 600),
-    default=1.0,
-    help="How long each size is measured.",
+    "--seconds", type=click.FloatRange(0, 600), default=1.0, help="How long each size is measured."
 )
 @click.option("--no-timing", is_flag=True, help="Do not run the model.")
 @click.option(

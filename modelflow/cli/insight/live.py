@@ -112,10 +112,7 @@ def dashboard(url: str, listen: str, no_browser: bool) -> int:
 
 @contextlib.contextmanager
 def show_in_browser(
-    option: str,
-    address: str,
-    look: "Callable[[], Snapshot]",
-    record: "Record | None" = None,
+    option: str, address: str, look: "Callable[[], Snapshot]", record: "Record | None" = None
 ) -> "Iterator[str]":
     """Serves the page of a flow inside the block; gives its URL.
 

@@ -65,11 +65,7 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
 )
 @click.option("--requests", type=int, help="How many count at most.")
 @click.option(
-    "--timeout",
-    type=float,
-    default=30.0,
-    metavar="SECONDS",
-    help="When a request is given up.",
+    "--timeout", type=float, default=30.0, metavar="SECONDS", help="When a request is given up."
 )
 @click.option(
     "--max-in-flight",

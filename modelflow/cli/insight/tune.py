@@ -60,10 +60,7 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     "intra_op_threads, allowed_batch_sizes... May be repeated; all combinations are tried.",
 )
 @click.option(
-    "--seconds",
-    type=FiniteRange(min=0.2, max=600),
-    default=1.5,
-    help="How long each trial lasts.",
+    "--seconds", type=FiniteRange(min=0.2, max=600), default=1.5, help="How long each trial lasts."
 )
 @declare_written_file("--html", "html", "Write what was found as a page, with curves.")
 @click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")

@@ -91,10 +91,7 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "What each actor takes of anything else that machines were started with.",
         ),
         declare_repeated(
-            "--label",
-            "labels",
-            "NAME=VALUE",
-            "A label that the machine of an actor must have.",
+            "--label", "labels", "NAME=VALUE", "A label that the machine of an actor must have."
         ),
         click.option(
             "--timeout",

@@ -81,12 +81,7 @@ class _TargetChoice(Choice):
     default=8501,
     help="Its port for HTTP.",
 )
-@click.option(
-    "--grpc-port",
-    default="8500",
-    metavar="PORT|off",
-    help="Its port for gRPC.",
-)
+@click.option("--grpc-port", default="8500", metavar="PORT|off", help="Its port for gRPC.")
 @click.option(
     "--drain-timeout",
     type=click.IntRange(0, 86_400),

@@ -158,9 +158,7 @@ def pack_graph(
         ]
     environment = choice.environment
     overrides, args = bake(
-        graph,
-        {**environment.overrides, **choice.overrides},
-        {**environment.args, **choice.args},
+        graph, {**environment.overrides, **choice.overrides}, {**environment.args, **choice.args}
     )
     if notes is not None:
         notes += [

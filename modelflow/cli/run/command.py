@@ -85,9 +85,7 @@ def _is_graph(word: str) -> bool:
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
 @declare_written_file(
-    "--trace",
-    "trace",
-    "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz.",
+    "--trace", "trace", "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz."
 )
 @click.option(
     "--metrics",

@@ -29,10 +29,7 @@ class MetricsServer:
     """
 
     def __init__(
-        self,
-        address: str,
-        stats: "Callable[[], FlowStats]",
-        snapshot: Callable[[], dict[str, Any]],
+        self, address: str, stats: "Callable[[], FlowStats]", snapshot: Callable[[], dict[str, Any]]
     ) -> None:
         """Takes the address.
 

@@ -19,13 +19,7 @@ from modelflow.cli.serve.placement import (
     place_config,
     share_option,
 )
-from modelflow.cli.serve.server_setup import (
-    ServerEnd,
-    ending,
-    explain_errors,
-    list_isolated,
-    tell,
-)
+from modelflow.cli.serve.server_setup import ServerEnd, ending, explain_errors, list_isolated, tell
 from modelflow.cli.serve.settings import ServeCommand, field_options, options_given
 from modelflow.cli.terminal.listening import split_address
 from modelflow.config.override import Environment

@@ -127,10 +127,7 @@ def _sources(
         yield {}
         return
     config = replace(
-        build_config(given),
-        configured=place.configured,
-        only=place.only,
-        without=place.without,
+        build_config(given), configured=place.configured, only=place.only, without=place.without
     )
     with place_config(config, given["on"], given["share"]) as found:
         yield found

@@ -10,12 +10,7 @@ from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
 SETTINGS: Sequence[Option] = (
-    Option(
-        "device",
-        str,
-        "cpu",
-        "Where it runs: cpu, cuda, cuda:1, or several: cuda:0;cuda:1.",
-    ),
+    Option("device", str, "cpu", "Where it runs: cpu, cuda, cuda:1, or several: cuda:0;cuda:1."),
     *options_of(NodeOptions),
 )
 """The attributes of every node that runs a unit."""
