@@ -23,6 +23,7 @@ _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _SPECIFIER = r" *(?:[<>~=!]=|===|<|>) *\d[0-9A-Za-z.!+]{0,99}(?:\.\*)? *"
 _SPECIFIERS = re.compile(rf"{_SPECIFIER}(?:,{_SPECIFIER}){{0,19}}", re.ASCII)
 _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # what no UTF-8 has
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -137,7 +138,7 @@ class Manifest:
 def name_problem(name: str) -> str:  # noqa: PLR0911 - a rule each
     """Returns what is wrong with the name of a file in an archive; ``""``: nothing is."""
     parts = name.split("/")
-    if not name or not _is_utf8(name) or len(name.encode()) > _MOST_NAME:
+    if not name or _SURROGATE.search(name) or len(name.encode()) > _MOST_NAME:
         return f"expected a name of 1 to {_MOST_NAME} bytes of UTF-8"
     if name.startswith("/") or name[1:2] == ":":
         return "is an absolute path; expected one from the archive's top"
@@ -150,14 +151,6 @@ def name_problem(name: str) -> str:  # noqa: PLR0911 - a rule each
     if any(part[:1] == "." or part == "__pycache__" for part in parts):
         return "is hidden, or a cache; an archive holds no such files"
     return "is the manifest's own name" if name == MANIFEST else ""
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_text(value: Any) -> bool:

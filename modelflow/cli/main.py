@@ -110,31 +110,8 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
 
 
 for command in (
-    run,
-    profile,
-    doctor,
-    tune,
-    load,
-    top,
-    dashboard,
-    serve,
-    replica,
-    ray,
-    deploy,
-    edit,
-    check,
-    draw,
-    graphs,
-    schema,
-    convert,
-    pack,
-    units,
-    model,
-    init,
-    new,
-    version,
-    completion,
-    cache,
+    *(run, profile, doctor, tune, load, top, dashboard, serve, replica, ray, deploy, edit, check),
+    *(draw, graphs, schema, convert, pack, units, model, init, new, version, completion, cache),
 ):
     cli.add_command(command)
 

@@ -56,7 +56,7 @@ class FinishedInputs:
     Attributes:
         sizes: By output, how far its results are.
         failed: What has failed of what is done.
-        deaths: How often a process has died with an input under way.
+        deaths: How often a process has died with an input under way, by its `absolute` names.
         is_begun: A run before has begun it.
         is_changed: The one that has begun it had another version of the graph.
         run: The last run that is known to have died.
@@ -184,10 +184,6 @@ class FinishedInputs:
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, tuple) and absolute(key) in self._done
-
-    def deaths_of(self, key: Key) -> int:
-        """Returns how often a process has died with an input under way."""
-        return self.deaths[absolute(key)]
 
     def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: FailedCounts) -> None:
         """Notes that inputs are done, all or none of them; their results have been written.

@@ -65,9 +65,7 @@ def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun
             "anew, remove the list that --resume names"
         )
         raise ConfigError(message)
-    for number, path in there:
-        if number < done:
-            continue
+    for path in (path for number, path in there if number >= done):
         if not is_begun:
             message = (
                 f"{option}: {path} is there already, and the list that --resume names knows "

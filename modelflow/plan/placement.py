@@ -209,14 +209,9 @@ def find_port(graph: Graph, end: Endpoint) -> Port | None:
 
 
 def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
-    return Node(
-        part.name,
-        Role.FLOWUNIT,
-        spec,
-        config=spec.configure({}),
-        settings=part.settings,
-        location=graph.nodes[part.name].location,
-    )
+    config, at = spec.configure({}), graph.nodes[part.name].location
+    settings = part.settings
+    return Node(part.name, Role.FLOWUNIT, spec, config=config, settings=settings, location=at)
 
 
 def graph_of(whole: Graph, nodes: dict[str, Node], edges: tuple[Edge, ...], name: str) -> Graph:
@@ -258,7 +253,9 @@ class _Finder:
         """Returns the partition of these nodes; None: there is a finding."""
         before = len(self.findings)
         for name in members:
-            self._check_node(self._graph.nodes[name])
+            if reason := _obstacle(self._graph.nodes[name]):
+                message = f"placement={self._placed[name]!r}: {reason}; leave placement out"
+                self._wrong(name, message)
         if len(self.findings) > before:
             return None
         self._check_convex(members)
@@ -280,18 +277,11 @@ class _Finder:
                 self._wrong(leaving.source.node, message)
         if len(self.findings) > before:
             return None
-        placement = self._graph.config.placements.get(
-            self._placed[members[0]], PlacementConfig(self._placed[members[0]])
-        )
+        where = self._placed[members[0]]
+        placement = self._graph.config.placements.get(where, PlacementConfig(where))
         return Partition(members[0], placement, members, tuple(entries), tuple(exits), inner)
 
     # -- what cannot be placed ------------------------------------------------------------------
-
-    def _check_node(self, node: Node) -> None:
-        reason = _obstacle(node)
-        if reason:
-            message = f"placement={node.settings.placement!r}: {reason}; leave placement out"
-            self._wrong(node.name, message)
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
         ways = digraph(self._graph.nodes, self._edges)

@@ -12,6 +12,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -62,34 +63,26 @@ _INTERVAL = 0.25
 _MOST_PARTS = 1024
 
 
+@dataclass(eq=False)
 class _Watched:
     """One sampled request, until it is over."""
 
-    def __init__(
-        self,
-        session: str,
-        began: float,
-        over: Callable[["_Watched"], None],
-        leave: Callable[["_Watched"], None],
-        *,
-        is_sampled: bool,
-    ) -> None:
-        self.session = session
-        self.began = began
-        self.is_sampled = is_sampled
-        self.parts: list[Part] = []
-        self._over = over
-        self._leave = leave
+    session: str
+    began: float
+    is_sampled: bool
+    on_over: Callable[["_Watched"], None]
+    on_much: Callable[["_Watched"], None]
+    parts: list[Part] = field(default_factory=list)
 
     def on_call(self, part: Part) -> None:
         """See `Watcher.on_call`."""
         self.parts.append(part)
         if len(self.parts) >= _MOST_PARTS:
-            self._leave(self)
+            self.on_much(self)
 
     def over(self) -> None:
         """See `Watcher.over`."""
-        self._over(self)
+        self.on_over(self)
 
 
 class Recording:
@@ -172,7 +165,7 @@ class Recording:
         if not is_sampled and not self._slowest:
             return None
         leaving = partial(self._leave, leave)
-        watched = _Watched(session, began, self._on_end, leaving, is_sampled=is_sampled)
+        watched = _Watched(session, began, is_sampled, self._on_end, leaving)
         self._open[watched] = self._told[watched] = None
         return watched
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from modelflow.draw.outline import Outline
-from modelflow.insight.doctor import Case, Diagnosis, diagnose
+from modelflow.insight.doctor import Case, diagnose
 from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import Histogram, NodeStats
@@ -120,10 +120,7 @@ def _verdict(moments: Sequence[Snapshot]) -> dict[str, str]:
         if stuck is not None:
             return _describe(f"{stuck} is in the middle of a call, and nothing else moves", stuck)
         return _describe("idle: nothing has come in for the last seconds")
-    return _of(diagnose(case))
-
-
-def _of(found: Diagnosis) -> dict[str, str]:
+    found = diagnose(case)
     if found.findings:
         finding = found.findings[0]
         change = " ".join(f"--set {key}={value}" for key, value in finding.change.items())

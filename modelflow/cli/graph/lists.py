@@ -28,19 +28,17 @@ def graphs(as_json: bool) -> int:
     """
     from modelflow.config.read import list_named_graphs, ready_graphs
 
-    found = {
-        name: (path, _description(path)) for name, path in list_named_graphs(ready_graphs()).items()
-    }
+    rows = [
+        {"name": name, "path": str(path), "description": _description(path)}
+        for name, path in list_named_graphs(ready_graphs()).items()
+    ]
     if as_json:
-        rows = [
-            {"name": name, "path": str(path), "description": text}
-            for name, (path, text) in found.items()
-        ]
         click.echo(json.dumps(rows, indent=2))
         return ExitCode.OK
-    width = max(map(len, found), default=0)
-    for name, (_, text) in found.items():
-        click.echo(f"{click.style(f'{name:{width}}', bold=True)}  {text}".rstrip())
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        name = click.style(row["name"].ljust(width), bold=True)
+        click.echo(f"{name}  {row['description']}".rstrip())
     return ExitCode.OK
 
 

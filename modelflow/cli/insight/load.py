@@ -168,12 +168,9 @@ def _server(
     from modelflow.cli.insight.load_inputs import bodies_of, headers_of
     from modelflow.insight.load.http_target import HttpTarget
 
+    bodies, headers = bodies_of(given["bodies"]), headers_of(given["headers"])
     target = HttpTarget(
-        graph.source,
-        bodies_of(given["bodies"]),
-        method=given["method"],
-        headers=headers_of(given["headers"]),
-        ca=given["ca"],
+        graph.source, bodies, method=given["method"], headers=headers, ca=given["ca"]
     )
     with termination(asked, series.stop), Undisturbed(target):
         target.connect()

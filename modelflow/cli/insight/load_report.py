@@ -79,17 +79,8 @@ class LoadSeries:
 def table_of(reports: "Sequence[LoadReport]") -> "Table":
     """Makes a row of each load."""
     marks = [f"p{percent:g}" for percent in PERCENTS]
-    heads = (
-        "load",
-        "offered/s",
-        "answered/s",
-        "ok",
-        "failed",
-        "mean",
-        *marks,
-        "max",
-        "sent late p99",
-    )
+    counts = ("offered/s", "answered/s", "ok", "failed")
+    heads = ("load", *counts, "mean", *marks, "max", "sent late p99")
     table = make_table(heads, left=("load",))
     for report in reports:
         table.add_row(

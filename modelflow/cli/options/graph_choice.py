@@ -61,11 +61,9 @@ class GraphChoice:
         overrides = self.overrides | {key: str(value) for key, value in (changes or {}).items()}
         config = read_config(path)
         with self.environment.name_errors([node.name for node in config.nodes]):
+            config = self.environment.apply(config)
             return read_graph(
-                self.environment.apply(config),
-                overrides=overrides,
-                args=self.args,
-                check_devices=check_devices,
+                config, overrides=overrides, args=self.args, check_devices=check_devices
             )
 
 

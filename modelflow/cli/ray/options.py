@@ -140,19 +140,19 @@ def placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
 
     replicas = read_replicas(given["replicas"])
     resources = {"CPU": given["cpus"], "GPU": given["gpus"], "memory": given["memory"] or 0.0}
-    resources |= {name: _amount(name, text) for name, text in _pairs("--resources", given)}
+    pairs = _pairs("--resources", given["resources"])
+    resources |= {name: _amount(name, text) for name, text in pairs}
     return PlacementConfig(
         UNPLACED,
         replicas,
         {name: amount for name, amount in resources.items() if amount},
-        dict(_pairs("--label", given)),
+        dict(_pairs("--label", given["labels"])),
         in_flight=given["in_flight"],
         timeout=given["timeout"],
     )
 
 
-def _pairs(option: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    texts: Iterable[str] = given["resources" if option == "--resources" else "labels"]
+def _pairs(option: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     seen = set()
     for text in texts:
         name, mark, value = text.partition("=")

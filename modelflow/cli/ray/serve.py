@@ -48,14 +48,7 @@ _DELAY = 5.0
     default=300.0,
     help="Seconds until a server must have loaded everything and answer.",
 )
-def ray_serve(
-    words: Sequence[str],
-    address: str | None,
-    replicas: str,
-    cpus: float,
-    gpus: float,
-    start_timeout: float,
-) -> int:
+def ray_serve(words: Sequence[str], address: str | None, replicas: str, **options: Any) -> int:
     """Serves on the machines of a cluster: each server is 'modelflow serve' there, with a listener
     of its own, and takes every option of it. Archives go with it; other files must be there. Nodes
     that a graph places run in actors beside them, which all servers of the command share.
@@ -82,24 +75,21 @@ def ray_serve(
         check_far(given["on"], given["share"])
     drain = float(given["drain_timeout"] + given["drain_delay"])
     least, most = read_replicas(replicas)
-    resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
-    placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
+    wanted, patience = {"CPU": options["cpus"], "GPU": options["gpus"]}, options["start_timeout"]
+    resources = {name: amount for name, amount in wanted.items() if amount}
+    placement = PlacementConfig("server", (least, most), resources, start_timeout=patience)
     name = uuid.uuid4().hex[:12]
     _send_files(words, given, name)  # what is wrong with it is told before anything begins
     with connected(address) as cluster:
         apart = HostServers(cluster, placement) if _has_port(words, given) else None
+        send = partial(_send_files, words, given, name)
         servers = Servers(
             lambda number: RayServed(
-                cluster,
-                placement,
-                f"{name}/server/{number}",
-                partial(_send_files, words, given, name),
-                drain,
-                apart,
+                cluster, placement, f"{name}/server/{number}", send, drain, apart
             ),
             (least, most),
-            lambda text: tell("note", text),
-            start_timeout,
+            partial(tell, "note"),
+            patience,
         )
         return _run(servers, is_scaled=least < most)
 

@@ -213,14 +213,7 @@ def _pack(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest
     if is_archive_file(graph.path):
         return _copy(graph, archive, given)
     notes: list[str] = []
-    manifest = pack_graph(
-        graph,
-        archive,
-        includes=given["includes"],
-        extras=_extras(given),
-        lock=given["lock"],
-        notes=notes,
-    )
+    manifest = pack_graph(graph, archive, given, _extras(given), notes)
     for note in notes:
         tell("note", note)
     return manifest

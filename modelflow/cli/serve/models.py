@@ -29,7 +29,7 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
             environment fits none of the models.
     """
     from modelflow.serve.batching_parameters import read_batching_parameters
-    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.repository.config import ServeConfig, choose_name
     from modelflow.serve.repository.source import ModelSettings, is_repository
 
     named: dict[str, Path] = {}
@@ -38,8 +38,15 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
         name, path = _split_name(source)
         if not name and is_repository(path):
             repositories.append(path)
-        else:
-            _add(named, name, path)
+            continue
+        name = name or choose_name(path)
+        if name in named:
+            message = (
+                f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
+                "NAME=PATH"
+            )
+            raise click.UsageError(message)
+        named[name] = path
     batching_file = given["batching_file"]
     settings = ModelSettings(
         _policy(given["versions"]),
@@ -80,19 +87,6 @@ def _split_name(source: str) -> tuple[str, Path]:
         message = f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
         raise click.UsageError(message)
     return name, Path(path)
-
-
-def _add(named: dict[str, Path], name: str, path: Path) -> None:
-    from modelflow.serve.repository.config import choose_name
-
-    name = name or choose_name(path)
-    if name in named:
-        message = (
-            f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
-            "NAME=PATH"
-        )
-        raise click.UsageError(message)
-    named[name] = path
 
 
 def _policy(text: str) -> "VersionPolicy":

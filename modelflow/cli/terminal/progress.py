@@ -55,15 +55,13 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-@contextlib.contextmanager
-def progress(line: Callable[[], str]) -> Iterator[None]:
+def progress(line: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
     """Shows on stderr how far a run is, while the block runs.
 
     Args:
         line: Gives what is shown.
     """
-    with show_live(line) if sys.stderr.isatty() else _lines(line):
-        yield
+    return show_live(line) if sys.stderr.isatty() else _lines(line)
 
 
 @contextlib.contextmanager

@@ -188,13 +188,10 @@ class HttpTarget:
     async def _open_connection(self) -> "HttpConnection":
         from modelflow.insight.load.http_connection import HttpConnection
 
-        name = self._url.host if self._tls is not None else None
+        host, port = self._url.host, self._url.port
+        name = host if self._tls is not None else None
         _, connection = await self._loop.create_connection(
-            lambda: HttpConnection(self),
-            self._url.host,
-            self._url.port,
-            ssl=self._tls,
-            server_hostname=name,
+            lambda: HttpConnection(self), host, port, ssl=self._tls, server_hostname=name
         )
         self._open.add(connection)
         return connection

@@ -1,5 +1,6 @@
 """When the next request of a load is due: at a rate, or when a client has its answer."""
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import deque
@@ -28,7 +29,9 @@ def arrivals_of(kind: str, rate: float, seed: int = 0) -> Iterator[float]:
     if kind not in ARRIVALS:
         message = f"arrivals: got {kind!r}; expected {' or '.join(ARRIVALS)}"
         raise ValueError(message)
-    return _poisson(rate, seed) if kind == "poisson" else _constant(rate)
+    if kind == "poisson":
+        return _poisson(rate, seed)
+    return (number / rate for number in itertools.count())  # not a sum, whose error would grow
 
 
 def _poisson(rate: float, seed: int) -> Iterator[float]:
@@ -37,13 +40,6 @@ def _poisson(rate: float, seed: int) -> Iterator[float]:
         moments = last + np.cumsum(generator.exponential(1.0 / rate, _BLOCK))
         last = float(moments[-1])
         yield from moments.tolist()
-
-
-def _constant(rate: float) -> Iterator[float]:
-    number = 0
-    while True:  # not a sum, whose error would grow
-        yield number / rate
-        number += 1
 
 
 class Pace(ABC):

@@ -26,12 +26,8 @@ class StageSettings:
     @classmethod
     def of(cls, stage: StagePlan) -> "StageSettings":
         """Takes them of a plan."""
-        return cls(
-            stage.threads,
-            stage.batch_size,
-            min(stage.bounds, default=0),
-            stage.unit.settings.batch_timeout_ms,
-        )
+        queue, wait = min(stage.bounds, default=0), stage.unit.settings.batch_timeout_ms
+        return cls(stage.threads, stage.batch_size, queue, wait)
 
     def with_batch(self, batch_size: int, queue_size: int) -> "StageSettings":
         """Returns the same with other batches, and a queue that holds two of them, or more."""

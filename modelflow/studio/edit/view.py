@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from modelflow.draw.layout import Box, layout_of
+from modelflow.draw.layout import Box, Layout, layout_of
 from modelflow.errors import ConfigError, Finding, Location, PlanError
 from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
@@ -88,10 +88,7 @@ def _picture(sketch: Sketch) -> dict[str, Any]:
     nodes = zip(layout.boxes, sketch.cards.values(), outline.nodes, strict=True)
     return {
         "name": sketch.name,
-        "x": layout.x,
-        "y": layout.y,
-        "width": layout.width,
-        "height": layout.height,
+        **_place(layout),
         "boxes": [_box(box, card, node.position is not None) for box, card, node in nodes],
         "wires": [
             {
@@ -107,6 +104,10 @@ def _picture(sketch: Sketch) -> dict[str, Any]:
     }
 
 
+def _place(one: Box | Layout) -> dict[str, float]:
+    return {"x": one.x, "y": one.y, "width": one.width, "height": one.height}
+
+
 def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
     return {
         "name": card.name,
@@ -114,10 +115,7 @@ def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
         "role": card.role,
         "unit": card.unit,
         "attributes": {key: show_value(value) for key, value in card.attributes.items()},
-        "x": box.x,
-        "y": box.y,
-        "width": box.width,
-        "height": box.height,
+        **_place(box),
         "pinned": is_pinned,
         "inputs": _ports(card.inputs, box, card),
         "outputs": _ports(card.outputs, box, card),
