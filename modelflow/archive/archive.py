@@ -5,6 +5,7 @@ its size and hash. What another program might read otherwise than this one is re
 members that overlap, a link, a comment behind the end.
 """
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -12,7 +13,6 @@ import struct
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, NoReturn, Self
 
 from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, name_problem
@@ -53,20 +53,13 @@ class Archive:
             ConfigError: it is none, or is not as ``modelflow pack`` writes one.
         """
         self.path = path
-        try:
-            file = path.open("rb")
-        except OSError as error:
-            message = f"{path}: cannot be read: {error.strerror or error}"
-            raise ConfigError(message) from error
-        try:
-            self._open(file)
-        except BaseException:
-            file.close()
-            raise
-        self._file = file
+        with contextlib.ExitStack() as files:
+            self._open(files)
+            self._files = files.pop_all()
 
-    def _open(self, file: BinaryIO) -> None:
+    def _open(self, files: contextlib.ExitStack) -> None:
         try:
+            file = files.enter_context(self.path.open("rb"))
             self._check_end(file)
             self._zip = zipfile.ZipFile(file)
             self._members = self._check_members()
@@ -94,15 +87,13 @@ class Archive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Closes the file."""
         self._zip.close()
-        self._file.close()
+        self._files.close()
 
     def verify(self) -> None:
         """Reads every file of it.

@@ -23,6 +23,7 @@ _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _SPECIFIER = r" *(?:[<>~=!]=|===|<|>) *\d[0-9A-Za-z.!+]{0,99}(?:\.\*)? *"
 _SPECIFIERS = re.compile(rf"{_SPECIFIER}(?:,{_SPECIFIER}){{0,19}}", re.ASCII)
 _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # what no UTF-8 has
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -105,7 +106,7 @@ class Manifest:
             raise ConfigError(message)
         del found["form"]
         for key, value in found.items():
-            check, expected = _KEYS.get(key, (_is_nothing, f"one of {', '.join(_KEYS)}"))
+            check, expected = _KEYS.get(key, (lambda _: False, f"one of {', '.join(_KEYS)}"))
             if not check(value):
                 message = f"{where}: {MANIFEST}: {key}: got {value!r:.80}; expected {expected}"
                 raise ConfigError(message)
@@ -134,70 +135,42 @@ class Manifest:
                 raise ConfigError(message)
 
 
-def name_problem(name: str) -> str:
+def name_problem(name: str) -> str:  # noqa: PLR0911 - a rule each
     """Returns what is wrong with the name of a file in an archive; ``""``: nothing is."""
     parts = name.split("/")
-    if not name or not _is_utf8(name) or len(name.encode()) > _MOST_NAME:
+    if not name or _SURROGATE.search(name) or len(name.encode()) > _MOST_NAME:
         return f"expected a name of 1 to {_MOST_NAME} bytes of UTF-8"
-    rules = (
-        (
-            name.startswith("/") or name[1:2] == ":",
-            "is an absolute path; expected one from the archive's top",
-        ),
-        (
-            not {"", ".", ".."}.isdisjoint(parts),
-            "expected a plain path from the archive's top, without '.', '..' and empty parts",
-        ),
-        (_CONTROL.search(name) is not None, "expected no backslashes and control characters"),
-        (
-            any(len(part.encode()) > _MOST_PART for part in parts),
-            f"a part of it is longer than {_MOST_PART} bytes",
-        ),
-        (
-            any(part[:1] == "." or part == "__pycache__" for part in parts),
-            "is hidden, or a cache; an archive holds no such files",
-        ),
-        (name == MANIFEST, "is the manifest's own name"),
-    )
-    return next((problem for is_so, problem in rules if is_so), "")
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_nothing(_: Any) -> bool:
-    return False
+    if name.startswith("/") or name[1:2] == ":":
+        return "is an absolute path; expected one from the archive's top"
+    if not {"", ".", ".."}.isdisjoint(parts):
+        return "expected a plain path from the archive's top, without '.', '..' and empty parts"
+    if _CONTROL.search(name):
+        return "expected no backslashes and control characters"
+    if any(len(part.encode()) > _MOST_PART for part in parts):
+        return f"a part of it is longer than {_MOST_PART} bytes"
+    if any(part[:1] == "." or part == "__pycache__" for part in parts):
+        return "is hidden, or a cache; an archive holds no such files"
+    return "is the manifest's own name" if name == MANIFEST else ""
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _are_all(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(check, value))
 
 
 def _fits(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: _is_text(value) and pattern.fullmatch(value) is not None
 
 
-def _is_distributions(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_fits(_DISTRIBUTION), value))
-
-
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
-def _is_ports(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(port, dict) and _fits(_TITLE)(port.get("name")) for port in value
-    )
+def _is_port(value: Any) -> bool:
+    return isinstance(value, dict) and _fits(_TITLE)(value.get("name"))
 
 
 def _is_files(value: Any) -> bool:
@@ -217,10 +190,15 @@ _KEYS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "python": (_fits(_SPECIFIERS), "versions as in '>=3.11'"),
     "name": (_fits(_TITLE), "a text of 1 to 255 letters without control characters"),
     "graph": (_is_text, "a text"),
-    "extras": (_is_distributions, "a list of names as in 'onnx'"),
-    "packages": (_is_distributions, "a list of names of distributions as in 'opencv-python'"),
-    "modules": (_is_texts, "a list of texts"),
+    "extras": (_are_all(_fits(_DISTRIBUTION)), "a list of names as in 'onnx'"),
+    "packages": (
+        _are_all(_fits(_DISTRIBUTION)),
+        "a list of names of distributions as in 'opencv-python'",
+    ),
+    "modules": (_are_all(_is_text), "a list of texts"),
     **dict.fromkeys(("overrides", "args"), (_is_table, "texts by name")),
-    **dict.fromkeys(("inputs", "outputs"), (_is_ports, "a list of ports, each with its name")),
+    **dict.fromkeys(
+        ("inputs", "outputs"), (_are_all(_is_port), "a list of ports, each with its name")
+    ),
     "files": (_is_files, "by name: size, a whole number, and sha256, 64 hexadecimal digits"),
 }

@@ -2,12 +2,12 @@
 
 import importlib.metadata
 import platform
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from modelflow.errors import ConfigError
 
@@ -25,7 +25,7 @@ def distributions_of(modules: Iterable[str]) -> tuple[set[str], set[str]]:
     found: set[str] = set()
     unknown: set[str] = set()
     for module in modules:
-        found |= {_normal(name) for name in known.get(module, ())}
+        found |= {canonicalize_name(name) for name in known.get(module, ())}
         unknown |= set() if module in known else {module}
     return found, unknown
 
@@ -71,12 +71,13 @@ def lock_requirements(extras: Iterable[str], distributions: Iterable[str]) -> by
         # What is behind "+" is of whoever built it: pip takes its builds and others for the same.
         pins[name] = distribution.version.partition("+")[0]
         for requirement in _requirements(distribution, extra):
-            needed = _normal(requirement.name)
+            needed = canonicalize_name(requirement.name)
             waiting += [(needed, one, name) for one in ("", *sorted(requirement.extras))]
+    own_name = f"{_OWN}[{','.join(wanted)}]" if wanted else _OWN
     lines = [
         f"# What is installed with Python {platform.python_version()} on {sys.platform} "
         f"{platform.machine()}",
-        *(f"{_with_extras(name, wanted)}=={pins[name]}" for name in sorted(pins)),
+        *(f"{own_name if name == _OWN else name}=={pins[name]}" for name in sorted(pins)),
     ]
     return "\n".join(lines).encode() + b"\n"
 
@@ -128,11 +129,3 @@ def _requirements(
         is_wanted = marker is None or marker.evaluate({"extra": extra})
         if is_wanted and (not extra or not is_plain):
             yield requirement
-
-
-def _with_extras(name: str, extras: tuple[str, ...]) -> str:
-    return f"{name}[{','.join(extras)}]" if extras and name == _OWN else name
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

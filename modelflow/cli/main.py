@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+import modelflow
 from modelflow.cli.completion import completion
 from modelflow.cli.graph.check import check
 from modelflow.cli.graph.convert import convert, draw
@@ -34,7 +35,7 @@ from modelflow.cli.terminal.messages import (
     tell_error,
     tell_failed,
 )
-from modelflow.cli.version import version, version_text
+from modelflow.cli.version import version
 from modelflow.errors import FlowFailed, ModelflowError
 from modelflow.log import LEVELS, set_log_level
 from modelflow.signals import ExitCode, limit_exit
@@ -59,17 +60,20 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.option(
     "--log-level",
     type=Choice(list(LEVELS), case_sensitive=False),
     default="NOTICE",
-    show_default=True,
     help="Which of modelflow's own messages are shown.",
 )
 @click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
-@click.version_option(message="%(version)s", version=version_text())
+@click.version_option(message="%(version)s", version=modelflow.__version__)
 @click.pass_context
 def cli(context: click.Context, log_level: str, debug: bool) -> None:
     """Runs graphs of flow units: pipelines of decoding, resizing, inference and more.
@@ -106,31 +110,8 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
 
 
 for command in (
-    run,
-    profile,
-    doctor,
-    tune,
-    load,
-    top,
-    dashboard,
-    serve,
-    replica,
-    ray,
-    deploy,
-    edit,
-    check,
-    draw,
-    graphs,
-    schema,
-    convert,
-    pack,
-    units,
-    model,
-    init,
-    new,
-    version,
-    completion,
-    cache,
+    *(run, profile, doctor, tune, load, top, dashboard, serve, replica, ray, deploy, edit, check),
+    *(draw, graphs, schema, convert, pack, units, model, init, new, version, completion, cache),
 ):
     cli.add_command(command)
 

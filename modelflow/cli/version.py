@@ -11,19 +11,8 @@ from modelflow.registry.native import include_folder
 from modelflow.signals import ExitCode
 
 _PACKAGES = (
-    "numpy",
-    "opencv-python-headless",
-    "simplejpeg",
-    "tensorflow",
-    "onnxruntime",
-    "torch",
-    "av",
+    *("numpy", "opencv-python-headless", "simplejpeg", "tensorflow", "onnxruntime", "torch", "av"),
 )
-
-
-def version_text() -> str:
-    """Returns modelflow's own version."""
-    return modelflow.__version__
 
 
 @click.command()
@@ -33,7 +22,7 @@ def version(include: bool) -> int:
     if include:
         click.echo(include_folder())
         return ExitCode.OK
-    click.echo(f"modelflow {version_text()}")
+    click.echo(f"modelflow {modelflow.__version__}")
     click.echo(f"Python {platform.python_version()}")
     for package in _PACKAGES:
         try:

@@ -1,7 +1,5 @@
 """A file for Docker Compose."""
 
-from typing import Any
-
 from modelflow.deploy.application import Application
 from modelflow.deploy.image import health_check
 from modelflow.deploy.values import ABSENT, yaml_text
@@ -12,6 +10,8 @@ they are to, and see that keys and TLS are on (--api-key-file, --tls-cert; deplo
 
 def compose_file(application: Application) -> str:
     """Returns ``compose.yaml``: one container, which may do no more than it needs to."""
+    gpus = {"driver": "nvidia", "count": application.needs.gpus, "capabilities": ["gpu"]}
+    reserved = {"resources": {"reservations": {"devices": [gpus]}}}
     service = {
         "build": ".",
         "image": application.image,
@@ -35,11 +35,6 @@ def compose_file(application: Application) -> str:
         "volumes": [f"./{name}:{path}:ro" for name, path in application.mounts.items()] or ABSENT,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
-        "deploy": _gpus(application.needs.gpus) if application.needs.gpus else ABSENT,
+        "deploy": reserved if application.needs.gpus else ABSENT,
     }
     return yaml_text({"services": {application.name: service}}, note=_NOTE)
-
-
-def _gpus(count: int) -> dict[str, Any]:
-    device = {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
-    return {"resources": {"reservations": {"devices": [device]}}}

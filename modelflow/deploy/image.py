@@ -34,6 +34,7 @@ _GPU_HINT = """
 
 def image_files(application: Application) -> dict[str, str]:
     """Returns the files that an image is built from, beside the archive and its lock file."""
+    wheel = application.wheel
     dockerfile = fill(
         "Dockerfile",
         model=application.model,
@@ -42,7 +43,7 @@ def image_files(application: Application) -> dict[str, str]:
         gpu_hint=_GPU_HINT if application.needs.gpus else "",
         requirement=shlex.quote(application.requirement),
         archive=application.archive,
-        wheel=f"{wheel} " if (wheel := application.wheel) else "",
+        wheel=f"{wheel} " if wheel else "",
         http=application.addresses("0.0.0.0")["MODELFLOW_SERVE_HTTP"],
         grpc=application.addresses("0.0.0.0")["MODELFLOW_SERVE_GRPC"],
         delay=application.delay,
@@ -52,15 +53,12 @@ def image_files(application: Application) -> dict[str, str]:
         ports=" ".join(map(str, application.ports.values())),
         health=json.dumps(health_check(application)),
     )
+    kept = f"\n!{wheel}" if wheel else ""
     return {
         "Dockerfile": dockerfile,
-        ".dockerignore": fill("dockerignore", archive=application.archive, wheel=_keep(wheel)),
+        ".dockerignore": fill("dockerignore", archive=application.archive, wheel=kept),
         OWN_LOCK: application.own_lock,
     }
-
-
-def _keep(wheel: str) -> str:
-    return f"\n!{wheel}" if wheel else ""
 
 
 def health_check(application: Application) -> list[str]:

@@ -69,12 +69,12 @@ def objects(application: Application, values: Values) -> list[Placed]:
         application: What is deployed.
         values: Where `defaults`, or what somebody has put in their place, come from.
     """
-    labels = _labels(application, values)
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(labels, values)}
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(labels, values)}
+    labels = {"app.kubernetes.io/name": application.name, "app.kubernetes.io/instance": values.name}
+    config = _object("v1", "ConfigMap", values, labels, data=values.of("settings"))
+    account = _object("v1", "ServiceAccount", values, labels, automountServiceAccountToken=False)
     return [
-        Placed("configmap.yaml", {**config, "data": values.of("settings")}),
-        Placed("serviceaccount.yaml", {**account, "automountServiceAccountToken": False}),
+        Placed("configmap.yaml", config),
+        Placed("serviceaccount.yaml", account),
         Placed("deployment.yaml", _deployment(application, values, labels)),
         Placed("service.yaml", _service(application, values, labels)),
         Placed("autoscaler.yaml", _autoscaler(values, labels), "autoscaling.enabled"),
@@ -108,32 +108,22 @@ def adapter_rules() -> dict[str, Any]:
     }
 
 
-def _labels(application: Application, values: Values) -> dict[str, Any]:
-    return {
-        "app.kubernetes.io/name": application.name,
-        "app.kubernetes.io/instance": values.name,
-    }
-
-
-def _meta(labels: dict[str, Any], values: Values) -> dict[str, Any]:
-    return {"name": values.name, "labels": labels}
+def _object(
+    version: str, kind: str, values: Values, labels: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    about = {"name": values.name, "labels": labels}
+    return {"apiVersion": version, "kind": kind, "metadata": about, **more}
 
 
 def _deployment(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _meta(labels, values),
-        "spec": {
-            "replicas": values.unless("autoscaling.enabled", "replicas"),
-            "selector": {"matchLabels": labels},
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
-            },
-            "template": _pod(application, values, labels),
-        },
+    rolling = {"maxSurge": 1, "maxUnavailable": 0}
+    spec = {
+        "replicas": values.unless("autoscaling.enabled", "replicas"),
+        "selector": {"matchLabels": labels},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+        "template": _pod(application, values, labels),
     }
+    return _object("apps/v1", "Deployment", values, labels, spec=spec)
 
 
 def _pod(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
@@ -229,60 +219,39 @@ def _asks(application: Application, path: str) -> dict[str, Any]:
 
 
 def _service(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _meta(labels, values),
-        "spec": {
-            "type": "ClusterIP",
-            "selector": labels,
-            "ports": [
-                {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
-                for name, port in application.ports.items()
-            ],
-        },
-    }
+    ports = [
+        {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
+        for name, port in application.ports.items()
+    ]
+    spec = {"type": "ClusterIP", "selector": labels, "ports": ports}
+    return _object("v1", "Service", values, labels, spec=spec)
 
 
 def _autoscaler(values: Values, labels: dict[str, Any]) -> dict[str, Any]:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": values.name}
     rows = {"type": "AverageValue", "averageValue": values.of("autoscaling.queueRows")}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": _meta(labels, values),
-        "spec": {
-            "scaleTargetRef": target,
-            "minReplicas": values.of("autoscaling.minReplicas"),
-            "maxReplicas": values.of("autoscaling.maxReplicas"),
-            "metrics": [
-                {"type": "Pods", "pods": {"metric": {"name": QUEUE_METRIC}, "target": rows}}
-            ],
-        },
+    spec = {
+        "scaleTargetRef": target,
+        "minReplicas": values.of("autoscaling.minReplicas"),
+        "maxReplicas": values.of("autoscaling.maxReplicas"),
+        "metrics": [{"type": "Pods", "pods": {"metric": {"name": QUEUE_METRIC}, "target": rows}}],
     }
+    return _object("autoscaling/v2", "HorizontalPodAutoscaler", values, labels, spec=spec)
 
 
 def _disruption(values: Values, labels: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _meta(labels, values),
-        "spec": {
-            "maxUnavailable": values.of("disruption.maxUnavailable"),
-            "selector": {"matchLabels": labels},
-        },
+    spec = {
+        "maxUnavailable": values.of("disruption.maxUnavailable"),
+        "selector": {"matchLabels": labels},
     }
+    return _object("policy/v1", "PodDisruptionBudget", values, labels, spec=spec)
 
 
 def _policy(application: Application, values: Values, labels: dict[str, Any]) -> dict[str, Any]:
     ports = [{"port": port, "protocol": "TCP"} for port in application.ports.values()]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": _meta(labels, values),
-        "spec": {
-            "podSelector": {"matchLabels": labels},
-            "policyTypes": ["Ingress"],
-            "ingress": [{"ports": ports, "from": values.optional("networkPolicy.from")}],
-        },
+    spec = {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"ports": ports, "from": values.optional("networkPolicy.from")}],
     }
+    return _object("networking.k8s.io/v1", "NetworkPolicy", values, labels, spec=spec)

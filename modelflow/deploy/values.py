@@ -1,11 +1,13 @@
 """YAML made of values: as they are, or as placeholders that a chart of Helm fills."""
 
+import hashlib
+import json
 import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
@@ -81,32 +83,9 @@ def _write(value: Any, places: list[Place], mark: str) -> Any:
     return value
 
 
-class Values(Protocol):
-    """Gives the values that whoever deploys may want otherwise, by their path: ``a.b``."""
-
-    @property
-    def name(self) -> Any:
-        """What the objects are called."""
-
-    def of(self, path: str) -> Any:
-        """Returns a value."""
-
-    def plus(self, path: str, number: int) -> Any:
-        """Returns a number, given as text or not, and so many more."""
-
-    def digest(self, path: str) -> Any:
-        """Returns a text that is another one when the value is."""
-
-    def optional(self, path: str) -> Any:
-        """Returns a value, for a key that is not there where it is empty."""
-
-    def unless(self, flag: str, path: str) -> Any:
-        """Returns a value, for a key that is not there where the value of ``flag`` is true."""
-
-
 @dataclass(frozen=True)
 class PlainValues:
-    """The values as they are.
+    """The values that whoever deploys may want otherwise, as they are, by their path: ``a.b``.
 
     Attributes:
         name: What the objects are called.
@@ -117,27 +96,24 @@ class PlainValues:
     values: Mapping[str, Any]
 
     def of(self, path: str) -> Any:
-        """See `Values`."""
+        """Returns a value."""
         return reduce(lambda found, key: found[key], path.split("."), self.values)
 
     def plus(self, path: str, number: int) -> Any:
-        """See `Values`."""
+        """Returns a number, given as text or not, and so many more."""
         return int(self.of(path)) + number
 
     def digest(self, path: str) -> Any:
-        """See `Values`."""
-        import hashlib
-        import json
-
+        """Returns a text that is another one when the value is."""
         text = json.dumps(self.of(path), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def optional(self, path: str) -> Any:
-        """See `Values`."""
+        """Returns a value, for a key that is not there where it is empty."""
         return self.of(path) or ABSENT
 
     def unless(self, flag: str, path: str) -> Any:
-        """See `Values`."""
+        """Returns a value, for a key that is not there where the value of ``flag`` is true."""
         return ABSENT if self.of(flag) else self.of(path)
 
 
@@ -151,21 +127,25 @@ class HelmValues:
     name = Place("{{ .Release.Name | quote }}")
 
     def of(self, path: str) -> Any:
-        """See `Values`."""
+        """See `PlainValues`."""
         return Place(f"{{{{ toRawJson .Values.{path} }}}}")
 
     def plus(self, path: str, number: int) -> Any:
-        """See `Values`."""
+        """See `PlainValues`."""
         return Place(f"{{{{ add .Values.{path} {number} }}}}")
 
     def digest(self, path: str) -> Any:
-        """See `Values`."""
+        """See `PlainValues`."""
         return Place(f"{{{{ toRawJson .Values.{path} | sha256sum | quote }}}}")
 
     def optional(self, path: str) -> Any:
-        """See `Values`."""
+        """See `PlainValues`."""
         return Place(f"{{{{ toRawJson .Values.{path} }}}}", f".Values.{path}")
 
     def unless(self, flag: str, path: str) -> Any:
-        """See `Values`."""
+        """See `PlainValues`."""
         return Place(f"{{{{ toRawJson .Values.{path} }}}}", f"not .Values.{flag}")
+
+
+Values = PlainValues | HelmValues
+"""Where the objects of Kubernetes have their values from."""

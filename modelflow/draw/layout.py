@@ -35,11 +35,6 @@ class Wire:
     label: str
 
     @property
-    def end(self) -> Point:
-        """Where its arrow is."""
-        return self.points[-1]
-
-    @property
     def middle(self) -> Point:
         """Where its label stands: half-way, or half-way through the layers that it passes."""
         half = len(self.points) // 2
@@ -81,8 +76,8 @@ class Box:
     """A node in the drawing: its place, its lines of text, what decides its colour."""
 
     name: str
-    lines: tuple[str, ...]
     kind: str
+    lines: tuple[str, ...]
     x: float
     y: float
     width: float
@@ -148,7 +143,7 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
                 own, node = sizes[slot][0], nodes[slot]
                 place = x + (width - own) / 2
                 columns[slot] = x, x + width
-                boxes[slot] = Box(slot, node.lines, node.kind, place, y, own, height)
+                boxes[slot] = Box(slot, node.kind, node.lines, place, y, own, height)
             else:
                 middle = y + height / 2
                 lanes.setdefault(slot, []).extend([(x, middle), (x + width, middle)])
@@ -156,23 +151,22 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
         x += width + GAP_ACROSS
     pinned = {name for name, node in nodes.items() if node.position is not None}
     boxes |= {name: _put(boxes[name], nodes[name].position) for name in pinned}
-    wires = tuple(
-        _wire(nodes, boxes, edge, _way(columns, edge, lanes.get(place, ())))
-        if pinned.isdisjoint((edge.source, edge.target))
-        else _wire(nodes, boxes, edge, None)
+    ways = [
+        _Way(columns[edge.source][1], lanes.get(place, ()), columns[edge.target][0])
         for place, edge in enumerate(outline.edges)
+    ]
+    wires = tuple(
+        _wire(nodes, boxes, edge, way if pinned.isdisjoint((edge.source, edge.target)) else None)
+        for edge, way in zip(outline.edges, ways, strict=True)
     )
     drawn = tuple(boxes[name] for name in nodes)
     kinds = tuple(dict.fromkeys(box.kind for box in drawn))
-    left, top = (min([0.0, *(place - MARGIN for place in places)]) for places in _corners(drawn))
+    left = min([0.0, *(box.x - MARGIN for box in drawn)])
+    top = min([0.0, *(box.y - MARGIN for box in drawn)])
     right = max([x - GAP_ACROSS, *(box.x + box.width for box in drawn)])
     below = max([tallest + MARGIN, *(box.y + box.height for box in drawn)])
     width, height = right + MARGIN - left, below + MARGIN + LEGEND - top
     return Layout(drawn, wires, kinds, width, height, left, top)
-
-
-def _corners(boxes: Sequence[Box]) -> tuple[list[float], list[float]]:
-    return [box.x for box in boxes], [box.y for box in boxes]
 
 
 def _put(box: Box, middle: Point | None) -> Box:
@@ -250,12 +244,6 @@ class _Way(NamedTuple):
     leaves: float
     lane: Sequence[Point]
     enters: float
-
-
-def _way(
-    columns: Mapping[str, tuple[float, float]], edge: OutlineEdge, lane: Sequence[Point]
-) -> _Way:
-    return _Way(columns[edge.source][1], lane, columns[edge.target][0])
 
 
 def _wire(

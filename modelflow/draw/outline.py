@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from modelflow.config.flow_config import FlowConfig, Position, read_position
+from modelflow.config.flow_config import Position, read_position
 from modelflow.graph.node import Node, Role
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class Outline:
             OutlineEdge(edge.source.node, edge.source.port, edge.target.node, edge.target.port)
             for edge in graph.edges
         )
-        positions = _positions(graph.config)
+        written = graph.config.nodes
+        positions = {node.name: read_position(node.attributes.get("pos")) for node in written}
         nodes = (_node(node, positions.get(node.name)) for node in graph.nodes.values())
         return cls(graph.name, tuple(nodes), tuple(edges))
 
@@ -112,15 +113,9 @@ def _texts(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(map(str, values))
 
 
-def _positions(config: FlowConfig) -> dict[str, Position | None]:
-    return {node.name: read_position(node.attributes.get("pos")) for node in config.nodes}
-
-
 def _node(node: Node, position: Position | None) -> OutlineNode:
-    if node.role is not Role.FLOWUNIT:
-        kind = PORT
-    else:
-        kind = node.devices[0].kind if node.devices else "cpu"
+    kind = node.devices[0].kind if node.devices else "cpu"
+    kind = kind if node.role is Role.FLOWUNIT else PORT
     return OutlineNode(node.name, kind, _lines(node), node.inputs, node.outputs, position)
 
 
@@ -129,15 +124,12 @@ def _lines(node: Node) -> tuple[str, ...]:
         return (node.name, f"graph {node.role}")
     unit = node.spec.name if node.spec is not None else ""
     settings = node.settings
-    extra = [
-        f"{what} {value}"
-        for what, value in (
-            ("batch", settings.batch_size),
-            ("queue", settings.queue_size),
-            ("threads", settings.threads),
-        )
-        if value is not None
-    ]
+    said = {
+        "batch": settings.batch_size,
+        "queue": settings.queue_size,
+        "threads": settings.threads,
+    }
+    extra = [f"{what} {value}" for what, value in said.items() if value is not None]
     devices = ", ".join(map(str, node.devices))
     lines = [node.name, *([unit] if unit != node.name else []), devices, " · ".join(extra)]
     return tuple(line for line in lines if line)

@@ -14,11 +14,7 @@ FORMATS = ("svg", "dot", "mermaid")
 
 # Fill and border by device; "port" is the graph's own input or output.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "port": ("#f1f3f5", "#868e96"),
-        "cpu": ("#dbeafe", "#3b82f6"),
-        "cuda": ("#dcfce7", "#22a55b"),
-    }
+    {"port": ("#f1f3f5", "#868e96"), "cpu": ("#dbeafe", "#3b82f6"), "cuda": ("#dcfce7", "#22a55b")}
 )
 _OTHER = ("#fef3c7", "#d97706")
 _LEGEND = {"port": "graph input, output"}

@@ -27,8 +27,9 @@ from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
 from modelflow.stream_io.request import Request, SubmittedRows, submit, submit_rows
 
 if TYPE_CHECKING:
-    from modelflow.profile.recording import FollowedRequest, Recording
+    from modelflow.profile.recording import Recording
     from modelflow.profile.snapshot import Snapshot
+    from modelflow.profile.trace_events import FollowedRequest
     from modelflow.runtime.queues.backpressure import Backpressure
     from modelflow.runtime.scheduler import Scheduler
     from modelflow.runtime.session.request_batch import BatchMembers

@@ -11,6 +11,7 @@ from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError, describe_error
 from modelflow.files.json_value import show_value
 from modelflow.job.finished import FailedCounts
+from modelflow.job.journal import explain_os_error
 from modelflow.wire.json_writer import json_line
 
 Report = Callable[[str, FlowUnitError | None], None]
@@ -44,11 +45,8 @@ class ErrorReport:
         self._file: BinaryIO | None = None
         self._failure: ConfigError | None = None
         if path is not None:
-            try:
+            with explain_os_error(f"--errors {path}: cannot be written"):
                 self._file = path.open("ab" if is_resumed else "wb")
-            except OSError as error:
-                message = f"--errors {path}: cannot be written: {error.strerror or error}"
-                raise ConfigError(message) from error
 
     def __enter__(self) -> Self:
         return self
@@ -85,12 +83,12 @@ class ErrorReport:
             if self._file is None or self._failure is not None:
                 return
             try:
-                self._file.write(line)
-                self._file.flush()
-            except OSError as error:
-                message = f"--errors {self._path}: cannot be written: {error.strerror or error}"
-                self._failure = ConfigError(message)
-                raise self._failure from error
+                with explain_os_error(f"--errors {self._path}: cannot be written"):
+                    self._file.write(line)
+                    self._file.flush()
+            except ConfigError as failure:
+                self._failure = failure
+                raise
 
     def go_on(self, before: FailedCounts) -> None:
         """Takes over what has failed before; cuts off what was told of inputs that are not done.
@@ -104,12 +102,9 @@ class ErrorReport:
         self.before = before.errors
         if self._file is None or str(self._path) != before.file:
             return
-        try:
+        with explain_os_error(f"--errors {self._path}: cannot be written"):
             if self._file.tell() > before.size:
                 self._file.truncate(before.size)
-        except OSError as error:
-            message = f"--errors {self._path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
 
     def count_failures(self) -> FailedCounts:
         """Returns what has failed so far, in the runs before as well."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from modelflow.errors import ConfigError
-from modelflow.job.journal import Key, absolute
+from modelflow.job.journal import Key, absolute, explain_os_error
 
 # What every list begins with.
 _START = b'{"job": '
@@ -56,18 +56,14 @@ class FinishedInputs:
     Attributes:
         sizes: By output, how far its results are.
         failed: What has failed of what is done.
-        deaths: How often a process has died with an input under way.
+        deaths: How often a process has died with an input under way, by its `absolute` names.
         is_begun: A run before has begun it.
         is_changed: The one that has begun it had another version of the graph.
         run: The last run that is known to have died.
     """
 
     def __init__(
-        self,
-        path: Path,
-        job: Mapping[str, Any],
-        version: str = "",
-        failed: FailedCounts = _NONE,
+        self, path: Path, job: Mapping[str, Any], version: str = "", failed: FailedCounts = _NONE
     ) -> None:
         """Reads the list, or begins it.
 
@@ -88,15 +84,12 @@ class FinishedInputs:
         self.deaths: Counter[Key] = Counter()
         self.run = 0
         self.is_begun = self.is_changed = False
-        try:
+        with explain_os_error(f"--resume {path}: cannot be written"):
             path.touch()
             if not path.is_file():  # of a device there may be no end
                 message = f"--resume {path}: is no file; expected one, or a name that is free"
                 raise ConfigError(message)
             self._file = path.open("r+b")
-        except OSError as error:
-            message = f"--resume {path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
         try:
             self._lock()
             self._begin(job, version)
@@ -192,10 +185,6 @@ class FinishedInputs:
     def __contains__(self, key: object) -> bool:
         return isinstance(key, tuple) and absolute(key) in self._done
 
-    def deaths_of(self, key: Key) -> int:
-        """Returns how often a process has died with an input under way."""
-        return self.deaths[absolute(key)]
-
     def add(self, keys: Sequence[Key], sizes: Mapping[str, int], failed: FailedCounts) -> None:
         """Notes that inputs are done, all or none of them; their results have been written.
 
@@ -217,12 +206,9 @@ class FinishedInputs:
         self._write({"died": keys, "run": run})
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        try:
+        with explain_os_error(f"--resume {self._path}: cannot be written"):
             self._file.write(json.dumps(line).encode() + b"\n")
             self._file.flush()
-        except OSError as error:
-            message = f"--resume {self._path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
 
 
 def _is_first(line: Mapping[str, Any]) -> bool:

@@ -27,6 +27,7 @@ class Feed:
 
     Attributes:
         port: The graph input.
+        paths: The files, in order; none for standard input.
         count: How many buffers there are.
         is_stdin: They come from standard input, which can be read once.
     """
@@ -34,24 +35,18 @@ class Feed:
     def __init__(self, port: str, paths: Sequence[Path] | None) -> None:
         """Takes the files in order; None: there are none, it is standard input."""
         self.port = port
-        self._paths = paths
+        self.paths = paths or ()
         self.count = 1 if paths is None else len(paths)
         self.is_stdin = paths is None
 
-    @property
-    def paths(self) -> Sequence[Path]:
-        """The files, in order; none for standard input."""
-        return self._paths or ()
-
     def only(self, numbers: Sequence[int]) -> "Feed":
         """Returns a feed of some of the files, by their places."""
-        paths = self.paths
-        return Feed(self.port, [paths[number] for number in numbers])
+        return Feed(self.port, [self.paths[number] for number in numbers])
 
     @property
     def size(self) -> int:
         """The bytes of the files in all; 0 for standard input."""
-        return sum(path.stat().st_size for path in self._paths or () if path.exists())
+        return sum(path.stat().st_size for path in self.paths if path.exists())
 
     def __iter__(self) -> Iterator[Buffer]:
         """Gives the buffers, each file read when its turn comes.
@@ -147,7 +142,7 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
     """
     feeds: dict[str, Feed] = {}
     for text in texts:
-        port, what = _split(text, inputs)
+        port, what = split_port("input", text, inputs)
         if port in feeds:
             message = f"--input {text}: input {port!r} is given twice"
             raise ArgumentError(message)
@@ -166,14 +161,24 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
     return [feeds[port] for port in inputs]
 
 
-def _split(text: str, inputs: Sequence[str]) -> tuple[str, str]:
-    port, equals, what = text.partition("=")
-    if equals and port in inputs:
-        return port, what
-    if len(inputs) == 1 and (not equals or Path(text).exists()):
-        return inputs[0], text
-    near, names = did_you_mean(port, inputs), ", ".join(inputs) or "none"
-    message = f"--input {text}: the graph has no input {port!r}{near} (inputs: {names})"
+def split_port(kind: str, text: str, ports: Sequence[str]) -> tuple[str, str]:
+    """Reads ``PORT=PLACE``, or ``PLACE`` alone where a graph has one such port.
+
+    Args:
+        kind: ``input``, whose files are there and may have a name with ``=``, or ``output``.
+        text: What was given.
+        ports: Those of the graph.
+
+    Raises:
+        ArgumentError: the graph has no such port.
+    """
+    port, equals, place = text.partition("=")
+    if equals and port in ports:
+        return port, place
+    if len(ports) == 1 and (not equals or (kind == "input" and Path(text).exists())):
+        return ports[0], text
+    near, names = did_you_mean(port, ports), ", ".join(ports) or "none"
+    message = f"--{kind} {text}: the graph has no {kind} {port!r}{near} ({kind}s: {names})"
     raise ArgumentError(message)
 
 

@@ -166,23 +166,22 @@ class Job:
         """What the job has done so far; from when it is entered."""
         writer, stats, origins = self._writer, self.flow.stats(), self.flow.plan.origins
         main = origins.get("")
-        is_counted = main is not None and main.is_counted
+        counted = main if main is not None and main.is_counted else None
         sinks = {
             node
-            for origin in ([main] if main is not None and is_counted else origins.values())
+            for origin in (origins.values() if counted is None else [counted])
             for node in origin.terminals
             if node not in origin.outputs
         }
         through = [stats[node].buffers for node in sinks]
-        if main is not None and is_counted:
-            items = min(
-                [writer.counts[port] - self._done_before for port in main.outputs] + through
-            )
-        else:  # where nothing comes out, what the last nodes were given: a frame, not a packet
-            items = writer.items or sum(through)
+        # Where nothing comes out, what the last nodes were given: a frame, not a packet.
+        items = writer.items or sum(through)
+        if counted is not None:
+            written = [writer.counts[port] - self._done_before for port in counted.outputs]
+            items = min(written + through)
         return JobResult(
             items,
-            self._feeds[0].count if self._feeds and is_counted else None,
+            self._feeds[0].count if self._feeds and counted is not None else None,
             dict(writer.counts),
             self._errors.count,
             self._errors.before,
@@ -199,14 +198,12 @@ class Job:
             self._on_note(str(text))
         self._feeds = feeds_of(self._inputs, graph.inputs)
         self._check_apart()
-        self._errors = files.enter_context(
-            ErrorReport(self._error_file, self._on_error, is_resumed=path is not None)
+        errors = ErrorReport(self._error_file, self._on_error, is_resumed=path is not None)
+        self._errors = files.enter_context(errors)
+        writer = ResultWriter(
+            self._outputs, graph.outputs, errors, self._on_note, is_whole=self._is_whole
         )
-        self._writer = writer = files.enter_context(
-            ResultWriter(
-                self._outputs, graph.outputs, self._errors, self._on_note, is_whole=self._is_whole
-            )
-        )
+        self._writer = files.enter_context(writer)
         writer.protect(path for feed in self._feeds for path in feed.paths)
         self.flow = Flow(graph, threads=self._threads, on_error=self._errors.add).build()
         self._write, self._done_before = writer.write, 0
@@ -221,14 +218,9 @@ class Job:
     def _resume(self, path: Path, files: ExitStack) -> None:
         check_resumable(self.flow, self._feeds, self._writer)
         name, version = _identity(self._graph)
+        is_inline = self._threads == 0
         resuming = ResumedJob(
-            path,
-            name,
-            version,
-            self._feeds,
-            self._writer,
-            self._errors,
-            is_inline=self._threads == 0,
+            path, name, version, self._feeds, self._writer, self._errors, is_inline=is_inline
         )
         files.callback(resuming.close)
         self._feeds, self._write = resuming.feeds, resuming.write

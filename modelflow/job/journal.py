@@ -6,11 +6,12 @@ some bytes of memory, no call of the system, and whatever kills the process leav
 A job that ends in order takes its journal away; one that is found is of a process that died.
 """
 
+import contextlib
 import hashlib
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from modelflow.errors import ConfigError
@@ -29,6 +30,20 @@ _ENTERED, _LEFT = 16, 24
 _NAME = 8
 
 
+@contextlib.contextmanager
+def explain_os_error(text: str, more: str = "") -> Iterator[None]:
+    """Says what the system does not let be done inside the block: ``TEXT: REASON``.
+
+    Raises:
+        ConfigError: there is such a thing.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{text}: {error.strerror or error}{more}"
+        raise ConfigError(message) from error
+
+
 class Journal:
     """The journal of one run. `enter` is for the thread that sends, `leave` for who writes."""
 
@@ -44,13 +59,10 @@ class Journal:
         """
         self._path = path
         self._entered = self._left = 0
-        try:
+        with explain_os_error(f"--resume: {path} cannot be written"):
             write_whole(path, _HEAD.pack(_MAGIC, run, 0, 0) + bytes(_SLOTS * _NAME))
             with path.open("r+b") as file:
                 self._map = mmap.mmap(file.fileno(), 0)
-        except OSError as error:
-            message = f"--resume: {path} cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
 
     def enter(self, key: Key) -> None:
         """Notes that an item is about to be sent."""
@@ -95,10 +107,9 @@ def suspects(path: Path, after: int, keys: Sequence[Key]) -> tuple[int, list[Key
     _, run, entered, left = _HEAD.unpack_from(raw)
     if run <= after:
         return after, []
-    names = set()
-    for number in range(max(left, entered - _SLOTS), entered):
-        slot = _HEAD.size + number % _SLOTS * _NAME
-        names.add(raw[slot : slot + _NAME])
+    numbers = range(max(left, entered - _SLOTS), entered)
+    slots = (_HEAD.size + number % _SLOTS * _NAME for number in numbers)
+    names = {raw[slot : slot + _NAME] for slot in slots}
     return run, [key for key in keys if _name(key) in names]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from modelflow.errors import ConfigError, MissingDependencyError
 from modelflow.files.json_value import show_value
 from modelflow.files.whole_file import remove_drafts, whole_file
+from modelflow.job.journal import explain_os_error
 from modelflow.wire.json_writer import json_line
 from modelflow.wire.problem import sendable
 
@@ -121,13 +122,6 @@ def _plain(data: Any) -> Any:
     return data
 
 
-def kind_of(data: Any) -> str:
-    """Returns what a result is, for messages."""
-    if isinstance(data, np.ndarray):
-        return f"an array of {data.dtype} with {data.ndim} axes"
-    return type(data).__name__
-
-
 # A part, and a group of rows, has so many at the most, or so many bytes.
 _MOST_ROWS, _MOST_BYTES = 4096, 32 << 20
 # So many rows wait for the first that says what type the results have.
@@ -174,11 +168,9 @@ class TableWriter:
         self._column: Column | None = None
         self._file = contextlib.ExitStack()
         self._writer: Any = None
-        try:
+        self._unwritten = f"{option}: cannot write {path}"
+        with explain_os_error(self._unwritten):
             self._open(is_begun)
-        except OSError as error:
-            message = f"{option}: cannot write {path}: {error.strerror or error}"
-            raise ConfigError(message) from error
 
     def _open(self, is_begun: bool) -> None:
         if self._path.is_dir() != self.is_resumed and self._path.exists():
@@ -288,7 +280,10 @@ class TableWriter:
                 what = f"no column can hold it ({mismatch})"
             else:
                 what = f"the column holds {self._column.type}, as the first result was ({mismatch})"
-            message = f"got {kind_of(data)}; {what}"
+            kind = type(data).__name__
+            if isinstance(data, np.ndarray):
+                kind = f"an array of {data.dtype} with {data.ndim} axes"
+            message = f"got {kind}; {what}"
             raise TypeError(message) from mismatch
         self._column = column
         return value
@@ -305,14 +300,10 @@ class TableWriter:
         rows, self._rows = self._rows[:count], self._rows[count:]
         if rows:
             self._bytes = 0 if not self._rows else self._bytes * len(self._rows) // len(rows)
-            try:
+            with explain_os_error(
+                self._unwritten, "; the inputs behind the last part are not done"
+            ):
                 self._write(self._table(rows))
-            except OSError as error:
-                message = (
-                    f"{self._option}: cannot write {self._path}: {error.strerror or error}; the "
-                    "inputs behind the last part are not done"
-                )
-                raise ConfigError(message) from error
         return self._parts
 
     def close(self) -> None:
@@ -323,14 +314,10 @@ class TableWriter:
         """
         if self.is_resumed:
             return
-        try:
-            with self._file:
-                if self._rows or self._writer is None:
-                    self._write(self._table(self._rows))
-                self._writer.close()
-        except OSError as error:
-            message = f"{self._option}: cannot write {self._path}: {error.strerror or error}"
-            raise ConfigError(message) from error
+        with explain_os_error(self._unwritten), self._file:
+            if self._rows or self._writer is None:
+                self._write(self._table(self._rows))
+            self._writer.close()
 
     def _table(self, rows: "Sequence[dict[str, Any]]") -> Any:
         pa = self._pa

@@ -22,7 +22,8 @@ _RESULT = re.compile(r"(\d{6,})(_.*)?\.(npy|json|png|jpg|webp|bin)", re.DOTALL)
 def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
     """Returns the name of a result's file, under the number of its input, and what it holds."""
     source = place_of(buffer).get("path", "-")
-    stem = f"{index:06d}" if source == "-" else f"{index:06d}_{_cut(Path(source).stem)}"
+    name = os.fsdecode(os.fsencode(Path(source).stem)[:_LONGEST_STEM])
+    stem = f"{index:06d}" if source == "-" else f"{index:06d}_{name}"
     data = as_png(buffer) if is_image(buffer) else buffer.data
     if isinstance(data, np.ma.MaskedArray):
         message = "got a masked array, which .npy has no form for; fill it: data.filled(0)"
@@ -37,10 +38,6 @@ def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
         return f"{stem}{ending}", raw
     text = json_line(show_value(data, is_whole=True))
     return f"{stem}.json", text.encode() + b"\n"
-
-
-def _cut(stem: str) -> str:
-    return os.fsdecode(os.fsencode(stem)[:_LONGEST_STEM])
 
 
 def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun: bool) -> None:
@@ -68,9 +65,7 @@ def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun
             "anew, remove the list that --resume names"
         )
         raise ConfigError(message)
-    for number, path in there:
-        if number < done:
-            continue
+    for path in (path for number, path in there if number >= done):
         if not is_begun:
             message = (
                 f"{option}: {path} is there already, and the list that --resume names knows "

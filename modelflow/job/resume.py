@@ -17,7 +17,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, WorkerProcessError
 from modelflow.job.finished import FinishedInputs
 from modelflow.job.inputs import Feed
-from modelflow.job.journal import Journal, Key, suspects
+from modelflow.job.journal import Journal, Key, absolute, suspects
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
@@ -132,7 +132,7 @@ class ResumedJob:
         run, under_way = suspects(journal, finished.run, list(numbers))
         if run > finished.run:
             finished.blame(under_way, run)
-        deaths = {key: count for key in numbers if (count := finished.deaths_of(key))}
+        deaths = {key: count for key in numbers if (count := finished.deaths[absolute(key)])}
         self.given_up = {key for key, count in deaths.items() if count >= _MOST_DEATHS}
         alone = deaths.keys() - self.given_up
         self.alone = len(alone)
@@ -147,13 +147,8 @@ class ResumedJob:
         self._sizes: dict[str, deque[int]] = {port: deque() for port in self._writer.counts}
         self._last: dict[str, int] = {}
         self._since = time.monotonic()
-        self._writer.open(
-            True,
-            self.done_before,
-            finished.sizes,
-            is_begun=finished.is_begun,
-            paths=[key[0] for key in left],
-        )
+        paths, is_begun = [key[0] for key in left], finished.is_begun
+        self._writer.open(True, self.done_before, finished.sizes, is_begun=is_begun, paths=paths)
         self._journal = Journal(journal, finished.run + 1)
 
     def entering(self, number: int) -> FlowUnitError | None:

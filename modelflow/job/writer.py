@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from modelflow.buffer import Buffer
-from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, did_you_mean
+from modelflow.errors import ArgumentError, ConfigError, FlowUnitError
 from modelflow.files.json_value import is_in_short, show_value
 from modelflow.files.whole_file import check_standard_output, remove_drafts, write_whole
 from modelflow.job.error_report import ErrorReport, error_fields, place_of
+from modelflow.job.inputs import split_port
+from modelflow.job.journal import explain_os_error
 from modelflow.job.parquet import TableWriter
 from modelflow.job.result_folder import as_png, encode_result, is_image, remove_results
 from modelflow.pixels import FORMAT_KEYS, SIZE_KEYS
@@ -324,11 +326,8 @@ def _is_folder(where: str) -> bool:
 
 def _make_folder(folder: Path, text: str) -> Path:
     """Makes a folder, where it is not there yet."""
-    try:
+    with explain_os_error(f"--output {text}: cannot make the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"--output {text}: cannot make the folder {folder}: {error.strerror or error}"
-        raise ConfigError(message) from error
     return folder
 
 
@@ -371,20 +370,9 @@ def targets_of(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, tuple[
     """
     found: dict[str, tuple[str, str]] = {}
     for text in texts:
-        port, where = _split(text, outputs)
+        port, where = split_port("output", text, outputs)
         if port in found:
             message = f"--output {text}: output {port!r} is given twice"
             raise ArgumentError(message)
         found[port] = (text, where)
     return found
-
-
-def _split(text: str, outputs: Sequence[str]) -> tuple[str, str]:
-    port, equals, where = text.partition("=")
-    if equals and port in outputs:
-        return port, where
-    if len(outputs) == 1 and not equals:
-        return outputs[0], text
-    near, names = did_you_mean(port, outputs), ", ".join(outputs) or "none"
-    message = f"--output {text}: the graph has no output {port!r}{near} (outputs: {names})"
-    raise ArgumentError(message)

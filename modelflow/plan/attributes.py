@@ -23,8 +23,7 @@ def read_allowed_sizes(node: Node, batch_size: int) -> tuple[int, ...]:
         )
     if node.spec is None or not node.spec.is_shared:
         raise _wrong(
-            node,
-            "allowed_batch_sizes is for inference units; this one gets batches as they are",
+            node, "allowed_batch_sizes is for inference units; this one gets batches as they are"
         )
     return sizes
 
@@ -54,8 +53,7 @@ def affinity(node: Node) -> frozenset[int]:
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and len(last) <= 4):
             raise _wrong(
-                node,
-                f"cpu_affinity: got {text!r}; expected numbers and ranges such as '0-3,6'",
+                node, f"cpu_affinity: got {text!r}; expected numbers and ranges such as '0-3,6'"
             )
         found.update(range(int(first), int(last) + 1))
     if found - usable or (text and not found):

@@ -226,6 +226,7 @@ class ExecutionPlan:
 
 def _row(stage: StagePlan, place: int) -> dict[str, str]:
     unit, following = stage.units[place], stage.units[place + 1 :][:1]
+    spec = unit.spec
     queues = zip(unit.inputs, stage.bounds, strict=True) if place == 0 else ()
     feeds = [target.node for route in stage.routes for target in route]
     waits = f", waits {stage.batch_timeout * 1e3:g} ms" if stage.batch_timeout else ""
@@ -233,7 +234,7 @@ def _row(stage: StagePlan, place: int) -> dict[str, str]:
         waits = f" (1 from {SLOW_ROW * 1e3:g} ms)"
     return {
         "node": unit.node,
-        "unit": _unit(unit.spec),
+        "unit": spec.name if spec.kind.traits.is_plain else f"{spec.name} ({spec.kind})",
         "device": ", ".join(map(str, stage.devices)),
         "threads": f"on those of {stage.name} ({stage.chain_reason})"
         if place
@@ -242,7 +243,3 @@ def _row(stage: StagePlan, place: int) -> dict[str, str]:
         "queue": ", ".join(f"{port} {bound}" for port, bound in queues) or "-",
         "feeds": ", ".join([follower.node for follower in following] or feeds) or "-",
     }
-
-
-def _unit(spec: FlowUnitSpec) -> str:
-    return spec.name if spec.kind.traits.is_plain else f"{spec.name} ({spec.kind})"

@@ -8,13 +8,7 @@ from modelflow.graph.check.scopes import Merge
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan.attributes import affinity, check_split_size, executor, read_allowed_sizes
-from modelflow.plan.execution_plan import (
-    ExecutionPlan,
-    MergePlan,
-    StagePlan,
-    Target,
-    UnitPlan,
-)
+from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target, UnitPlan
 from modelflow.plan.fuse import fuse, fuse_unasked
 from modelflow.plan.origins import find_origins, nodes_between
 

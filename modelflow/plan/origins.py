@@ -67,10 +67,7 @@ def _is_row_by_row(graph: Graph) -> bool:
 
 
 def _find_counted(
-    graph: Graph,
-    ways: Any,
-    whole: set[str],
-    terminals: tuple[str, ...],
+    graph: Graph, ways: Any, whole: set[str], terminals: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The nodes, and terminals, that every row passes before it can be none, many or late.
 

@@ -197,21 +197,21 @@ def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
 
 
 def _port(graph: Graph, name: str, end: Endpoint) -> Port:
+    port = find_port(graph, end)
+    return Port(name, "" if port is None else port.description)
+
+
+def find_port(graph: Graph, end: Endpoint) -> Port | None:
+    """Returns what the unit of a node says of its port; None: nothing."""
     spec = graph.nodes[end.node].spec
     declared = () if spec is None else (*spec.inputs, *spec.outputs)
-    port = next((port for port in declared if port.name == end.port), Port(name))
-    return Port(name, port.description)
+    return next((port for port in declared if port.name == end.port), None)
 
 
 def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
-    return Node(
-        part.name,
-        Role.FLOWUNIT,
-        spec,
-        config=spec.configure({}),
-        settings=part.settings,
-        location=graph.nodes[part.name].location,
-    )
+    config, at = spec.configure({}), graph.nodes[part.name].location
+    settings = part.settings
+    return Node(part.name, Role.FLOWUNIT, spec, config=config, settings=settings, location=at)
 
 
 def graph_of(whole: Graph, nodes: dict[str, Node], edges: tuple[Edge, ...], name: str) -> Graph:
@@ -253,7 +253,9 @@ class _Finder:
         """Returns the partition of these nodes; None: there is a finding."""
         before = len(self.findings)
         for name in members:
-            self._check_node(self._graph.nodes[name])
+            if reason := _obstacle(self._graph.nodes[name]):
+                message = f"placement={self._placed[name]!r}: {reason}; leave placement out"
+                self._wrong(name, message)
         if len(self.findings) > before:
             return None
         self._check_convex(members)
@@ -275,18 +277,11 @@ class _Finder:
                 self._wrong(leaving.source.node, message)
         if len(self.findings) > before:
             return None
-        placement = self._graph.config.placements.get(
-            self._placed[members[0]], PlacementConfig(self._placed[members[0]])
-        )
+        where = self._placed[members[0]]
+        placement = self._graph.config.placements.get(where, PlacementConfig(where))
         return Partition(members[0], placement, members, tuple(entries), tuple(exits), inner)
 
     # -- what cannot be placed ------------------------------------------------------------------
-
-    def _check_node(self, node: Node) -> None:
-        reason = _obstacle(node)
-        if reason:
-            message = f"placement={node.settings.placement!r}: {reason}; leave placement out"
-            self._wrong(node.name, message)
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
         ways = digraph(self._graph.nodes, self._edges)
@@ -346,9 +341,10 @@ class _Finder:
                 self._wrong(target.node, message)
             elif outside:
                 targets.setdefault(outside, []).append(target)
-        names = _Names(members)
+        taken = set(members)
         return [
-            Entry(names.of(sources[0]), sources, tuple(ends)) for sources, ends in targets.items()
+            Entry(_name_port(sources[0], taken), sources, tuple(ends))
+            for sources, ends in targets.items()
         ]
 
     def _exits(self, members: Collection[str]) -> list[Exit]:
@@ -357,8 +353,8 @@ class _Finder:
             for edge in self._graph.edges
             if edge.source.node in members and edge.target.node not in members
         )
-        names = _Names(members)
-        return [Exit(names.of(source), source) for source in leaving]
+        taken = set(members)
+        return [Exit(_name_port(source, taken), source) for source in leaving]
 
     def _inner(
         self, members: Collection[str], entries: Sequence[Entry], exits: Sequence[Exit]
@@ -383,20 +379,15 @@ class _Finder:
         return graph_of(self._graph, ends | nodes, tuple(edges), name)
 
 
-class _Names:
-    """Names of ports: after what is outside, and of no node inside."""
-
-    def __init__(self, taken: Collection[str]) -> None:
-        self._taken = set(taken)
-
-    def of(self, end: Endpoint) -> str:
-        name = wanted = f"{end.node}.{end.port}"
-        count = 1
-        while name in self._taken:
-            count += 1
-            name = f"{wanted}.{count}"
-        self._taken.add(name)
-        return name
+def _name_port(end: Endpoint, taken: set[str]) -> str:
+    """Names a port after what is outside, and as nothing that is taken; then it is."""
+    name = wanted = f"{end.node}.{end.port}"
+    count = 1
+    while name in taken:
+        count += 1
+        name = f"{wanted}.{count}"
+    taken.add(name)
+    return name
 
 
 def _obstacle(node: Node) -> str:

@@ -1,7 +1,7 @@
 """What of a plan may change while it runs: batches, queues, threads, rows in flight. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from modelflow.config.node_settings import NodeOptions
@@ -33,79 +33,65 @@ def reconfigure_plan(plan: ExecutionPlan, changes: Mapping[str, Any]) -> Executi
         if target == _IN_FLIGHT:
             most = _in_flight(plan, value)
             continue
-        change = _Change.of(plan, target, value)
-        stages[change.stage] = change.apply(stages[change.stage])
+        name, key, converted = _read(plan, target, value)
+        stages[name] = _change(stages[name], key, converted)
     for stage in stages.values():
         _check(stage)
     return replace(plan, stages=stages, max_in_flight=most)
 
 
-@dataclass(frozen=True)
-class _Change:
-    stage: str
-    node: str
-    key: str
-    value: Any
+def _read(plan: ExecutionPlan, target: str, value: Any) -> tuple[str, str, Any]:
+    """Reads one change: the stage, the attribute, and its value, converted."""
+    nodes = plan.nodes
+    fitting = [name for name in nodes if target.startswith(f"{name}.")]
+    node = max(fitting, key=len) if fitting else target.partition(".")[0]
+    key = target[len(node) + 1 :]
+    if node not in nodes:
+        near = did_you_mean(node, [*nodes, _IN_FLIGHT])
+        message = f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})"
+        raise ConfigError(message)
+    stage = nodes[node]
+    option = key
+    if key.startswith(_QUEUE_OF_PORT) and key[len(_QUEUE_OF_PORT) :] in stage.unit.inputs:
+        option = "queue_size"
+    if option not in _CHANGEABLE:
+        near = did_you_mean(key, _CHANGEABLE)
+        message = (
+            f"{target}: cannot be changed while the flow runs{near} "
+            f"(what can: {', '.join(_CHANGEABLE)})"
+        )
+        raise (PlanError if key in _OPTIONS else ConfigError)(message)
+    if node != stage.name:
+        message = (
+            f"{target}: {node} runs on the threads of {stage.name}, as one stage; change "
+            f"{stage.name}.{key}"
+        )
+        raise PlanError(message)
+    converted = _OPTIONS[option].convert(value, target)
+    if converted is None:
+        message = f"{target}: got no value; expected {_OPTIONS[option].help}"
+        raise ConfigError(message)
+    return stage.name, key, converted
 
-    @classmethod
-    def of(cls, plan: ExecutionPlan, target: str, value: Any) -> "_Change":
-        """Reads one change, and converts its value."""
-        nodes = plan.nodes
-        fitting = [name for name in nodes if target.startswith(f"{name}.")]
-        node = max(fitting, key=len) if fitting else target.partition(".")[0]
-        key = target[len(node) + 1 :]
-        if node not in nodes:
-            near = did_you_mean(node, [*nodes, _IN_FLIGHT])
-            message = f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})"
-            raise ConfigError(message)
-        stage = nodes[node]
-        option = key
-        if key.startswith(_QUEUE_OF_PORT) and key[len(_QUEUE_OF_PORT) :] in stage.unit.inputs:
-            option = "queue_size"
-        if option not in _CHANGEABLE:
-            near = did_you_mean(key, _CHANGEABLE)
-            message = (
-                f"{target}: cannot be changed while the flow runs{near} "
-                f"(what can: {', '.join(_CHANGEABLE)})"
-            )
-            raise (PlanError if key in _OPTIONS else ConfigError)(message)
-        if node != stage.name:
-            message = (
-                f"{target}: {node} runs on the threads of {stage.name}, as one stage; change "
-                f"{stage.name}.{key}"
-            )
-            raise PlanError(message)
-        converted = _OPTIONS[option].convert(value, target)
-        if converted is None:
-            message = f"{target}: got no value; expected {_OPTIONS[option].help}"
-            raise ConfigError(message)
-        return cls(stage.name, node, key, converted)
 
-    def apply(self, stage: StagePlan) -> StagePlan:
-        """Returns the stage with this change."""
-        unit, settings = stage.unit, stage.unit.settings
-        if self.key == "threads":
-            settings = replace(settings, threads=self.value)
-            stage = replace(stage, threads=self.value, threads_reason="as it was told to")
-        elif self.key == "batch_size":
-            settings = replace(settings, batch_size=self.value)
-            stage = replace(stage, batch_size=self.value)
-        elif self.key == "queue_size":
-            settings = replace(settings, queue_size=self.value)
-            given = settings.queue_sizes
-            bounds = tuple(given.get(port, self.value) for port in unit.inputs)
-            stage = replace(stage, bounds=bounds)
-        elif self.key.startswith(_QUEUE_OF_PORT):
-            port = self.key[len(_QUEUE_OF_PORT) :]
-            settings = replace(settings, queue_sizes={**settings.queue_sizes, port: self.value})
-            bounds = tuple(
-                self.value if name == port else bound
-                for name, bound in zip(unit.inputs, stage.bounds, strict=True)
-            )
-            stage = replace(stage, bounds=bounds)
-        else:
-            settings = replace(settings, **{self.key: self.value})
-        return replace(stage, units=(replace(unit, settings=settings), *stage.units[1:]))
+def _change(stage: StagePlan, key: str, value: Any) -> StagePlan:
+    """Returns a stage with one change."""
+    unit, settings = stage.unit, stage.unit.settings
+    if key == "threads":
+        stage = replace(stage, threads=value, threads_reason="as it was told to")
+    elif key == "batch_size":
+        stage = replace(stage, batch_size=value)
+    elif key == "queue_size":
+        bounds = tuple(settings.queue_sizes.get(port, value) for port in unit.inputs)
+        stage = replace(stage, bounds=bounds)
+    if key.startswith(_QUEUE_OF_PORT):
+        own = {key[len(_QUEUE_OF_PORT) :]: value}
+        settings = replace(settings, queue_sizes={**settings.queue_sizes, **own})
+        ports = zip(unit.inputs, stage.bounds, strict=True)
+        stage = replace(stage, bounds=tuple(own.get(port, bound) for port, bound in ports))
+    else:
+        settings = replace(settings, **{key: value})
+    return replace(stage, units=(replace(unit, settings=settings), *stage.units[1:]))
 
 
 def _in_flight(plan: ExecutionPlan, value: Any) -> int:

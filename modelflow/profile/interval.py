@@ -6,10 +6,17 @@ A node with two workers, seen twice with 10 s between: 20 worker-seconds, of whi
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 __all__ = ["Interval", "NodeInterval"]
+
+# What of a node's figures an interval has as they are at its end; as shares of its workers' time;
+# and as what was added.
+_AS_IT_IS = ("node", "unit", "stage", "threads", "batch_size", "batch_timeout", "queue", "capacity")
+_SHARES = ("busy", "starved", "blocked", "order")
+_SUMS = ("errors", "expired", "dropped", "service", "wait")
 
 
 @dataclass(frozen=True)
@@ -103,39 +110,27 @@ class NodeInterval:
         # Of fused nodes the first alone knows the workers' time.
         workers = second.seconds - one.seconds or seconds * second.threads
 
-        def share(later: float, earlier: float) -> float:
-            return min(1.0, max(0.0, later - earlier) / workers) if workers > 0 else 0.0
-
         running, runnable, waiting = _split(one, second)
+
+        def change(name: str) -> Any:
+            return getattr(second, name) - getattr(one, name)
+
+        found: dict[str, Any] = {name: getattr(second, name) for name in _AS_IT_IS}
+        found |= {name: _part(change(name), workers) for name in _SHARES}
+        found |= {name: change(name) for name in _SUMS}
         return cls(
-            node=second.node,
-            unit=second.unit,
-            stage=second.stage,
-            threads=second.threads,
+            **found,
             rows_per_second=rows / seconds if seconds > 0 else 0.0,
             calls_per_second=sum(calls.values()) / seconds if seconds > 0 else 0.0,
             mean_batch_size=rows / with_rows if with_rows else 0.0,
             calls=spent,
-            batch_size=second.batch_size,
-            busy=share(second.busy, one.busy),
-            starved=share(second.starved, one.starved),
-            blocked=share(second.blocked, one.blocked),
-            order=share(second.order, one.order),
             running=running,
             runnable=runnable,
             waiting=waiting,
             moving=_part(second.moving - one.moving, second.busy - one.busy),
             padding=_padding(second) - _padding(one),
-            batch_timeout=second.batch_timeout,
-            queue=second.queue,
-            capacity=second.capacity,
-            errors=second.errors - one.errors,
-            expired=second.expired - one.expired,
-            dropped=second.dropped - one.dropped,
             failures=_less(second.failures, one.failures),
             closed=_less(second.closed, one.closed),
-            service=second.service - one.service,
-            wait=second.wait - one.wait,
             replicas=_replicas(one, second),
             inside=tuple(
                 cls.between(before.get(name), node, seconds) for name, node in second.inside.items()

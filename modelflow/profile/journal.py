@@ -44,7 +44,8 @@ class Journal:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self._recording: Recording | None = None
-        name = _file_name(scheduler.plan.name)
+        letters = (one if one.isalnum() or one in "-_." else "_" for one in scheduler.plan.name)
+        name = "".join(letters)
         self._path = self._folder / f"{name}.stats.json"
         if settings["profile"]:
             self._thread = threading.Thread(
@@ -67,17 +68,13 @@ class Journal:
         if not (settings["profile"] or settings["trace"]):
             return None
         journal = cls(scheduler, settings, folder)
-        journal.start()
+        journal._write(lambda: journal._folder.mkdir(parents=True, exist_ok=True))
+        if journal._recording is not None:
+            journal._recording.start()
+        if journal._thread is not None:
+            stop_at_exit(journal)
+            journal._thread.start()
         return journal
-
-    def start(self) -> None:
-        """Begins; see `begin_if_wanted`."""
-        self._write(lambda: self._folder.mkdir(parents=True, exist_ok=True))
-        if self._recording is not None:
-            self._recording.start()
-        if self._thread is not None:
-            stop_at_exit(self)
-            self._thread.start()
 
     @property
     def is_stopped(self) -> bool:
@@ -122,7 +119,3 @@ class Journal:
             reason = error.strerror or error
             message = f"[profile] dir: {self._folder} cannot be written: {reason}"
             raise RecordingError(message) from error
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

@@ -31,21 +31,19 @@ _NODE = ("node", "unit")
 _REPLICA = "replica"
 # 0.1 ms to 52 s, each twice as long as the one before, in seconds.
 _BOUNDS = tuple(1e-4 * 2**place for place in range(20))
+
+
+def _get(of: str, name: str) -> Callable[[NodeStats], float]:
+    return lambda node: node.figures.get(of, {}).get(name, 0)
+
+
 _COUNTERS: Sequence[tuple[str, str, Callable[[NodeStats], float]]] = (
     ("buffers", "Rows given to the unit.", lambda node: node.buffers),
     ("batches", "Calls of the unit.", lambda node: node.batches),
     ("expired", "Rows whose deadline had passed.", lambda node: node.expired),
     ("dropped", "Rows of cancelled requests that never came here.", lambda node: node.dropped),
-    (
-        "padding_rows",
-        "Rows that batches were filled up with.",
-        lambda node: node.figures.get("batching", {}).get("padding", 0),
-    ),
-    (
-        "lost_replicas",
-        "Replicas of its placement that were lost.",
-        lambda node: node.figures.get("replicas", {}).get("lost", 0),
-    ),
+    ("padding_rows", "Rows that batches were filled up with.", _get("batching", "padding")),
+    ("lost_replicas", "Replicas of its placement that were lost.", _get("replicas", "lost")),
     ("moved_bytes", "Bytes copied between devices.", lambda node: node.moved_bytes),
     ("busy_seconds", "Time in the unit, over all workers.", lambda node: node.busy),
     ("starved_seconds", "Time without anything to do.", lambda node: node.starved),

@@ -11,14 +11,14 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from modelflow.errors import RecordingError
-from modelflow.profile.trace_events import TraceEvents, TraceFile
+from modelflow.profile.trace_events import FollowedRequest, TraceEvents, TraceFile
 from modelflow.runtime.lifecycle import stop_at_exit
 from modelflow.runtime.workers.trace_buffer import TraceBuffer
 
@@ -65,52 +65,26 @@ _INTERVAL = 0.25
 _MOST_PARTS = 1024
 
 
-class FollowedRequest(NamedTuple):
-    """A request that was followed through the graph.
-
-    Attributes:
-        session: Its session.
-        began: When it was opened, by the flow's clock, in seconds.
-        ended: When it was over, or the recording was.
-        parts: What each call of a unit did for it, in no order.
-        is_over: It was answered, or cancelled.
-    """
-
-    session: str
-    began: float
-    ended: float
-    parts: Sequence["Part"]
-    is_over: bool
-
-
+@dataclass(eq=False)
 class _Watched:
     """One sampled request, until it is over."""
 
-    def __init__(
-        self,
-        session: str,
-        began: float,
-        over: Callable[["_Watched"], None],
-        leave: Callable[["_Watched"], None],
-        *,
-        is_sampled: bool,
-    ) -> None:
-        self.session = session
-        self.began = began
-        self.is_sampled = is_sampled
-        self.parts: list[Part] = []
-        self._over = over
-        self._leave = leave
+    session: str
+    began: float
+    is_sampled: bool
+    on_over: Callable[["_Watched"], None]
+    on_much: Callable[["_Watched"], None]
+    parts: "list[Part]" = field(default_factory=list)
 
     def on_call(self, part: "Part") -> None:
         """See `Watcher.on_call`."""
         self.parts.append(part)
         if len(self.parts) >= _MOST_PARTS:
-            self._leave(self)
+            self.on_much(self)
 
     def over(self) -> None:
         """See `Watcher.over`."""
-        self._over(self)
+        self.on_over(self)
 
 
 class Recording:
@@ -193,7 +167,7 @@ class Recording:
         if not is_sampled and not self._slowest:
             return None
         leaving = partial(self._leave, leave)
-        watched = _Watched(session, began, self._on_end, leaving, is_sampled=is_sampled)
+        watched = _Watched(session, began, is_sampled, self._on_end, leaving)
         self._open[watched] = self._told[watched] = None
         return watched
 
@@ -271,12 +245,7 @@ class Recording:
     def __enter__(self) -> Self:
         return self.start() if self._thread is None else self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops it."""
         self.stop()
 
@@ -285,8 +254,7 @@ class Recording:
     def _run(self, file: TraceFile) -> None:
         try:
             with file:
-                for line in self._events.head():
-                    file.write(line)
+                file.write(*self._events.head())
                 until = self._events.begin + self._most_seconds
                 while not self._is_over.wait(_INTERVAL) and self._clock.now() < until:
                     self._write(file)
@@ -321,8 +289,7 @@ class Recording:
         found = 0
         rings = list(self._rings.items())  # a worker may come meanwhile
         for track, ring in rings:
-            for line in self._events.track(track):
-                file.write(line)
+            file.write(*self._events.track(track))
             for one in ring.take():
                 if one.end > self._events.begin:  # else it was over before
                     file.write(self._events.slice(track, one))
@@ -345,13 +312,8 @@ class Recording:
         self, file: TraceFile, watched: _Watched, ended: float, *, is_over: bool
     ) -> None:
         self.requests += 1
+        parts = tuple(watched.parts)
+        request = FollowedRequest(watched.session, watched.began, ended, parts, is_over)
         if self._followed is not None:
-            self._followed(
-                FollowedRequest(
-                    watched.session, watched.began, ended, tuple(watched.parts), is_over
-                )
-            )
-        for line in self._events.request(
-            watched.session, watched.began, ended, list(watched.parts), is_over=is_over
-        ):
-            file.write(line)
+            self._followed(request)
+        file.write(*self._events.request(request))

@@ -109,25 +109,15 @@ class Snapshot:
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold; `read` is its inverse."""
-        stats = self.stats
+        flow = {name: value for name, value in vars(self.stats).items() if name != "nodes"}
         return {
             "version": VERSION,
             "machine": dict(self.machine),
             "process": dict(self.process),
             "graph": self.outline.document(),
             "plan": [dict(row) for row in self.plan],
-            "flow": {
-                "name": stats.name,
-                "time": stats.time,
-                "seconds": stats.seconds,
-                "requests": dict(stats.requests),
-                "latency": histogram_document(stats.latency),
-                "in_flight": stats.in_flight,
-                "unread": dict(stats.unread),
-                "unread_bound": stats.unread_bound,
-                "pool": dict(stats.pool),
-            },
-            "nodes": [node_document(node) for node in stats.values()],
+            "flow": {**flow, "latency": histogram_document(self.stats.latency)},
+            "nodes": [node_document(node) for node in self.stats.values()],
         }
 
     @classmethod

@@ -14,8 +14,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice
 
@@ -23,6 +22,24 @@ if TYPE_CHECKING:
     from modelflow.runtime.session.watcher import Part
 
 _LEVEL = 6  # of compression: zlib's own choice
+
+
+class FollowedRequest(NamedTuple):
+    """A request that was followed through the graph.
+
+    Attributes:
+        session: Its session.
+        began: When it was opened, by the flow's clock, in seconds.
+        ended: When it was over, or the recording was.
+        parts: What each call of a unit did for it, in no order.
+        is_over: It was answered, or cancelled.
+    """
+
+    session: str
+    began: float
+    ended: float
+    parts: "Sequence[Part]"
+    is_over: bool
 
 
 class TraceFile:
@@ -43,9 +60,9 @@ class TraceFile:
         self._lines: list[str] = []
         self._before = "[\n"
 
-    def write(self, event: str) -> None:
-        """Adds an event: a JSON object, in one line."""
-        self._lines.append(event)
+    def write(self, *events: str) -> None:
+        """Adds events: JSON objects, each in one line."""
+        self._lines.extend(events)
 
     def flush(self) -> None:
         """Gives what has been added to the system: it stays if the process is killed."""
@@ -74,12 +91,7 @@ class TraceFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
 
@@ -159,26 +171,17 @@ class TraceEvents:
             f'"ts":{self._time(now)},"args":{json.dumps(dict(args))}}}'
         )
 
-    def request(
-        self, session: str, began: float, ended: float, parts: Sequence["Part"], *, is_over: bool
-    ) -> Iterator[str]:
+    def request(self, request: FollowedRequest) -> Iterator[str]:
         """Gives a request: its bar, a bar inside for each wait and call, and the arrows between.
 
         Calls that overlap (branches, parts of an expanded stream) have bars of their own.
-
-        Args:
-            session: Its session.
-            began: When it was opened.
-            ended: When it was over, or the recording was.
-            parts: What was done for it.
-            is_over: It was answered, or cancelled.
         """
         number = next(self._numbers)
-        ordered = sorted(parts, key=lambda part: part.start)
+        ordered = sorted(request.parts, key=lambda part: part.start)
         yield from self._arrows(number, ordered)
-        args = {"session": session, **({} if is_over else {"is_over": False})}
-        yield self._bar("b", f"{number}", f"request {session}", began, args)
-        free = began
+        args = {"session": request.session, **({} if request.is_over else {"is_over": False})}
+        yield self._bar("b", f"{number}", f"request {request.session}", request.began, args)
+        free = request.began
         for place, part in enumerate(ordered):
             is_beside = part.start < free
             own = f"{number}.{place}" if is_beside else f"{number}"
@@ -191,10 +194,11 @@ class TraceEvents:
             yield self._bar("b", own, part.node, part.start, what)
             yield self._bar("e", own, part.node, part.end)
             free = max(free, part.end)
-        if ended > free and ordered:
+        if request.ended > free and ordered:
             yield self._bar("b", f"{number}", "wait", free)
-            yield self._bar("e", f"{number}", "wait", ended)
-        yield self._bar("e", f"{number}", f"request {session}", max(ended, free))
+            yield self._bar("e", f"{number}", "wait", request.ended)
+        end = max(request.ended, free)
+        yield self._bar("e", f"{number}", f"request {request.session}", end)
 
     def _arrows(self, number: int, parts: Sequence["Part"]) -> Iterator[str]:
         if len(parts) < 2:

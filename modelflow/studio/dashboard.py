@@ -1,7 +1,6 @@
 """A page that shows what a flow does, live."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from modelflow.profile.snapshot import Snapshot
@@ -63,12 +62,7 @@ class Dashboard:
         self._board = SnapshotFeed(self._look, self._every, beside)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Shows how it stands at the end, and answers no more."""
         self._board.close()
         self._site.close()

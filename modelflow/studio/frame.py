@@ -4,11 +4,11 @@ Rates are those of the last two seconds, the verdict is the doctor's of the last
 since the flow began, as in `Flow.stats`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from modelflow.draw.outline import Outline
-from modelflow.insight.doctor import Case, Diagnosis, diagnose
+from modelflow.insight.doctor import Case, diagnose
 from modelflow.profile.interval import Interval, NodeInterval
 from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import Histogram, NodeStats
@@ -120,26 +120,13 @@ def _verdict(moments: Sequence[Snapshot]) -> dict[str, str]:
         if stuck is not None:
             return _describe(f"{stuck} is in the middle of a call, and nothing else moves", stuck)
         return _describe("idle: nothing has come in for the last seconds")
-    return _of(diagnose(case))
-
-
-def _of(found: Diagnosis) -> dict[str, str]:
+    found = diagnose(case)
     if found.findings:
         finding = found.findings[0]
-        change = " ".join(_set(finding.change.items()))
+        change = " ".join(f"--set {key}={value}" for key, value in finding.change.items())
         text = f"{finding.node}: {finding.cause}: {finding.sentence}"
         return _describe(text, finding.node, "finding", change)
-    if found.headroom is not None:
-        text = f"nothing is wrong: {found.busiest} is the busiest node, and could do "
-        return _describe(f"{text}{found.headroom:.0%} more", found.busiest, "good")
-    if found.busiest:
-        text = f"{found.busiest} is always at work, and nothing is known that would help it"
-        return _describe(text, found.busiest, "good")
-    return _describe("nothing is wrong", "", "good")
-
-
-def _set(change: Iterable[tuple[str, Any]]) -> Iterable[str]:
-    return (f"--set {key}={value}" for key, value in change)
+    return _describe(found.sentence, found.busiest, "good")
 
 
 def _describe(text: str, node: str = "", level: str = "idle", change: str = "") -> dict[str, str]:

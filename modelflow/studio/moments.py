@@ -2,6 +2,7 @@
 
 import json
 from collections import deque
+from dataclasses import asdict
 from typing import Any
 
 from modelflow.draw.layout import Size, layout_of
@@ -18,18 +19,6 @@ def picture_of(outline: Outline) -> dict[str, Any]:
     """Returns boxes and wires as what JSON can hold (``studio/src/live/frame.ts``: ``Picture``)."""
     sizes = {node.name: card_size(node.name, node.kind) for node in outline.nodes}
     layout = layout_of(outline, sizes).at_origin()
-    boxes = [
-        {
-            "name": box.name,
-            "kind": box.kind,
-            "lines": list(box.lines),
-            "x": box.x,
-            "y": box.y,
-            "width": box.width,
-            "height": box.height,
-        }
-        for box in layout.boxes
-    ]
     wires = [
         {"source": edge.source, "target": edge.target, "path": wire.path, "label": wire.label}
         for edge, wire in zip(outline.edges, layout.wires, strict=True)
@@ -38,7 +27,7 @@ def picture_of(outline: Outline) -> dict[str, Any]:
         "name": outline.name,
         "width": layout.width,
         "height": layout.height,
-        "boxes": boxes,
+        "boxes": [{**asdict(box), "lines": list(box.lines)} for box in layout.boxes],
         "wires": wires,
     }
 

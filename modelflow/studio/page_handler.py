@@ -1,15 +1,14 @@
 """Answers the requests of the pages."""
 
-import json
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from modelflow.errors import ModelflowError, describe_error
-from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.http.reply import BodyBudget, BodyLimits, Reply, reply_of_status
 from modelflow.http.request import HttpRequest, StreamingReply
-from modelflow.studio.pages import HEADERS, PAGES, STREAM, page
+from modelflow.studio.pages import HEADERS, PAGES, STREAM, json_reply, page
 from modelflow.studio.recorder import Recorder
 from modelflow.studio.token_check import TokenCheck
 from modelflow.studio.viewer import Viewer
@@ -50,9 +49,7 @@ class PageHandler:
         path = http_request.path
         methods = [method for method, one in self._tasks if one == path] or ["GET"]
         is_secret = path in ("/", EVENTS) or any(one == path for _, one in self._tasks)
-        refusal = self._gate.refusal(http_request.head, is_secret=is_secret, method=methods[0])
-        if refusal is not None:
-            raise RefusedError(refusal)
+        self._gate.check(http_request.head, is_secret=is_secret, method=methods[0])
         return _NO_BODY
 
     def handle(self, http_request: HttpRequest) -> None:
@@ -87,16 +84,16 @@ def _work(task: Callable[[Recorder], Reply], recorder: Recorder, http_request: H
 
 def _record(recorder: Recorder) -> Reply:
     recorder.start()
-    return _json({})
+    return json_reply({})
 
 
 def _halt(recorder: Recorder) -> Reply:
     recorder.stop()
-    return _json({})
+    return json_reply({})
 
 
 def _requests(recorder: Recorder) -> Reply:
-    return _json(recorder.requests())
+    return json_reply(recorder.requests())
 
 
 def _trace(recorder: Recorder) -> Reply:
@@ -106,8 +103,3 @@ def _trace(recorder: Recorder) -> Reply:
         "content-disposition": 'attachment; filename="trace.json.gz"',
     }
     return Reply(200, recorder.trace(), headers)
-
-
-def _json(found: object) -> Reply:
-    body = json.dumps(found, separators=(",", ":")).encode()
-    return Reply(200, body, {**HEADERS, "content-type": "application/json"})

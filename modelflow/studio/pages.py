@@ -1,7 +1,9 @@
 """The files that a browser loads; built from ``studio/`` at the top of the project."""
 
+import json
 from collections.abc import Mapping
 from functools import cache
+from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
 
@@ -42,6 +44,12 @@ EDITOR_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """The same of the editor's."""
+
+
+def json_reply(found: object, status: int = HTTPStatus.OK) -> Reply:
+    """Returns the answer with what JSON can hold."""
+    body = json.dumps(found, separators=(",", ":")).encode()
+    return Reply(status, body, {**HEADERS, "content-type": "application/json"})
 
 
 @cache

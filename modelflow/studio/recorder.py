@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from modelflow.errors import ModelflowError
-from modelflow.profile.recording import FollowedRequest, Recording
+from modelflow.profile.recording import Recording
+from modelflow.profile.trace_events import FollowedRequest
 from modelflow.studio.moments import event
 
 MOST_SECONDS = 300.0

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from urllib.parse import parse_qs
 
-from modelflow.http.reply import Reply, reply_of_status
+from modelflow.http.reply import RefusedError, Reply, reply_of_status
 from modelflow.http.request import RequestHead
 from modelflow.studio.pages import HEADERS
 
@@ -38,33 +38,32 @@ class TokenCheck:
         self._is_anywhere = host in ("0.0.0.0", "::")
         self.token = secrets.token_urlsafe(16)
 
-    def refusal(self, head: RequestHead, *, is_secret: bool, method: str = "GET") -> Reply | None:
-        """Returns the answer to a request that may not be; None: it may.
+    def check(self, head: RequestHead, *, is_secret: bool, method: str = "GET") -> None:
+        """Looks at the head of a request.
 
         Args:
             head: The request's.
             is_secret: What it asks for is for those alone who have the token.
             method: How it is to be asked for.
+
+        Raises:
+            RefusedError: it may not be.
         """
         host = head.named.get(b"host", b"").decode("latin-1")
         if not self._is_anywhere and host not in self._hosts:
-            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, f"this server is not {host!r}")
+            raise _refuse(HTTPStatus.MISDIRECTED_REQUEST, f"this server is not {host!r}")
         origin = head.named.get(b"origin", b"").decode("latin-1")
         if origin and origin != f"http://{host}":
-            return _refuse(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
+            raise _refuse(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
         if head.method != method:
             text = f"got {head.method}; expected {method}"
-            return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, text, {"allow": method})
-        if is_secret and not self._has_token(head):
+            raise _refuse(HTTPStatus.METHOD_NOT_ALLOWED, text, {"allow": method})
+        token = parse_qs(head.target.partition("?")[2]).get("token", [""])[0]
+        if is_secret and not hmac.compare_digest(token.encode(), self.token.encode()):
             text = "the address has no token, or a wrong one; open the one that was printed"
-            return _refuse(HTTPStatus.FORBIDDEN, text)
-        return None
-
-    def _has_token(self, head: RequestHead) -> bool:
-        found = parse_qs(head.target.partition("?")[2]).get("token", [""])[0]
-        return hmac.compare_digest(found.encode(), self.token.encode())
+            raise _refuse(HTTPStatus.FORBIDDEN, text)
 
 
-def _refuse(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING) -> Reply:
+def _refuse(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING) -> RefusedError:
     reply = reply_of_status(status, message)
-    return Reply(reply.status, reply.body, {**reply.headers, **HEADERS, **more})
+    return RefusedError(Reply(reply.status, reply.body, {**reply.headers, **HEADERS, **more}))

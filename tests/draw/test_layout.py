@@ -53,7 +53,7 @@ def test_a_wire_goes_from_its_source_to_its_target(outline):
     for edge, wire in zip(outline.edges, layout.wires, strict=True):
         source, target = boxes[edge.source], boxes[edge.target]
         assert wire.points[0] == (source.x + source.width, source.y + source.height / 2)
-        assert wire.end == (target.x, target.y + target.height / 2)
+        assert wire.points[-1] == (target.x, target.y + target.height / 2)
         assert wire.path.startswith("M")
 
 

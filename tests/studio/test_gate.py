@@ -2,6 +2,7 @@
 
 import pytest
 
+from modelflow.http.reply import RefusedError
 from modelflow.http.request import RequestHead
 from modelflow.studio.token_check import TokenCheck
 
@@ -17,8 +18,11 @@ def asked(gate, *, host="127.0.0.1:8080", origin=None, token=None, method="GET",
         headers.append((b"origin", origin.encode()))
     query = f"?token={gate.token if token is None else token}"
     head = RequestHead(method, f"/events{query}", headers)
-    refusal = gate.refusal(head, is_secret=is_secret)
-    return 200 if refusal is None else int(refusal.status)
+    try:
+        gate.check(head, is_secret=is_secret)
+    except RefusedError as refusal:
+        return int(refusal.reply.status)
+    return 200
 
 
 @pytest.mark.parametrize(
@@ -60,8 +64,11 @@ def test_the_port_that_browsers_do_not_write_need_not_be_there():
 def test_what_changes_something_is_asked_for_by_post_alone(gate):
     def status(method):
         head = RequestHead(method, f"/?token={gate.token}", [(b"host", b"127.0.0.1:8080")])
-        refusal = gate.refusal(head, is_secret=True, method="POST")
-        return None if refusal is None else (int(refusal.status), refusal.headers["allow"])
+        try:
+            gate.check(head, is_secret=True, method="POST")
+        except RefusedError as refusal:
+            return int(refusal.reply.status), refusal.reply.headers["allow"]
+        return None
 
     assert status("POST") is None
     assert status("GET") == (405, "POST")

@@ -7,7 +7,7 @@ import pytest
 
 import modelflow
 from modelflow.errors import TuningError
-from modelflow.insight.tune.report import html_of, names_of, summary_of
+from modelflow.insight.tune.report import html_of, summary_of
 from modelflow.insight.tune.search import Goal
 from modelflow.insight.tune.settings import Settings
 from modelflow.insight.tune.tuning import Tuning
@@ -45,7 +45,7 @@ def test_a_stage_that_waits_gets_threads_and_the_flow_stays_as_it_was():
     assert cost.table[1] == pytest.approx(0.01, rel=0.5)
     assert told[0] == "measuring what each node costs"
     assert summary_of(report).startswith("The rate is +")
-    assert names_of(report.tried[0].settings, report.tried[0].settings) == "as it is"
+    assert report.tried[0].settings.name_changes(report.tried[0].settings) == "as it is"
     page = html_of(report, "a <graph>", "--- a\n+++ b\n")
     assert "<h1>a &lt;graph&gt;</h1>" in page
     assert page.count("<circle") == 4

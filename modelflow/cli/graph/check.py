@@ -119,14 +119,10 @@ def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]
 def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:
     from modelflow.graph.advice import advice
 
-    checked = None if flow is None else flow.graph
-    found: dict[str, Any] = {
-        "ok": not findings,
-        "findings": findings,
-        "notes": [] if checked is None else list(map(str, checked.notes)),
-        "advice": [] if checked is None else list(map(str, advice(checked))),
-    }
+    found: dict[str, Any] = {"ok": not findings, "findings": findings, "notes": [], "advice": []}
     if flow is not None:
+        found["notes"] = list(map(str, flow.graph.notes))
+        found["advice"] = list(map(str, advice(flow.graph)))
         signature = flow.signature()
         found["plan"] = flow.plan.rows()
         found["inputs"] = list(map(str, signature.inputs))
@@ -147,10 +143,9 @@ def _print(flow: "Flow", path: str, verbose: bool) -> None:
         _print_table(rows)
         _print_burst(flow)
         signature = flow.signature()
-        for side, ports in (("input", signature.inputs), ("output", signature.outputs)):
-            for port in ports:
-                click.echo(f"{side} {port}")
-        for line in _transfers(flow):
+        inputs = (f"input {port}" for port in signature.inputs)
+        outputs = (f"output {port}" for port in signature.outputs)
+        for line in (*inputs, *outputs, *_transfers(flow)):
             click.echo(line)
     click.echo(
         f"{path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "

@@ -16,7 +16,9 @@ from modelflow.signals import ExitCode
 
 @click.command()
 @click.argument("graph", type=click.Path(path_type=Path))
-@click.option("-o", "--output", default="-", metavar="FILE", help="Where to; '-': stdout.")
+@click.option(
+    "-o", "--output", default="-", show_default=False, metavar="FILE", help="Where to; '-': stdout."
+)
 @click.option(
     "--format",
     "form",

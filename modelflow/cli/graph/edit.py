@@ -14,7 +14,6 @@ from modelflow.cli.terminal.listening import explain_address, show_until_the_end
 @click.option(
     "--listen",
     default="127.0.0.1:0",
-    show_default=True,
     metavar="[HOST:]PORT",
     help="Where the pages are served; port 0: any that is free.",
 )

@@ -28,19 +28,17 @@ def graphs(as_json: bool) -> int:
     """
     from modelflow.config.read import list_named_graphs, ready_graphs
 
-    found = {
-        name: (path, _description(path)) for name, path in list_named_graphs(ready_graphs()).items()
-    }
+    rows = [
+        {"name": name, "path": str(path), "description": _description(path)}
+        for name, path in list_named_graphs(ready_graphs()).items()
+    ]
     if as_json:
-        rows = [
-            {"name": name, "path": str(path), "description": text}
-            for name, (path, text) in found.items()
-        ]
         click.echo(json.dumps(rows, indent=2))
         return ExitCode.OK
-    width = max(map(len, found), default=0)
-    for name, (_, text) in found.items():
-        click.echo(f"{click.style(f'{name:{width}}', bold=True)}  {text}".rstrip())
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        name = click.style(row["name"].ljust(width), bold=True)
+        click.echo(f"{name}  {row['description']}".rstrip())
     return ExitCode.OK
 
 
@@ -95,7 +93,8 @@ def _print_list(specs: "list[FlowUnitSpec]") -> None:
             group = spec.group
             click.echo(click.style(group, bold=True))
         devices = ",".join(spec.devices)
-        click.echo(f"  {spec.name:{width}}  {_kind(spec):9}  {devices:8}  {_line(spec)}")
+        line = spec.description.split("\n")[0]
+        click.echo(f"  {spec.name:{width}}  {_kind(spec):9}  {devices:8}  {line}")
 
 
 def _print_unit(spec: "FlowUnitSpec") -> None:
@@ -118,15 +117,12 @@ def _print_unit(spec: "FlowUnitSpec") -> None:
         click.echo(f"  {option.name}  ({type_name(option.type)}; {default}{also})")
         if option.help:
             click.echo(f"      {option.help}")
-    click.echo(f"\nin a graph\n  {_example(spec)}")
+    required = "".join(f", {o.name}=..." for o in spec.option_list if o.is_required)
+    click.echo(f"\nin a graph\n  my_node [flowunit={spec.name}{required}]")
 
 
 def _kind(spec: "FlowUnitSpec") -> str:
     return "source" if spec.is_source else "sink" if spec.is_sink else str(spec.kind)
-
-
-def _line(spec: "FlowUnitSpec") -> str:
-    return spec.description.split("\n")[0]
 
 
 def _port(port: "Port") -> str:
@@ -139,11 +135,6 @@ def _show(value: Any) -> str:
     if isinstance(value, tuple | list):
         return '"' + ",".join(map(str, value)) + '"'
     return "none" if value is None else f"{value!r}" if isinstance(value, str) else str(value)
-
-
-def _example(spec: "FlowUnitSpec") -> str:
-    required = "".join(f", {o.name}=..." for o in spec.option_list if o.is_required)
-    return f"my_node [flowunit={spec.name}{required}]"
 
 
 def _as_json(spec: "FlowUnitSpec") -> dict[str, Any]:

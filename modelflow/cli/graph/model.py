@@ -1,7 +1,7 @@
 """``modelflow model``: what a model takes and gives, and how fast it is."""
 
 import json
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,6 @@ from modelflow.errors import ConfigError, EngineError
 from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from modelflow.engine import LoadedModel, ModelFile
     from modelflow.engine.timing import BatchTime
 
@@ -22,13 +20,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--engine", help="tensorflow, onnx, torch or a plug-in's; else by the file's form.")
-@click.option("--signature", default="", help="The signature of a SavedModel.")
+@click.option("--signature", help="The signature of a SavedModel.")
 @declare_repeated("--input", "inputs", "NAME", "An input; repeatable.")
 @declare_repeated("--output", "outputs", "NAME", "An output; repeatable.")
-@click.option("--device", default="cpu", show_default=True, help="Where it is timed.")
-@click.option(
-    "--batch-sizes", default="1,2,4,8,16", show_default=True, help="The sizes that are timed."
-)
+@click.option("--device", default="cpu", help="Where it is timed.")
+@click.option("--batch-sizes", default="1,2,4,8,16", help="The sizes that are timed.")
 @declare_repeated(
     "--shape",
     "shapes",
@@ -36,11 +32,7 @@ if TYPE_CHECKING:
     "The shape of one item, where the model leaves it open; repeatable.",
 )
 @click.option(
-    "--seconds",
-    type=click.FloatRange(0, 600),
-    default=1.0,
-    show_default=True,
-    help="How long each size is measured.",
+    "--seconds", type=click.FloatRange(0, 600), default=1.0, help="How long each size is measured."
 )
 @click.option("--no-timing", is_flag=True, help="Do not run the model.")
 @click.option(
@@ -69,13 +61,8 @@ def model(path: Path, **options: Any) -> int:
     if path.is_dir() and any(path.glob("*.toml")):
         file = _of_unit(path)
     else:
-        file = read_model_file(
-            path,
-            engine=options["engine"],
-            inputs=options["inputs"],
-            outputs=options["outputs"],
-            config=config,
-        )
+        given = {name: options[name] for name in ("engine", "inputs", "outputs")}
+        file = read_model_file(path, config=config, **given)
     target: Path | None = options["toml"]
     text = unit_text(file, target, options["device"].partition(":")[0])
     if target is not None:
@@ -113,19 +100,18 @@ def _timing(
             return rows
         servable = make_servable(loaded, known)
         reason = servable.axes.reason if servable.axes is not None else ""
-        if reason and not options["as_json"]:
-            click.echo(f"\ncalled one item at a time: {reason}")
-        if not options["as_json"]:
-            click.echo("\nbatch    ms a batch    items/s    against the first")
+        show = (lambda _: None) if options["as_json"] else click.echo
+        if reason:
+            show(f"\ncalled one item at a time: {reason}")
+        show("\nbatch    ms a batch    items/s    against the first")
         try:
             for time in batch_times(servable, known, sizes, options["seconds"]):
-                rows.append(_row(time, rows))
-                if not options["as_json"]:
-                    row = rows[-1]
-                    click.echo(
-                        f"{row['batch']:5}    {row['ms']:10.3f}    {row['items_per_second']:7.1f}"
-                        f"    {row['ratio']:.2f}x"
-                    )
+                row = _row(time, rows)
+                rows.append(row)
+                show(
+                    f"{row['batch']:5}    {row['ms']:10.3f}    {row['items_per_second']:7.1f}"
+                    f"    {row['ratio']:.2f}x"
+                )
         except KeyboardInterrupt:  # what has been measured is printed already
             raise click.Abort from None
     return rows
@@ -155,8 +141,7 @@ def _row(time: "BatchTime", before: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _load(file: "ModelFile", device: str) -> "Iterator[LoadedModel]":
+def _load(file: "ModelFile", device: str) -> "closing[LoadedModel]":
     from modelflow.device import parse_devices, require_devices
     from modelflow.engine import LoadRequest, find_engine
     from modelflow.engine.lookup import newest_path
@@ -165,19 +150,14 @@ def _load(file: "ModelFile", device: str) -> "Iterator[LoadedModel]":
     (first, *_) = parse_devices(device)
     require_devices((first,))
     engine = find_engine(file.engine)
-    loaded = engine.load(
-        LoadRequest(
-            newest_path(file.path),
-            first,
-            options_with_defaults(engine.options, file.config)(),
-            tuple(port.name for port in file.inputs),
-            tuple(port.name for port in file.outputs),
-        )
+    request = LoadRequest(
+        newest_path(file.path),
+        first,
+        options_with_defaults(engine.options, file.config)(),
+        tuple(port.name for port in file.inputs),
+        tuple(port.name for port in file.outputs),
     )
-    try:
-        yield loaded
-    finally:
-        loaded.close()
+    return closing(engine.load(request))
 
 
 def _print(found: dict[str, Any], target: Path | None) -> None:

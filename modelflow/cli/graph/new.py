@@ -11,13 +11,18 @@ from modelflow.signals import ExitCode
 from modelflow.starters.template import TEMPLATES, write_template
 
 _folder_option = click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=".", help="Where to; default: here."
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=".",
+    show_default=False,
+    help="Where to; default: here.",
 )
 
 
 def _template_option(flag: str, what: str, default: str, text: str) -> Decorator:
     names = Choice(list(TEMPLATES[what]))
-    return click.option(flag, type=names, default=default, show_default=True, help=text)
+    return click.option(flag, type=names, default=default, help=text)
 
 
 @click.group()

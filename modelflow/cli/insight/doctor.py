@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.insight.drive import Drive, check_repeatable
+from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
 from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
 from modelflow.cli.options.common import declare_input
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.cli.terminal.messages import tell
-from modelflow.errors import ConfigError, FlowFailed
+from modelflow.errors import ConfigError
 from modelflow.job.inputs import feeds_of
 from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from modelflow.flow import Flow
     from modelflow.insight.doctor import Case, Diagnosis, Finding
     from modelflow.job.inputs import Feed
 
@@ -44,7 +43,6 @@ _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
     "--seconds",
     type=FiniteRange(min=0.1, max=86_400),
     default=5.0,
-    show_default=True,
     help="How long the flow is watched.",
 )
 @click.option(
@@ -80,12 +78,15 @@ def doctor(
         checked = graph.read()
         feeds = feeds_of(inputs, checked.inputs)
         check_repeatable(feeds)
-        case = _observe_load(graph, {}, feeds, seconds, asked)
+        look = partial(_observe_load, graph, feeds, seconds, asked)
+        case = look({})
         found = diagnose(case)
         if not is_json:
             _show(found, case)
         if confirm and found.findings and found.findings[0].change and not asked.is_set():
-            _confirm(graph, feeds, found.findings[0], seconds, asked, is_json=is_json)
+            told = f"trying it: as it is and with the change, twice in turn, {seconds:g} s each"
+            click.echo(told, err=True)
+            _confirm(look, found.findings[0], asked, is_json=is_json)
         if asked.is_set():
             return ExitCode.TERMINATED
     else:
@@ -116,10 +117,10 @@ def _observe(source: str, seconds: float) -> "Case":
 
 def _observe_load(
     graph: GraphChoice,
-    changes: "Mapping[str, Any]",
     feeds: "Sequence[Feed]",
     seconds: float,
     asked: threading.Event,
+    changes: "Mapping[str, Any]",
 ) -> "Case":
     """Runs the graph with some changes, and looks at it under load."""
     from modelflow.flow import Flow
@@ -128,7 +129,7 @@ def _observe_load(
     from modelflow.profile.snapshot import Snapshot
 
     flow = Flow(graph.read(changes)).build()
-    with termination(asked, partial(_finish, flow)), flow, Drive(flow, feeds) as drive:
+    with termination(asked, partial(stop_flow, flow)), flow, Drive(flow, feeds) as drive:
         before = flow.snapshot()
         if not drive.wait(min(_SETTLING, seconds)):  # else all that its sources have is done
             before = flow.snapshot()
@@ -139,32 +140,19 @@ def _observe_load(
     return Case.between(Snapshot.read(before), Snapshot.read(after), is_driven=bool(feeds))
 
 
-def _finish(flow: "Flow") -> None:
-    try:
-        flow.stop()
-    except FlowFailed as failure:  # it is raised again where the flow is left
-        del failure
-
-
 def _confirm(
-    graph: GraphChoice,
-    feeds: "Sequence[Feed]",
+    look: "Callable[[Mapping[str, Any]], Case]",
     finding: "Finding",
-    seconds: float,
     asked: threading.Event,
     *,
     is_json: bool,
 ) -> None:
     """Runs the graph as it is and with the change, twice in turn, and tells the rates."""
     rates: dict[bool, list[float]] = {False: [], True: []}
-    click.echo(
-        f"trying it: as it is and with the change, twice in turn, {seconds:g} s each", err=True
-    )
     for is_changed in (False, True, False, True):
         if asked.is_set():
             return
-        change = finding.change if is_changed else {}
-        rates[is_changed].append(_observe_load(graph, change, feeds, seconds, asked).rate)
+        rates[is_changed].append(look(finding.change if is_changed else {}).rate)
     before, after = (sum(found) / len(found) for found in (rates[False], rates[True]))
     click.echo(
         f"  tried    {', '.join(f'{rate:.1f}' for rate in rates[False])} rows/s as it is, "
@@ -180,12 +168,7 @@ def _show(found: "Diagnosis", case: "Case") -> None:
     for place, finding in enumerate(found.findings):
         _show_finding(finding, is_first=place == 0)
     if not found.findings:
-        text = "nothing is wrong"
-        if found.headroom is not None:
-            text += f": {found.busiest} is the busiest node, and could do {found.headroom:.0%} more"
-        elif found.busiest:
-            text = f"{found.busiest} is always at work, and nothing is known that would help it"
-        click.echo(text)
+        click.echo(found.sentence)
     click.echo(f"seen for {case.interval.seconds:.1f} s at {case.rate:.1f} rows/s", err=True)
     for note in found.notes:
         tell("note", note)

@@ -1,5 +1,6 @@
 """Uses a flow for a while: its inputs again and again, as fast as they are taken."""
 
+import contextlib
 import copy
 import itertools
 import threading
@@ -7,13 +8,13 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from modelflow.errors import FlowFailed
 from modelflow.job.inputs import Feed
 from modelflow.job.run import Run
 from modelflow.signals import call_undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     from modelflow.buffer import Buffer
     from modelflow.flow import Flow
@@ -55,8 +56,8 @@ class Drive:
     def __enter__(self) -> Self:
         try:
             call_undisturbed(self._thread.start)
-        except KeyboardInterrupt as interrupt:
-            self.__exit__(KeyboardInterrupt, interrupt, None)
+        except KeyboardInterrupt:
+            self.__exit__(KeyboardInterrupt)
             raise
         return self
 
@@ -64,12 +65,7 @@ class Drive:
         """Waits for so long, or until the graph's sources are done; True if they are."""
         return self._ended.wait(seconds)
 
-    def __exit__(
-        self,
-        kind: "type[BaseException] | None",
-        error: BaseException | None,
-        traceback: "TracebackType | None",
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
         if kind is not None:
             self._run.cancel()
@@ -105,6 +101,12 @@ class _Repeated(Feed):
         while not self._over.is_set():
             for buffer in itertools.takewhile(lambda _: not self._over.is_set(), kept):
                 yield copy.copy(buffer)
+
+
+def stop_flow(flow: "Flow") -> None:
+    """Has a flow finish what is under way; why it failed is raised again where it is left."""
+    with contextlib.suppress(FlowFailed):
+        flow.stop()
 
 
 def _drop(output: str, buffer: "Buffer") -> None:

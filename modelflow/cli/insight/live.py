@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     "--interval",
     type=click.FloatRange(min=0.1),
     default=2.0,
-    show_default=True,
     metavar="SECONDS",
     help="How often it is asked; the figures are those of the time between.",
 )
@@ -89,7 +88,6 @@ _PATIENCE = 2.0
 @click.option(
     "--listen",
     default="127.0.0.1:0",
-    show_default=True,
     metavar="[HOST:]PORT",
     help="Where the page is served; port 0: any that is free.",
 )
@@ -114,10 +112,7 @@ def dashboard(url: str, listen: str, no_browser: bool) -> int:
 
 @contextlib.contextmanager
 def show_in_browser(
-    option: str,
-    address: str,
-    look: "Callable[[], Snapshot]",
-    record: "Record | None" = None,
+    option: str, address: str, look: "Callable[[], Snapshot]", record: "Record | None" = None
 ) -> "Iterator[str]":
     """Serves the page of a flow inside the block; gives its URL.
 

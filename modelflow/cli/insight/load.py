@@ -60,24 +60,17 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--warm-up",
     type=float,
     default=1.0,
-    show_default=True,
     metavar="SECONDS",
     help="How long requests are sent before they count.",
 )
 @click.option("--requests", type=int, help="How many count at most.")
 @click.option(
-    "--timeout",
-    type=float,
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When a request is given up.",
+    "--timeout", type=float, default=30.0, metavar="SECONDS", help="When a request is given up."
 )
 @click.option(
     "--max-in-flight",
     type=int,
     default=1024,
-    show_default=True,
     help="Of a rate: requests under way at most; what is due beyond is not sent, and "
     "counts as shed.",
 )
@@ -85,10 +78,9 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--arrivals",
     type=Choice(["poisson", "constant"]),
     default="poisson",
-    show_default=True,
     help="Of a rate: at random moments, or all the same time apart.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random moments.")
+@click.option("--seed", type=int, default=0, help="Of the random moments.")
 @declare_input(
     "[PORT=]FILE|DIR|GLOB|-", "What goes into an input of the graph: a request a file, in turns."
 )
@@ -176,12 +168,9 @@ def _server(
     from modelflow.cli.insight.load_inputs import bodies_of, headers_of
     from modelflow.insight.load.http_target import HttpTarget
 
+    bodies, headers = bodies_of(given["bodies"]), headers_of(given["headers"])
     target = HttpTarget(
-        graph.source,
-        bodies_of(given["bodies"]),
-        method=given["method"],
-        headers=headers_of(given["headers"]),
-        ca=given["ca"],
+        graph.source, bodies, method=given["method"], headers=headers, ca=given["ca"]
     )
     with termination(asked, series.stop), Undisturbed(target):
         target.connect()

@@ -1,10 +1,12 @@
 """Loads on one target in a row, and tables of what they did."""
 
-import contextlib
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from modelflow.cli.insight.stats_table import make_table
+from modelflow.cli.terminal.progress import show_live
 from modelflow.insight.load.load import Load
 from modelflow.insight.load.report import PERCENTS
 from modelflow.table import time_text
@@ -60,24 +62,11 @@ class LoadSeries:
         if self._load is not None:
             self._load.stop()
 
-    @contextlib.contextmanager
-    def show(self) -> "Iterator[None]":
+    def show(self) -> AbstractContextManager[None]:
         """Shows on stderr how far it is, while the block runs; nothing in a pipe."""
         if not sys.stderr.isatty():
-            yield
-            return
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        console = Console(stderr=True)
-        with Live(
-            console=console,
-            get_renderable=lambda: Text(self._line()),
-            refresh_per_second=4,
-            transient=True,
-        ):
-            yield
+            return nullcontext()
+        return show_live(self._line, redirect_stdout=True)
 
     def _line(self) -> str:
         if self._load is None:
@@ -90,18 +79,9 @@ class LoadSeries:
 def table_of(reports: "Sequence[LoadReport]") -> "Table":
     """Makes a row of each load."""
     marks = [f"p{percent:g}" for percent in PERCENTS]
-    heads = (
-        "load",
-        "offered/s",
-        "answered/s",
-        "ok",
-        "failed",
-        "mean",
-        *marks,
-        "max",
-        "sent late p99",
-    )
-    table = _table(heads)
+    counts = ("offered/s", "answered/s", "ok", "failed")
+    heads = ("load", *counts, "mean", *marks, "max", "sent late p99")
+    table = make_table(heads, left=("load",))
     for report in reports:
         table.add_row(
             load_name(report.options),
@@ -117,7 +97,8 @@ def table_of(reports: "Sequence[LoadReport]") -> "Table":
 
 def seconds_table_of(report: "LoadReport") -> "Table":
     """Makes a row of each second of a load."""
-    table = _table((f"{load_name(report.options)}: s", "due", "answered/s", "failed", "p50", "p99"))
+    heads = (f"{load_name(report.options)}: s", "due", "answered/s", "failed", "p50", "p99")
+    table = make_table(heads)
     for second in report.curve:
         has_times = second.due > second.failed
         table.add_row(
@@ -158,15 +139,6 @@ def warnings_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
                 f"latency {time_text(report.latency.percentile(50))}); the latencies are not the "
                 "target's alone"
             )
-
-
-def _table(heads: "Sequence[str]") -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head, justify="left" if head == "load" else "right", no_wrap=True)
-    return table
 
 
 def _times(sample: "Sample") -> list[str]:

@@ -5,22 +5,18 @@ import json
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from modelflow.cli.insight.drive import Drive, check_repeatable
+from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
 from modelflow.cli.options.common import declare_input, declare_written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange
-from modelflow.errors import ConfigError, FlowFailed
+from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, Undisturbed, termination
-
-if TYPE_CHECKING:
-    from modelflow.flow import Flow
 
 
 @click.command()
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     "--seconds",
     type=FiniteRange(min=0, min_open=True, max=86_400),
     default=10.0,
-    show_default=True,
     help="How long; a graph with sources may be done before.",
 )
 @declare_written_file(
@@ -76,7 +71,7 @@ def profile(
     recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)
     before, is_interrupted = flow.snapshot(), False
     try:
-        with termination(asked, partial(_finish, flow)), Undisturbed(recording), flow:
+        with termination(asked, partial(stop_flow, flow)), Undisturbed(recording), flow:
             before = flow.snapshot()
             with Drive(flow, feeds) as drive:
                 drive.wait(seconds)
@@ -91,8 +86,3 @@ def profile(
     if is_interrupted:
         raise click.exceptions.Abort
     return ExitCode.TERMINATED if asked.is_set() else ExitCode.OK
-
-
-def _finish(flow: "Flow") -> None:
-    with contextlib.suppress(FlowFailed):  # it is raised again where the flow is left
-        flow.stop()

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from modelflow.table import time_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
     from rich.table import Table
 
@@ -16,21 +18,19 @@ if TYPE_CHECKING:
 _WIDE = 200
 
 _COLUMNS = (
-    ("node", "left"),
-    ("threads", "right"),
-    ("rows/s", "right"),
-    ("rows a call", "right"),
-    ("busy", "right"),
-    ("starved", "right"),
-    ("blocked", "right"),
-    ("order", "right"),
-    ("queue", "right"),
-    ("call p50", "right"),
-    ("p99", "right"),
-    ("wait p50", "right"),
-    ("p99", "right"),
-    ("errors", "right"),
+    *("node", "threads", "rows/s", "rows a call", "busy", "starved", "blocked", "order", "queue"),
+    *("call p50", "p99", "wait p50", "p99", "errors"),
 )
+
+
+def make_table(heads: "Sequence[str]", left: "Sequence[str]" = ()) -> "Table":
+    """Returns a table without rows: columns of figures, and those named in ``left`` of texts."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, justify="left" if head in left else "right", no_wrap=True)
+    return table
 
 
 def table_console() -> "Console":
@@ -59,12 +59,9 @@ def table_of(interval: "Interval") -> "Table":
 
     Those that stand behind a far one are below it.
     """
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, side in _COLUMNS:
-        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
+    table = make_table(_COLUMNS, left=("node",))
     for node in interval.nodes:
         table.add_row(*(Text(cell) for cell in _cells(node)))
         for inner in node.inside:

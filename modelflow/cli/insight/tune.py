@@ -60,26 +60,11 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
     "intra_op_threads, allowed_batch_sizes... May be repeated; all combinations are tried.",
 )
 @click.option(
-    "--seconds",
-    type=FiniteRange(min=0.2, max=600),
-    default=1.5,
-    show_default=True,
-    help="How long each trial lasts.",
+    "--seconds", type=FiniteRange(min=0.2, max=600), default=1.5, help="How long each trial lasts."
 )
 @declare_written_file("--html", "html", "Write what was found as a page, with curves.")
 @click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")
-def tune(  # noqa: PLR0913 - the words of the command line
-    graph: GraphChoice,
-    inputs: tuple[str, ...],
-    latency: str | None,
-    rate: float | None,
-    clients: int | None,
-    fixed: tuple[str, ...],
-    varied: tuple[str, ...],
-    seconds: float,
-    html: str | None,
-    write: bool,
-) -> int:
+def tune(graph: GraphChoice, inputs: tuple[str, ...], **given: Any) -> int:
     """Finds threads, batch sizes and queues with which a graph does more, and shows the change.
 
     Each node is measured at several batch sizes, settings are simulated, the best ones are tried
@@ -94,10 +79,11 @@ def tune(  # noqa: PLR0913 - the words of the command line
     """
     from modelflow.insight.tune.search import Goal
 
+    rate, clients, fixed, write = (given[name] for name in ("rate", "clients", "fixed", "write"))
     if rate is not None and clients is not None:
         message = "--rate and --clients: give one; clients wait for answers, a rate does not"
         raise click.UsageError(message)
-    percent, bound = (99.0, None) if latency is None else _latency(latency)
+    percent, bound = (99.0, None) if given["latency"] is None else _latency(given["latency"])
     checked = graph.read()
     if write and not os.access(graph.path.resolve(), os.W_OK):
         message = f"--write: {graph.path} may not be written"
@@ -112,10 +98,10 @@ def tune(  # noqa: PLR0913 - the words of the command line
     rows = rows_of(inputs, checked.inputs)
     goal = Goal(percent, bound, rate)
     asked = threading.Event()
-    run = TuneRun(graph, inputs, rows, goal, clients or 32, seconds, frozenset(fixed))
+    run = TuneRun(graph, inputs, rows, goal, clients or 32, given["seconds"], frozenset(fixed))
     try:
         with termination(asked, run.stop):
-            report, changes = run.run(values_of(varied, graph))
+            report, changes = run.run(values_of(given["varied"], graph))
     except (TuningError, StoppedError):
         if not asked.is_set():
             raise
@@ -124,7 +110,7 @@ def tune(  # noqa: PLR0913 - the words of the command line
     _show(report)
     if graph.overrides and changes:
         tell("note", "measured with what --set says, which is not in the file")
-    _tell_change(report, changes, graph.path, html, is_written=write)
+    _tell_change(report, changes, graph.path, given["html"], is_written=write)
     return ExitCode.OK
 
 
@@ -152,16 +138,12 @@ def _check_fixed(fixed: "Sequence[str]", nodes: "Sequence[str]") -> None:
 
 
 def _show(report: "TuneReport") -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from modelflow.cli.insight.stats_table import table_console
-    from modelflow.insight.tune.report import names_of, summary_of
+    from modelflow.cli.insight.stats_table import make_table, table_console
+    from modelflow.insight.tune.report import summary_of
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    percent = f"p{report.goal.percent:g}"
-    for head in ("rate /s", "predicted", "p50 ms", f"{percent} ms"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = make_table(("rate /s", "predicted", "p50 ms", f"p{report.goal.percent:g} ms"))
     table.add_column("settings")
     before = report.tried[0].settings
     for trial in report.tried:
@@ -170,7 +152,7 @@ def _show(report: "TuneReport") -> None:
             "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}",
             f"{trial.report.latency.percentile(50) * 1e3:.1f}",
             f"{trial.latency * 1e3:.1f}",
-            Text(names_of(trial.settings, before)),
+            Text(before.name_changes(trial.settings)),
         )
     table_console().print(table)
     click.echo(summary_of(report))

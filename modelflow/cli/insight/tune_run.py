@@ -121,15 +121,7 @@ class TuneRun:
             _tell(found)
             changes = found.changes
         flow = Flow(self.graph.read(changes)).build()
-        tuning = Tuning(
-            flow,
-            self.rows,
-            self.goal,
-            clients=self.clients,
-            seconds=self.seconds,
-            fixed=self.fixed,
-            told=told,
-        )
+        tuning = Tuning(flow, self.rows, self.goal, self.clients, self.seconds, self.fixed, told)
         self._find_stop(tuning.stop)
         with flow:
             report = tuning.run()

@@ -4,7 +4,7 @@ What the environment sets lies below these, and above what the file says.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,8 @@ class GraphChoice:
 
     def __init__(self, graph: str, overrides: tuple[str, ...], args: tuple[str, ...]) -> None:
         self.source = graph
-        self.overrides = dict(_assignment("--set", text) for text in overrides)
-        self.args = dict(_assignment("--arg", text) for text in args)
+        self.overrides = read_assignments("--set", overrides)
+        self.args = read_assignments("--arg", args)
         self.environment = Environment.of(os.environ)
 
     @property
@@ -58,23 +58,23 @@ class GraphChoice:
 
         path = self.path
         look_beside(path)
-        overrides = {
-            **self.overrides,
-            **{key: str(value) for key, value in (changes or {}).items()},
-        }
+        overrides = self.overrides | {key: str(value) for key, value in (changes or {}).items()}
         config = read_config(path)
         with self.environment.name_errors([node.name for node in config.nodes]):
+            config = self.environment.apply(config)
             return read_graph(
-                self.environment.apply(config),
-                overrides=overrides,
-                args=self.args,
-                check_devices=check_devices,
+                config, overrides=overrides, args=self.args, check_devices=check_devices
             )
 
 
-def _assignment(option: str, text: str) -> tuple[str, str]:
+def read_assignments(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Returns what ``KEY=VALUE``, given several times, says.
+
+    Raises:
+        click.UsageError: one is of another form.
+    """
     try:
-        return parse_assignment(text)
+        return dict(map(parse_assignment, texts))
     except ConfigError as error:
         message = f"{option}: {error}"
         raise click.UsageError(message) from error

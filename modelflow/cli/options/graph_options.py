@@ -1,5 +1,6 @@
 """What every command that reads a graph takes."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,18 @@ def tell_environment(environment: Environment) -> None:
 def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds GRAPH, ``--set`` and ``--arg`` to a command, which gets them as ``graph``."""
 
+    @click.argument("graph", shell_complete=complete_graph)
+    @declare_repeated(
+        "--set",
+        "overrides",
+        "NODE.KEY=VALUE",
+        "Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
+        shell_complete=complete_set,
+    )
+    @declare_repeated(
+        "--arg", "args", "NAME=VALUE", "A value for [args.NAME].", shell_complete=complete_argument
+    )
+    @functools.wraps(command)  # with the options that are declared below this one
     def wrapper(graph: str, overrides: tuple[str, ...], args: tuple[str, ...], **more: Any) -> Any:
         choice = GraphChoice(graph, overrides, args)
         if not more.get("quiet"):
@@ -38,21 +51,4 @@ def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
         except ArgumentError as error:
             raise click.UsageError(str(error)) from error
 
-    wrapper.__name__ = command.__name__
-    wrapper.__doc__ = command.__doc__
-    wrapper.__dict__.update(command.__dict__)  # the options that are declared below this one
-    wrapper = declare_repeated(
-        "--arg",
-        "args",
-        "NAME=VALUE",
-        "A value for [args.NAME].",
-        shell_complete=complete_argument,
-    )(wrapper)
-    wrapper = declare_repeated(
-        "--set",
-        "overrides",
-        "NODE.KEY=VALUE",
-        "Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
-        shell_complete=complete_set,
-    )(wrapper)
-    return click.argument("graph", shell_complete=complete_graph)(wrapper)
+    return wrapper

@@ -70,17 +70,16 @@ def _fit(
 ) -> Any:
     where = f"{at}: {_key(option)}"
     if not (option.multiple or option.nargs == -1):
-        return _one(context, option, value, path, at)
+        return _one(context, option, value, path, where)
     if not isinstance(value, list):
         message = f"{where}: got {value!r}; expected a list of texts"
         raise click.ClickException(message)
-    return tuple(_one(context, option, each, path, at) for each in value)
+    return tuple(_one(context, option, each, path, where) for each in value)
 
 
 def _one(
-    context: click.Context, option: click.Parameter, value: Any, path: Path, at: Location
+    context: click.Context, option: click.Parameter, value: Any, path: Path, where: str
 ) -> Any:
-    where = f"{at}: {_key(option)}"
     expected, kinds = _describe_expected(option)
     if type(value) not in kinds:
         message = f"{where}: got {value!r}; expected {expected}"

@@ -1,9 +1,8 @@
 """``modelflow ray``: graphs on a Ray cluster."""
 
-import contextlib
 import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,12 +18,10 @@ from modelflow.cli.terminal.messages import tell
 from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
-    from modelflow.buffer import Buffer
     from modelflow.config.placement import PlacementConfig
     from modelflow.graph.graph import Graph
     from modelflow.insight.tune.cut import Crossing
     from modelflow.insight.tune.sample import Sample
-    from modelflow.job.inputs import Feed
     from modelflow.remote import Engine
 
 
@@ -111,15 +108,12 @@ def _sample(graph: "Graph", inputs: tuple[str, ...]) -> "Sample":
     from modelflow.job.inputs import feeds_of
 
     feeds = feeds_of(inputs, graph.inputs)
-    items = [dict(zip(graph.inputs, buffers, strict=True)) for buffers in _first(feeds)]
+    first = itertools.islice(zip(*feeds, strict=True), _MOST_ITEMS)
+    items = [dict(zip(graph.inputs, buffers, strict=True)) for buffers in first]
     found = sample_of(graph, items)
     if found.failed:
         tell("note", f"{len(found.failed)} of {found.items} items failed: {found.failed[0]}")
     return found
-
-
-def _first(feeds: "Sequence[Feed]") -> "Iterator[tuple[Buffer, ...]]":
-    return itertools.islice(zip(*feeds, strict=True), _MOST_ITEMS)
 
 
 def _crossing(crossing: "Crossing") -> str:
@@ -131,30 +125,14 @@ def _crossing(crossing: "Crossing") -> str:
 class _PlacedChoice(GraphChoice):
     """A graph whose placed nodes an engine runs, or all of it."""
 
-    _engine: "Engine"
-    _placement: "PlacementConfig"
-    _given: Sequence[str]
-    _is_quiet: bool
-
-    def run_by(
-        self,
-        engine: "Engine",
-        placement: "PlacementConfig",
-        given: Sequence[str],
-        *,
-        is_quiet: bool,
-    ) -> "_PlacedChoice":
-        """Says what runs its parts; and how what runs a graph that places none.
-
-        Args:
-            engine: What runs them.
-            placement: Of a graph that places none.
-            given: The options that say so.
-            is_quiet: Nothing is noted.
-        """
-        self._engine, self._placement, self._given = engine, placement, given
-        self._is_quiet = is_quiet
-        return self
+    engine: "Engine"
+    """What runs its parts."""
+    placement: "PlacementConfig"
+    """How it runs a graph that places none."""
+    given: Sequence[str]
+    """The options that say so."""
+    is_quiet: bool
+    """Nothing is noted."""
 
     def read(
         self,
@@ -167,12 +145,12 @@ class _PlacedChoice(GraphChoice):
 
         graph = super().read(changes, check_devices=False)
         if any(node.settings.placement for node in graph.nodes.values()):
-            if self._given:
-                told = ", ".join(self._given)
-                verb = "does" if len(self._given) == 1 else "do"
+            if self.given:
+                told = ", ".join(self.given)
+                verb = "does" if len(self.given) == 1 else "do"
                 self._note(f"{told} {verb} nothing: the graph places nodes, as [placement] says")
-            return placed(graph, self._engine)
-        front = placed(graph, self._engine, default=self._placement)
+            return placed(graph, self.engine)
+        front = placed(graph, self.engine, default=self.placement)
         here = [
             name
             for name, node in graph.nodes.items()
@@ -186,7 +164,7 @@ class _PlacedChoice(GraphChoice):
         return front
 
     def _note(self, text: str) -> None:
-        if not self._is_quiet:
+        if not self.is_quiet:
             tell("note", text)
 
 
@@ -208,25 +186,20 @@ def ray_run(context: click.Context, /, address: str | None, **options: Any) -> i
         --resume scores.done
     """
     placement = placement_of({name: options.pop(name) for name in ACTOR_OPTIONS})
-    given = [
+    choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
+    choice.placement, choice.is_quiet = placement, options["quiet"]
+    choice.given = [
         option
         for name, option in ACTOR_OPTIONS.items()
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     ]
-    choice = _PlacedChoice(options.pop("graph"), options.pop("overrides"), options.pop("args"))
-    if not options["quiet"]:
+    if not choice.is_quiet:
         tell_environment(choice.environment)
-    with _engine(address) as engine:
-        choice.run_by(engine, placement, given, is_quiet=options["quiet"])
-        return run_graph(context, choice, **options)
-
-
-@contextlib.contextmanager
-def _engine(address: str | None) -> "Iterator[Engine]":
     from modelflow.remote.ray import RayEngine, connected
 
     with connected(address) as cluster:
-        yield RayEngine(cluster)
+        choice.engine = RayEngine(cluster)
+        return run_graph(context, choice, **options)
 
 
 @ray.command()

@@ -62,7 +62,6 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--replicas",
             default="1",
-            show_default=True,
             metavar="N|MIN..MAX",
             help="How many actors run a graph that places no node; between two numbers as many as "
             "the items that wait need. This and the next options do nothing for others.",
@@ -71,14 +70,12 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--cpus",
             type=FiniteRange(0),
             default=1.0,
-            show_default=True,
             help="Processors that each actor takes of its machine.",
         ),
         click.option(
             "--gpus",
             type=FiniteRange(0),
             default=0.0,
-            show_default=True,
             help="GPUs that each actor takes; 0.5: two share one.",
         ),
         click.option(
@@ -94,10 +91,7 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "What each actor takes of anything else that machines were started with.",
         ),
         declare_repeated(
-            "--label",
-            "labels",
-            "NAME=VALUE",
-            "A label that the machine of an actor must have.",
+            "--label", "labels", "NAME=VALUE", "A label that the machine of an actor must have."
         ),
         click.option(
             "--timeout",
@@ -110,13 +104,27 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--in-flight",
             type=click.IntRange(1, 1024),
             default=4,
-            show_default=True,
             help="Messages under way to one actor at once.",
         ),
     )
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def read_replicas(text: str) -> tuple[int, int]:
+    """Reads ``--replicas``: the least and the most of them.
+
+    Raises:
+        click.UsageError: it is of another form.
+    """
+    from modelflow.config.placement import replicas_of
+
+    try:
+        return replicas_of(text)
+    except ConfigError as error:
+        message = f"--replicas: {error}"
+        raise click.UsageError(message) from error
 
 
 def placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
@@ -128,27 +136,23 @@ def placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
     Raises:
         click.UsageError: a value is of another form.
     """
-    from modelflow.config.placement import UNPLACED, PlacementConfig, replicas_of
+    from modelflow.config.placement import UNPLACED, PlacementConfig
 
-    try:
-        replicas = replicas_of(given["replicas"])
-    except ConfigError as error:
-        message = f"--replicas: {error}"
-        raise click.UsageError(message) from error
+    replicas = read_replicas(given["replicas"])
     resources = {"CPU": given["cpus"], "GPU": given["gpus"], "memory": given["memory"] or 0.0}
-    resources |= {name: _amount(name, text) for name, text in _pairs("--resources", given)}
+    pairs = _pairs("--resources", given["resources"])
+    resources |= {name: _amount(name, text) for name, text in pairs}
     return PlacementConfig(
         UNPLACED,
         replicas,
         {name: amount for name, amount in resources.items() if amount},
-        dict(_pairs("--label", given)),
+        dict(_pairs("--label", given["labels"])),
         in_flight=given["in_flight"],
         timeout=given["timeout"],
     )
 
 
-def _pairs(option: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    texts: Iterable[str] = given["resources" if option == "--resources" else "labels"]
+def _pairs(option: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     seen = set()
     for text in texts:
         name, mark, value = text.partition("=")

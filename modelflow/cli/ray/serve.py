@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.cli.options.settings_file import read_setting
-from modelflow.cli.ray.options import address_option
+from modelflow.cli.ray.options import address_option, read_replicas
 from modelflow.cli.serve.command import serve
 from modelflow.cli.serve.models import build_config
 from modelflow.cli.serve.placement import PROCESSES, check_far
@@ -37,27 +37,18 @@ _DELAY = 5.0
 @click.option(
     "--replicas",
     default="1",
-    show_default=True,
     metavar="N|MIN..MAX",
     help="How many servers; between two numbers as many as the rows that wait need.",
 )
-@click.option("--cpus", type=FiniteRange(0), default=1.0, show_default=True, help="Of each.")
-@click.option("--gpus", type=FiniteRange(0), default=0.0, show_default=True, help="Of each.")
+@click.option("--cpus", type=FiniteRange(0), default=1.0, help="Of each.")
+@click.option("--gpus", type=FiniteRange(0), default=0.0, help="Of each.")
 @click.option(
     "--start-timeout",
     type=FiniteRange(0, min_open=True),
     default=300.0,
-    show_default=True,
     help="Seconds until a server must have loaded everything and answer.",
 )
-def ray_serve(
-    words: Sequence[str],
-    address: str | None,
-    replicas: str,
-    cpus: float,
-    gpus: float,
-    start_timeout: float,
-) -> int:
+def ray_serve(words: Sequence[str], address: str | None, replicas: str, **options: Any) -> int:
     """Serves on the machines of a cluster: each server is 'modelflow serve' there, with a listener
     of its own, and takes every option of it. Archives go with it; other files must be there. Nodes
     that a graph places run in actors beside them, which all servers of the command share.
@@ -70,7 +61,7 @@ def ray_serve(
     \b
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
     """
-    from modelflow.config.placement import PlacementConfig, replicas_of
+    from modelflow.config.placement import PlacementConfig
     from modelflow.remote.ray import connected
     from modelflow.remote.ray.host_servers import HostServers
     from modelflow.remote.ray.served import RayServed
@@ -83,29 +74,22 @@ def ray_serve(
     if given["on"] is not None:
         check_far(given["on"], given["share"])
     drain = float(given["drain_timeout"] + given["drain_delay"])
-    try:
-        least, most = replicas_of(replicas)
-    except ConfigError as error:
-        message = f"--replicas: {error}"
-        raise click.UsageError(message) from error
-    resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
-    placement = PlacementConfig("server", (least, most), resources, start_timeout=start_timeout)
+    least, most = read_replicas(replicas)
+    wanted, patience = {"CPU": options["cpus"], "GPU": options["gpus"]}, options["start_timeout"]
+    resources = {name: amount for name, amount in wanted.items() if amount}
+    placement = PlacementConfig("server", (least, most), resources, start_timeout=patience)
     name = uuid.uuid4().hex[:12]
     _send_files(words, given, name)  # what is wrong with it is told before anything begins
     with connected(address) as cluster:
         apart = HostServers(cluster, placement) if _has_port(words, given) else None
+        send = partial(_send_files, words, given, name)
         servers = Servers(
             lambda number: RayServed(
-                cluster,
-                placement,
-                f"{name}/server/{number}",
-                partial(_send_files, words, given, name),
-                drain,
-                apart,
+                cluster, placement, f"{name}/server/{number}", send, drain, apart
             ),
             (least, most),
-            lambda text: tell("note", text),
-            start_timeout,
+            partial(tell, "note"),
+            patience,
         )
         return _run(servers, is_scaled=least < most)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import declare_file, declare_repeated
+from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import Choice
@@ -21,6 +21,7 @@ from modelflow.cli.release.deploy_values import (
     replicas_of,
     wheel_of,
 )
+from modelflow.cli.release.pack import lock_option, pack_graph
 from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import ARG, SET
 from modelflow.errors import ConfigError
@@ -78,21 +79,13 @@ class _TargetChoice(Choice):
     "--http-port",
     type=click.IntRange(PORTS.start, PORTS.stop - 1),
     default=8501,
-    show_default=True,
     help="Its port for HTTP.",
 )
-@click.option(
-    "--grpc-port",
-    default="8500",
-    show_default=True,
-    metavar="PORT|off",
-    help="Its port for gRPC.",
-)
+@click.option("--grpc-port", default="8500", metavar="PORT|off", help="Its port for gRPC.")
 @click.option(
     "--drain-timeout",
     type=click.IntRange(0, 86_400),
     default=30,
-    show_default=True,
     help="Seconds within which requests under way are answered at the end: longer than the longest "
     "takes. How long it may take until it is killed is reckoned from it.",
 )
@@ -100,7 +93,6 @@ class _TargetChoice(Choice):
     "--drain-delay",
     type=click.IntRange(0, 86_400),
     default=0,
-    show_default=True,
     help="Seconds for which it goes on answering after SIGTERM while it says that it is not ready: "
     "where a load balancer of your own asks it. (Pods are taken out of their Service before "
     "SIGTERM.)",
@@ -108,7 +100,6 @@ class _TargetChoice(Choice):
 @click.option(
     "--replicas",
     default="1..4",
-    show_default=True,
     metavar="N|MIN..MAX",
     help="How many pods, or how few and how many, for kubernetes and helm.",
 )
@@ -133,11 +124,7 @@ class _TargetChoice(Choice):
     "GLOB",
     "Files more that a unit reads, as in modelflow pack. May be repeated.",
 )
-@declare_file(
-    "--lock",
-    "lock",
-    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
-)
+@lock_option
 @click.option(
     "--wheel",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
@@ -165,7 +152,8 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
     made = TARGETS[target]
     given["variables"] = variables_of(given["variables"])
     given["mounts"] = mounts_of(given["mounts"])
-    if not made.is_replicated and _is_given("replicas"):
+    source = click.get_current_context().get_parameter_source("replicas")
+    if not made.is_replicated and source is not ParameterSource.DEFAULT:
         tell("note", f"--replicas does nothing for {target}: it is one server")
     try:
         with end_on_sigterm(), whole_folder(folder, is_forced=force) as draft:
@@ -224,17 +212,8 @@ def _pack(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest
 
     if is_archive_file(graph.path):
         return _copy(graph, archive, given)
-    from modelflow.cli.release.pack import pack_graph
-
     notes: list[str] = []
-    manifest = pack_graph(
-        graph,
-        archive,
-        includes=given["includes"],
-        extras=_extras(given),
-        lock=given["lock"],
-        notes=notes,
-    )
+    manifest = pack_graph(graph, archive, given, _extras(given), notes)
     for note in notes:
         tell("note", note)
     return manifest
@@ -330,8 +309,3 @@ def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
             err=True,
         )
     return found
-
-
-def _is_given(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is not ParameterSource.DEFAULT

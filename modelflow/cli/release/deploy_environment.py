@@ -1,6 +1,7 @@
 """The variables that ``modelflow deploy --env`` gives to what is deployed, checked before it is."""
 
 import copy
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -38,10 +39,7 @@ _OUT_OF_PLACE = {
     "MODELFLOW_SERVE_DESCRIBE": "the server would print and end, and be started again for ever",
 }
 # One is nothing without the other.
-_PAIRS = (
-    ("MODELFLOW_SERVE_TLS_CERT", "MODELFLOW_SERVE_TLS_KEY"),
-    ("MODELFLOW_SERVE_TLS_KEY", "MODELFLOW_SERVE_TLS_CERT"),
-)
+_PAIR = ("MODELFLOW_SERVE_TLS_CERT", "MODELFLOW_SERVE_TLS_KEY")
 
 
 def variables_of(texts: Iterable[str]) -> dict[str, str]:
@@ -117,7 +115,7 @@ def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
 
 
 def _check_together(found: Mapping[str, str]) -> None:
-    for one, other in _PAIRS:
+    for one, other in itertools.permutations(_PAIR):
         if found.get(one) and not found.get(other):
             message = f"--env {one}: is nothing without {other}; give both"
             raise ConfigError(message)

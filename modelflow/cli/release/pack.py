@@ -15,10 +15,18 @@ from modelflow.cli.terminal.messages import tell
 from modelflow.signals import ExitCode, end_on_sigterm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from modelflow.archive.manifest import Manifest
     from modelflow.graph.graph_port import GraphPort
+
+
+lock_option = declare_file(
+    "--lock",
+    "lock",
+    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+)
+"""Adds ``--lock`` to a command."""
 
 
 @click.command()
@@ -43,11 +51,7 @@ if TYPE_CHECKING:
     "NAME",
     "An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
 )
-@declare_file(
-    "--lock",
-    "lock",
-    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
-)
+@lock_option
 @click.option(
     "--check",
     "is_checked",
@@ -56,16 +60,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what is in the archive as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
-def pack(  # noqa: PLR0913 - each is an option
-    graph: GraphChoice,
-    target: Path | None,
-    includes: tuple[str, ...],
-    extras: tuple[str, ...],
-    lock: Path | None,
-    is_checked: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def pack(graph: GraphChoice, target: Path | None, **given: Any) -> int:
     """Packs a graph with its units, models, files and modules into one archive.
 
     An archive is run, served, checked and drawn as a graph file is, on any machine that has what
@@ -78,32 +73,30 @@ def pack(  # noqa: PLR0913 - each is an option
     modelflow pack --check digits.mfz
     modelflow run digits.mfz --input photos
     """
-    if is_checked:
+    if given["is_checked"]:
         from modelflow.archive.archive import Archive
 
         with Archive(Path(graph.source)) as archive:
             archive.verify()
-            _print(archive.manifest, archive.path, archive.digest, as_json)
+            _print(archive.manifest, archive.path, archive.digest, given["as_json"])
         return ExitCode.OK
     path = Path(f"{graph.path.stem}.mfz") if target is None else target
     notes: list[str] = []
     with end_on_sigterm():
-        manifest = pack_graph(graph, path, includes=includes, extras=extras, lock=lock, notes=notes)
-    if not quiet:
+        manifest = pack_graph(graph, path, given, given["extras"], notes)
+    if not given["quiet"]:
         for text in notes:
             tell("note", text)
-    _print(manifest, path, None, as_json)
+    _print(manifest, path, None, given["as_json"])
     return ExitCode.OK
 
 
 def pack_graph(
     choice: GraphChoice,
     target: Path,
-    *,
-    includes: "Sequence[str]" = (),
-    extras: "Sequence[str]" = (),
-    lock: Path | None = None,
-    notes: list[str] | None = None,
+    given: "Mapping[str, Any]",
+    extras: "Sequence[str]",
+    notes: list[str],
 ) -> "Manifest":
     """Packs a graph.
 
@@ -111,9 +104,9 @@ def pack_graph(
         choice: The graph, and what is set in it.
         target: The archive, ``NAME.mfz``; an archive that is there is replaced when the new one is
             whole.
-        includes: Patterns of files more, as seen from the graph.
+        given: The options: ``includes``, patterns of files more, as seen from the graph; ``lock``,
+            a ``requirements.lock``; None: the versions that are installed here.
         extras: Extras of modelflow beside those that its units need.
-        lock: A ``requirements.lock``; None: the versions that are installed here.
         notes: Is given what the user should know.
 
     Returns:
@@ -139,32 +132,28 @@ def pack_graph(
 
     check_target(target)
     graph = choice.read(check_devices=False)
-    parts = parts_of(graph, tuple(includes), target)
+    parts = parts_of(graph, given["includes"], target)
     if LOCK in parts.files:
         message = f"{parts.files[LOCK]}: has the name of an archive's own list; give it as --lock"
         raise ConfigError(message)
     needs = tuple(sorted({*parts.extras, *extras}))
     packages, unknown = distributions_of(parts.imports)
-    if notes is not None:
-        notes += parts.notes
-        notes += [
-            f"{name!r} is imported, and is neither a file beside the graph nor installed here: it "
-            "is not in requirements.lock"
-            for name in sorted(unknown)
-        ]
+    notes += parts.notes
+    notes += [
+        f"{name!r} is imported, and is neither a file beside the graph nor installed here: it "
+        "is not in requirements.lock"
+        for name in sorted(unknown)
+    ]
     environment = choice.environment
     overrides, args = bake(
-        graph,
-        {**environment.overrides, **choice.overrides},
-        {**environment.args, **choice.args},
+        graph, {**environment.overrides, **choice.overrides}, {**environment.args, **choice.args}
     )
-    if notes is not None:
-        notes += [
-            f"{name}: its value is in the archive, for all who read that; what is secret may be "
-            "given where it is run"
-            for name, value in sorted({**overrides, **args}.items())
-            if mask_value(name, value) != value
-        ]
+    notes += [
+        f"{name}: its value is in the archive, for all who read that; what is secret may be "
+        "given where it is run"
+        for name, value in sorted({**overrides, **args}.items())
+        if mask_value(name, value) != value
+    ]
     signature = Flow(graph, threads=0).build().signature()
     manifest = Manifest(
         modelflow=modelflow.__version__,
@@ -180,6 +169,7 @@ def pack_graph(
         packages=tuple(sorted(packages)),
         modules=parts.modules,
     )
+    lock = given["lock"]
     text = lock_requirements(needs, packages) if lock is None else read_lock(lock)
     return write_archive(target, manifest, {**parts.files, LOCK: text})
 

@@ -28,7 +28,7 @@ from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
 from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from modelflow.errors import FlowUnitError
     from modelflow.flow import Flow
@@ -85,9 +85,7 @@ def _is_graph(word: str) -> bool:
 @click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
 @declare_written_file(
-    "--trace",
-    "trace",
-    "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz.",
+    "--trace", "trace", "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz."
 )
 @click.option(
     "--metrics",
@@ -127,23 +125,7 @@ def run(context: click.Context, /, graph: GraphChoice, **options: Any) -> int:
     return run_graph(context, graph, **options)
 
 
-def run_graph(  # noqa: PLR0913 - each is an option
-    context: click.Context,
-    graph: GraphChoice,
-    *,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    full: bool,
-    error_file: Path | None,
-    resume: Path | None,
-    keep_going: bool,
-    quiet: bool,
-    sync: bool,
-    trace: str | None,
-    metrics: str | None,
-    dashboard: str | None,
-    is_watched: bool,
-) -> int:
+def run_graph(context: click.Context, graph: GraphChoice, **options: Any) -> int:
     """Does what ``modelflow run`` was asked for, with the options of `run`.
 
     Returns:
@@ -151,31 +133,18 @@ def run_graph(  # noqa: PLR0913 - each is an option
     """
     from modelflow.job.job import Job
 
-    options = _RunOptions(
-        partial(
-            Job,
-            inputs=inputs,
-            outputs=outputs,
-            errors=error_file,
-            resume=resume,
-            trace=trace,
-            full=full,
-            threads=0 if sync else None,
-        ),
-        metrics,
-        dashboard,
-        is_quiet=quiet,
-        is_inline=sync,
-        is_debug=bool((context.obj or {}).get("debug")),
-    )
-    if not is_watched:
-        code = options.run(graph.read(), Turn())
-    elif resume is not None or sync:
-        message = f"--watch: cannot be used with {'--resume' if resume else '--sync'}"
+    given = {name: options[name] for name in ("inputs", "outputs", "resume", "trace", "full")}
+    threads = 0 if options["sync"] else None
+    make_job = partial(Job, errors=options["error_file"], threads=threads, **given)
+    one = _RunOptions(make_job, options, is_debug=bool((context.obj or {}).get("debug")))
+    if not options["is_watched"]:
+        code = one.run(graph.read(), Turn())
+    elif options["resume"] is not None or options["sync"]:
+        message = f"--watch: cannot be used with {'--resume' if options['resume'] else '--sync'}"
         raise click.UsageError(message)
     else:
-        code = run_watched(graph, options.run, options.note)
-    return ExitCode.OK if code == ExitCode.FAILED and keep_going else code
+        code = run_watched(graph, one.run, one.note)
+    return ExitCode.OK if code == ExitCode.FAILED and options["keep_going"] else code
 
 
 @dataclass(frozen=True)
@@ -183,15 +152,12 @@ class _RunOptions:
     """What the command line asks for: a job, and what is shown of it."""
 
     make_job: "Callable[..., Job]"
-    metrics: str | None
-    dashboard: str | None
-    is_quiet: bool
-    is_inline: bool
+    given: "Mapping[str, Any]"
     is_debug: bool
 
     def note(self, text: str) -> None:
         """Says something that is no error."""
-        if not self.is_quiet:
+        if not self.given["quiet"]:
             tell("note", text)
 
     def report(self, text: str, error: "FlowUnitError | None") -> None:
@@ -202,7 +168,7 @@ class _RunOptions:
 
     def run(self, graph: "Graph", turn: Turn) -> int:
         """Runs a graph to its end, and returns the exit code."""
-        metrics, dashboard = self.metrics, self.dashboard
+        metrics, dashboard = self.given["metrics"], self.given["dashboard"]
         with self.make_job(graph, on_error=self.report, on_note=self.note) as job:
             # Built before a signal may come: only what is there can be stopped.
             asked = threading.Event()
@@ -211,7 +177,7 @@ class _RunOptions:
                 # Around the start as well: a server is sent signals from the moment in which it
                 # listens.
                 with (
-                    termination(asked, None if self.is_inline else job.stop),
+                    termination(asked, None if self.given["sync"] else job.stop),
                     Undisturbed(nullcontext() if metrics is None else _figures(metrics, job.flow)),
                     Undisturbed(nullcontext() if dashboard is None else _page(dashboard, job.flow)),
                 ):
@@ -238,11 +204,11 @@ class _RunOptions:
     def _show(self, job: "Job", turn: Turn) -> "Iterator[None]":
         """Shows how far a job is that has started."""
         turn.run()
-        with nullcontext() if self.is_quiet else progress(partial(describe_progress, job)):
+        with nullcontext() if self.given["quiet"] else progress(partial(describe_progress, job)):
             yield
 
     def _summary(self, job: "Job", how: str = "") -> None:
-        if self.is_quiet or not job.has_begun:
+        if self.given["quiet"] or not job.has_begun:
             return
         click.echo(f"{how}{describe_result(job.result)}", err=True)
         for line in job.describe_errors():

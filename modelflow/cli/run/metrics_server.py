@@ -6,11 +6,10 @@ It has the gate of the dashboard: pages of other sites are refused, whatever the
 import json
 from collections.abc import Callable
 from http import HTTPStatus
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.cli.terminal.listening import explain_address, split_address
-from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.http.reply import BodyBudget, BodyLimits, Reply, reply_of_status
 from modelflow.profile.metrics import FlowCollector, metrics_page
 from modelflow.studio.site import Site
 
@@ -30,10 +29,7 @@ class MetricsServer:
     """
 
     def __init__(
-        self,
-        address: str,
-        stats: "Callable[[], FlowStats]",
-        snapshot: Callable[[], dict[str, Any]],
+        self, address: str, stats: "Callable[[], FlowStats]", snapshot: Callable[[], dict[str, Any]]
     ) -> None:
         """Takes the address.
 
@@ -63,12 +59,7 @@ class MetricsServer:
         self._site.open(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops answering."""
         self._site.close()
 
@@ -79,9 +70,7 @@ class MetricsServer:
             RefusedError: it may not be.
         """
         method = "HEAD" if http_request.head.method == "HEAD" else "GET"
-        refusal = self._site.gate.refusal(http_request.head, is_secret=False, method=method)
-        if refusal is not None:
-            raise RefusedError(refusal)
+        self._site.gate.check(http_request.head, is_secret=False, method=method)
         return _NO_BODY
 
     def handle(self, http_request: "HttpRequest") -> None:

@@ -219,14 +219,8 @@ class FileWatch:
         folders = {str(path if path.is_dir() else path.parent) for path in files}
         # From now on nothing is missed. It follows no folders into the depth: those inside are
         # among the files.
-        self._notify: Any = RustNotify(
-            [folder for folder in sorted(folders) if os.path.isdir(folder)],
-            False,
-            False,
-            0,
-            False,
-            True,
-        )
+        there = [folder for folder in sorted(folders) if os.path.isdir(folder)]
+        self._notify: Any = RustNotify(there, False, False, 0, False, True)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="modelflow-cli/watch")
 

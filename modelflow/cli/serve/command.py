@@ -19,13 +19,7 @@ from modelflow.cli.serve.placement import (
     place_config,
     share_option,
 )
-from modelflow.cli.serve.server_setup import (
-    ServerEnd,
-    ending,
-    explain_errors,
-    list_isolated,
-    tell,
-)
+from modelflow.cli.serve.server_setup import ServerEnd, ending, explain_errors, list_isolated, tell
 from modelflow.cli.serve.settings import ServeCommand, field_options, options_given
 from modelflow.cli.terminal.listening import split_address
 from modelflow.config.override import Environment
@@ -46,7 +40,6 @@ if TYPE_CHECKING:
 @click.option(
     "--http",
     default="127.0.0.1:8501",
-    show_default=True,
     metavar="[HOST:]PORT",
     help="Where to answer over HTTP; port 0: any that is free. Other machines reach it only at an "
     "address of the network, or 0.0.0.0.",
@@ -54,7 +47,6 @@ if TYPE_CHECKING:
 @click.option(
     "--grpc",
     default="127.0.0.1:8500",
-    show_default=True,
     metavar="[HOST:]PORT|off",
     help="Where to answer over gRPC; port 0: any that is free.",
 )
@@ -70,7 +62,6 @@ if TYPE_CHECKING:
 @click.option(
     "--versions",
     default="latest",
-    show_default=True,
     metavar="latest|all|N,M",
     help="Which versions of a folder that holds some (1/ 2/ ...) are served.",
 )
@@ -105,7 +96,6 @@ if TYPE_CHECKING:
     "--replicas",
     type=click.IntRange(1, 1024),
     default=1,
-    show_default=True,
     metavar="N",
     help="How many processes answer, each with all models: for models on the CPU that do not batch "
     "and hold Python's lock. The bounds below are of each.",
@@ -114,7 +104,6 @@ if TYPE_CHECKING:
     "--workers",
     type=click.IntRange(0, 1024),
     default=0,
-    show_default=True,
     metavar="N",
     help="How many processes read requests and write answers, before one that has the models, in "
     "which the requests of all meet: for many clients and models that batch, from about 8 "
@@ -194,7 +183,9 @@ def _answer(server: "Server", told: ServerEnd, notifier: "ServiceNotifier") -> N
     """Answers requests until somebody ends it."""
     try:
         try:
-            _start(server)
+            with explain_errors():
+                call_undisturbed(server.listen)
+            server.wait_until_loaded()
         except Cancelled:
             if not told.asked.is_set():
                 raise
@@ -206,12 +197,6 @@ def _answer(server: "Server", told: ServerEnd, notifier: "ServiceNotifier") -> N
     finally:
         end_within(LAST_SECONDS)
         server.stop(drain=False)
-
-
-def _start(server: "Server") -> None:
-    with explain_errors():
-        call_undisturbed(server.listen)
-    server.wait_until_loaded()
 
 
 def _describe(config: "ServeConfig", address: str) -> int:

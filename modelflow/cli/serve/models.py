@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.config.override import Environment, parse_assignment
+from modelflow.cli.options.graph_choice import read_assignments
+from modelflow.config.override import Environment
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
             environment fits none of the models.
     """
     from modelflow.serve.batching_parameters import read_batching_parameters
-    from modelflow.serve.repository.config import ServeConfig
+    from modelflow.serve.repository.config import ServeConfig, choose_name
     from modelflow.serve.repository.source import ModelSettings, is_repository
 
     named: dict[str, Path] = {}
@@ -37,14 +38,21 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
         name, path = _split_name(source)
         if not name and is_repository(path):
             repositories.append(path)
-        else:
-            _add(named, name, path)
+            continue
+        name = name or choose_name(path)
+        if name in named:
+            message = (
+                f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
+                "NAME=PATH"
+            )
+            raise click.UsageError(message)
+        named[name] = path
     batching_file = given["batching_file"]
     settings = ModelSettings(
         _policy(given["versions"]),
         {},
-        _pairs("--set", given["overrides"]),
-        _pairs("--arg", given["args"]),
+        read_assignments("--set", given["overrides"]),
+        read_assignments("--arg", given["args"]),
         {} if batching_file is None else read_batching_parameters(batching_file),
         Environment.of(os.environ) if environment is None else environment,
     )
@@ -81,19 +89,6 @@ def _split_name(source: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def _add(named: dict[str, Path], name: str, path: Path) -> None:
-    from modelflow.serve.repository.config import choose_name
-
-    name = name or choose_name(path)
-    if name in named:
-        message = (
-            f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
-            "NAME=PATH"
-        )
-        raise click.UsageError(message)
-    named[name] = path
-
-
 def _policy(text: str) -> "VersionPolicy":
     from modelflow.serve.repository.source import read_policy
 
@@ -114,11 +109,3 @@ def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
             raise click.UsageError(message)
         found.setdefault(name, {})[label] = int(number)
     return found
-
-
-def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
-    try:
-        return dict(map(parse_assignment, texts))
-    except ConfigError as error:
-        message = f"{option}: {error}"
-        raise click.UsageError(message) from error

@@ -127,10 +127,7 @@ def _sources(
         yield {}
         return
     config = replace(
-        build_config(given),
-        configured=member.configured,
-        only=member.only,
-        without=member.without,
+        build_config(given), configured=member.configured, only=member.only, without=member.without
     )
     with place_config(config, given["on"], given["share"]) as found:
         yield found
@@ -156,14 +153,11 @@ def _report_errors(member: "ReplicaMember", *, is_debugged: bool) -> Iterator[No
     except click.ClickException as error:
         text = f"Error: {error.format_message()}"
     except FlowFailed as failure:
-        text = traceback.format_exc() if is_debugged else _lines(failure)
+        lines = map(str, failure.exceptions)
+        text = traceback.format_exc() if is_debugged else "\n".join(lines)
     except ModelflowError as error:
         text = traceback.format_exc() if is_debugged else str(error)
     except Exception:  # noqa: BLE001 - told where it can be seen
         text = traceback.format_exc()
     member.fail(text, code)
     raise _FailedError(code)
-
-
-def _lines(failure: FlowFailed) -> str:
-    return "\n".join(map(str, failure.exceptions))

@@ -48,7 +48,9 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
         log_level = logging.getLogger("modelflow").level
         start = {"given": given, "log_level": log_level, "is_debugged": context.obj["debug"]}
         try:
-            crew = _crew(given)
+            crew = (Role.REPLICA, given["replicas"])
+            if given["workers"]:
+                crew = (Role.WORKER, given["workers"])
             drain, tls = (given["drain_timeout"], given["drain_delay"]), options_given(given).tls
             isolated = given["isolate"]
             supervisor = Supervisor(start, *crew, http, grpc, *drain, tls, isolated)
@@ -61,27 +63,16 @@ def keep_replicas(given: Mapping[str, Any]) -> int:
             with release_at_end():
                 number = supervisor.run(partial(_describe, notifier), leave)
         except StartError as error:
-            return _report_failure(error)
+            if error.code == _USAGE:
+                raise click.UsageError(str(error)) from error
+            tell_error(str(error))
+            return error.code
     if number == SIGINT:
         raise click.exceptions.Abort
     return ExitCode.TERMINATED
-
-
-def _crew(given: Mapping[str, Any]) -> tuple[Role, int]:
-    """What those are there for that take connections, and how many there are."""
-    if given["workers"]:
-        return Role.WORKER, given["workers"]
-    return Role.REPLICA, given["replicas"]
 
 
 def _describe(notifier: ServiceNotifier, loaded: Message) -> None:
     tell(loaded["models"], loaded["address"], loaded["grpc"])
     notifier.ready(loaded["models"], loaded["address"])
     notifier.beat()
-
-
-def _report_failure(error: StartError) -> int:
-    if error.code == _USAGE:
-        raise click.UsageError(str(error)) from error
-    tell_error(str(error))
-    return error.code

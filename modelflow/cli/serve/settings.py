@@ -83,8 +83,7 @@ def field_options(group: str) -> Callable[[Callable[..., Any]], Callable[..., An
                 continue
             how = {"help": text, "metavar": one.metavar, **_KINDS[one.kind](one)}
             if one.kind in ("count", "seconds", "timeout", "choice"):
-                plain = str(default) if one.kind == "choice" else default
-                how |= {"default": plain, "show_default": True}
+                how["default"] = str(default) if one.kind == "choice" else default
             command = click.option(one.flag, **how)(command)
         return command
 

@@ -25,15 +25,11 @@ def split_address(option: str, address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
-    if not _is_port(port) or (colon and not host) or "/" in host:
+    is_number = port.isascii() and port.isdecimal() and len(port) <= len(str(_MOST))
+    if not is_number or int(port) > _MOST or (colon and not host) or "/" in host:
         message = f"{option} {address}: expected PORT, HOST:PORT or [HOST]:PORT"
         raise click.UsageError(message)
     return host, int(port)
-
-
-def _is_port(text: str) -> bool:
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST))
-    return is_number and int(text) <= _MOST
 
 
 def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:

@@ -55,19 +55,23 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-@contextlib.contextmanager
-def progress(line: Callable[[], str]) -> Iterator[None]:
+def progress(line: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
     """Shows on stderr how far a run is, while the block runs.
 
     Args:
         line: Gives what is shown.
     """
-    with _live(line) if sys.stderr.isatty() else _lines(line):
-        yield
+    return show_live(line) if sys.stderr.isatty() else _lines(line)
 
 
 @contextlib.contextmanager
-def _live(line: Callable[[], str]) -> Iterator[None]:
+def show_live(line: Callable[[], str], *, redirect_stdout: bool = False) -> Iterator[None]:
+    """Shows a line on stderr, a terminal, that changes while the block runs.
+
+    Args:
+        line: Gives it.
+        redirect_stdout: What is printed inside the block stands above the line.
+    """
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -78,7 +82,7 @@ def _live(line: Callable[[], str]) -> Iterator[None]:
         get_renderable=lambda: Text(line()),
         refresh_per_second=4,
         transient=True,
-        redirect_stdout=False,
+        redirect_stdout=redirect_stdout,
     ):
         yield
 

@@ -68,7 +68,7 @@ class StageCase:
         node = self.first
         if node.queue >= node.batch_size / 4 or node.mean_batch_size > node.batch_size / 2:
             return self.occupied
-        calls = self._calls
+        calls = self.calls
         rows = sum(size * count for size, (count, _) in calls.items())
         seconds = sum(seconds for _, seconds in calls.values())
         rates = [
@@ -116,10 +116,10 @@ class StageCase:
     @cached_property
     def service_time(self) -> ServiceTime | None:
         """How long its calls take by their rows; None: too few sizes were seen."""
-        return ServiceTime.of(self._calls)
+        return ServiceTime.of(self.calls)
 
     @cached_property
-    def _calls(self) -> Mapping[int, tuple[int, float]]:
+    def calls(self) -> Mapping[int, tuple[int, float]]:
         """Rows of a call -> how many had so many, and the seconds that all its nodes took."""
         added: dict[int, tuple[int, float]] = {}
         for size, (count, seconds) in self.first.calls.items():

@@ -1,7 +1,7 @@
 """From two moments of a flow to what limits it, and what to change."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from modelflow.insight.doctor.case import Case, StageCase
@@ -37,12 +37,18 @@ class Diagnosis:
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold."""
-        return {
-            "findings": [finding.document() for finding in self.findings],
-            "headroom": self.headroom,
-            "busiest": self.busiest,
-            "notes": list(self.notes),
-        }
+        findings = [finding.document() for finding in self.findings]
+        return {**asdict(self), "findings": findings, "notes": list(self.notes)}
+
+    @property
+    def sentence(self) -> str:
+        """How a flow is in which nothing was found."""
+        if self.headroom is not None:
+            busiest = f"{self.busiest} is the busiest node, and could do {self.headroom:.0%} more"
+            return f"nothing is wrong: {busiest}"
+        if self.busiest:
+            return f"{self.busiest} is always at work, and nothing is known that would help it"
+        return "nothing is wrong"
 
 
 def diagnose(case: Case) -> Diagnosis:

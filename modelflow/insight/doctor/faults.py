@@ -128,7 +128,7 @@ def stragglers(case: Case) -> Iterator[Finding]:
         if node.order < _MUCH_ORDER or call.count < _LEAST_ROWS:
             continue
         usual, slow = call.percentile(50), call.percentile(98)
-        if usual <= 0 or slow < _SLOW * usual:
+        if slow < _SLOW * usual:
             slow = call.percentile(100)
         if usual <= 0 or slow < _SLOW * usual:
             continue

@@ -1,7 +1,7 @@
 """What the doctor has found: a cause, where, on what evidence, and what would help."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -66,13 +66,4 @@ class Finding:
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold."""
-        return {
-            "node": self.node,
-            "cause": str(self.cause),
-            "sentence": self.sentence,
-            "evidence": list(self.evidence),
-            "change": dict(self.change),
-            "advice": self.advice,
-            "gain": self.gain,
-            "then": self.then,
-        }
+        return {**asdict(self), "evidence": list(self.evidence)}

@@ -55,9 +55,8 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
 def foreign_load(case: Case, stage: StageCase) -> Finding | None:
     """Other programs have the processors that its threads want."""
     node, foreign = stage.first, case.foreign
-    if foreign is None or foreign < _MUCH_FOREIGN * case.processors:
-        return None
-    if node.runnable < _MUCH_RUNNABLE:
+    is_much = foreign is not None and foreign >= _MUCH_FOREIGN * case.processors
+    if not is_much or node.runnable < _MUCH_RUNNABLE:
         return None
     return Finding(
         stage.heaviest.node,
@@ -77,9 +76,8 @@ def oversubscription(case: Case, stage: StageCase) -> Finding | None:
     """It has more threads that compute than there are processors."""
     node = stage.first
     own = 1.0 - case.processors / stage.threads  # what the node's threads take from one another
-    if node.runnable < _MUCH_RUNNABLE or stage.threads <= case.processors:
-        return None
-    if node.runnable > own + _MUCH_RUNNABLE:
+    is_own = _MUCH_RUNNABLE <= node.runnable <= own + _MUCH_RUNNABLE
+    if not is_own or stage.threads <= case.processors:
         return None
     return Finding(
         stage.heaviest.node,

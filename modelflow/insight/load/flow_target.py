@@ -1,6 +1,7 @@
 """A running flow in this process, as what load is put on."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
@@ -95,7 +96,7 @@ class FlowTarget:
     def _submit_requests(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:
         for attempt in attempts:
             if attempt.handle is None:  # one for which there was no room is submitted again
-                attempt.handle = Request(self._inputs[self._place], _BatchedAttempt(attempt).on_end)
+                attempt.handle = Request(self._inputs[self._place], partial(_end, attempt))
                 self._place = (self._place + 1) % len(self._inputs)
         requests = [attempt.handle for attempt in attempts]
         return len(requests) - len(self._flow.submit(requests, on_room))
@@ -117,20 +118,14 @@ class _BatchedAttempts:
             self._attempts[position].on_end(_name_of(failure))
 
 
-class _BatchedAttempt:
-    """A request that travels by itself."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-
-    def on_end(self, request: Request) -> None:
-        """Says what became of it."""
-        try:
-            found = request.answer()
-        except ModelflowError as error:
-            self._attempt.on_end(_name_of(error))
-            return
-        self._attempt.on_end(_outcome_of([one for column in found.values() for one in column]))
+def _end(attempt: Attempt, request: Request) -> None:
+    """Says what became of a request that travels by itself."""
+    try:
+        found = request.answer()
+    except ModelflowError as error:
+        attempt.on_end(_name_of(error))
+        return
+    attempt.on_end(_outcome_of([one for column in found.values() for one in column]))
 
 
 def _outcome_of(buffers: Sequence[Buffer]) -> str:

@@ -1,28 +1,19 @@
 """One connection to a server: has one request under way, or none. Loads httptools."""
 
 import asyncio
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import httptools
 
 from modelflow.insight.load.target import Attempt, Outcome
 
+if TYPE_CHECKING:
+    from modelflow.insight.load.http_target import HttpTarget
+
+
 # Bytes of what comes in front of an answer's body, and of the body.
 _MOST_HEAD = 1 << 16
 _MOST_BODY = 1 << 30
-
-
-class Pool(Protocol):
-    """Who has connections."""
-
-    def add_free(self, connection: "HttpConnection") -> None:
-        """Takes back a connection that can be used again."""
-
-    def on_close(self, connection: "HttpConnection") -> None:
-        """Notes that one has ended."""
-
-    def again(self, attempt: Attempt) -> None:
-        """Takes back a request that found a connection which the server had just ended."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -32,7 +23,7 @@ class HttpConnection(asyncio.Protocol):
         attempt: The request that is under way.
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: "HttpTarget") -> None:
         """Is connected by its loop."""
         self._pool = pool
         self.attempt: Attempt | None = None

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from modelflow.errors import ConfigError, MissingDependencyError
@@ -92,12 +91,7 @@ class HttpTarget:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends every connection and joins the thread."""
         self._loop_queue.post(self._end)
         self._thread.join()
@@ -194,13 +188,10 @@ class HttpTarget:
     async def _open_connection(self) -> "HttpConnection":
         from modelflow.insight.load.http_connection import HttpConnection
 
-        name = self._url.host if self._tls is not None else None
+        host, port = self._url.host, self._url.port
+        name = host if self._tls is not None else None
         _, connection = await self._loop.create_connection(
-            lambda: HttpConnection(self),
-            self._url.host,
-            self._url.port,
-            ssl=self._tls,
-            server_hostname=name,
+            lambda: HttpConnection(self), host, port, ssl=self._tls, server_hostname=name
         )
         self._open.add(connection)
         return connection

@@ -63,7 +63,7 @@ class Load:
                 is under way is waited for: for who compares figures of these two moments.
         """
         self._target, self._options, self._clock = target, options, clock
-        self._marked = marked or _nothing
+        self._marked = marked or (lambda: None)
         self._tally = Tally(options)
         self._pace: Pace = Rate(options) if options.rate is not None else Clients(options)
         self._condition = threading.Condition()
@@ -262,7 +262,3 @@ class Load:
     def _wake(self) -> None:
         with self._condition:
             self._condition.notify()
-
-
-def _nothing() -> None:
-    """Does nothing at a mark."""

@@ -1,9 +1,10 @@
 """When the next request of a load is due: at a rate, or when a client has its answer."""
 
+import itertools
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +29,9 @@ def arrivals_of(kind: str, rate: float, seed: int = 0) -> Iterator[float]:
     if kind not in ARRIVALS:
         message = f"arrivals: got {kind!r}; expected {' or '.join(ARRIVALS)}"
         raise ValueError(message)
-    return _poisson(rate, seed) if kind == "poisson" else _constant(rate)
+    if kind == "poisson":
+        return _poisson(rate, seed)
+    return (number / rate for number in itertools.count())  # not a sum, whose error would grow
 
 
 def _poisson(rate: float, seed: int) -> Iterator[float]:
@@ -39,14 +42,7 @@ def _poisson(rate: float, seed: int) -> Iterator[float]:
         yield from moments.tolist()
 
 
-def _constant(rate: float) -> Iterator[float]:
-    number = 0
-    while True:  # not a sum, whose error would grow
-        yield number / rate
-        number += 1
-
-
-class Pace(Protocol):
+class Pace(ABC):
     """When requests are due; one thread uses it.
 
     Attributes:
@@ -59,47 +55,54 @@ class Pace(Protocol):
 
     is_open: bool
     waits_for_answers: bool
-    is_draining: bool
-    end: float
-    most: int
+
+    def __init__(self, options: LoadOptions) -> None:
+        """Takes the end."""
+        self._span = math.inf
+        if options.seconds is not None:
+            self._span = options.warm_up + options.seconds
+        self.is_draining = False
+        self.most = options.requests or MOST_REQUESTS
+        self.end = math.inf
 
     def begin(self, start: float) -> None:
         """Begins, at this time of the clock."""
+        self.end = start + self._span
 
+    @abstractmethod
     def due(self, now: float) -> float | None:
         """Returns when the next one is due; infinite: unknown; None: none is any more."""
 
+    @abstractmethod
     def advance(self) -> None:
         """Goes on to the one behind."""
 
+    @abstractmethod
     def on_free(self, end: float) -> None:
         """Notes that a request was over then."""
 
     def drain(self) -> None:
         """Notes that none is sent any more, and the ends of those under way are waited for."""
+        self.is_draining = self.waits_for_answers = True
 
 
-class Rate:
+class Rate(Pace):
     """An open loop: requests at the moments of a process; see `Pace`."""
 
     is_open = True
+    waits_for_answers = False
 
     def __init__(self, options: LoadOptions) -> None:
         """Takes the rate, its process, and the end."""
+        super().__init__(options)
         assert options.rate is not None  # else it is a closed loop
         self._moments = arrivals_of(options.arrivals, options.rate, options.seed)
-        self._span = math.inf
-        if options.seconds is not None:
-            self._span = options.warm_up + options.seconds
-        self.waits_for_answers = self.is_draining = False
-        self.most = options.requests or MOST_REQUESTS
-        self.end = math.inf
         self._start = self._next = 0.0
 
     def begin(self, start: float) -> None:
         """See `Pace`."""
+        super().begin(start)
         self._start = start
-        self.end = start + self._span
         self._next = next(self._moments)
 
     def due(self, now: float) -> float | None:
@@ -115,12 +118,8 @@ class Rate:
     def on_free(self, end: float) -> None:
         """Nothing follows from it."""
 
-    def drain(self) -> None:
-        """See `Pace`."""
-        self.is_draining = self.waits_for_answers = True
 
-
-class Clients:
+class Clients(Pace):
     """A closed loop: each client sends a request when it has the answer to its last one."""
 
     is_open = False
@@ -128,20 +127,15 @@ class Clients:
 
     def __init__(self, options: LoadOptions) -> None:
         """Takes how many clients there are, and the end."""
+        super().__init__(options)
         assert options.clients is not None  # else it is an open loop
         self._count = options.clients
-        self._span = math.inf
-        if options.seconds is not None:
-            self._span = options.warm_up + options.seconds
-        self.is_draining = False
-        self.most = options.requests or MOST_REQUESTS
-        self.end = math.inf
         self._free: deque[float] = deque()  # since when
 
     def begin(self, start: float) -> None:
         """See `Pace`."""
+        super().begin(start)
         self._free.extend([start] * self._count)
-        self.end = start + self._span
 
     def due(self, now: float) -> float | None:
         """See `Pace`."""
@@ -156,7 +150,3 @@ class Clients:
     def on_free(self, end: float) -> None:
         """See `Pace`."""
         self._free.append(end)
-
-    def drain(self) -> None:
-        """See `Pace`."""
-        self.is_draining = True

@@ -10,6 +10,8 @@ from modelflow.insight.load.options import LoadOptions
 from modelflow.insight.load.report import LoadReport, Sample, Second
 from modelflow.insight.load.target import Attempt, Outcome
 
+Times = npt.NDArray[np.float64]
+
 
 class Tally:
     """Counts requests, and keeps the times of each.
@@ -90,13 +92,7 @@ class Tally:
             is_whole=is_whole,
         )
 
-    def _curve(
-        self,
-        due: npt.NDArray[np.float64],
-        times: npt.NDArray[np.float64],
-        ends: npt.NDArray[np.float64],
-        seconds: float,
-    ) -> tuple[Second, ...]:
+    def _curve(self, due: Times, times: Times, ends: Times, seconds: float) -> tuple[Second, ...]:
         last = max(int(np.ceil(seconds)), 1)
         answered = np.bincount(np.minimum(ends.astype(np.int64), last - 1), minlength=last)
         order = np.argsort(due, kind="stable")

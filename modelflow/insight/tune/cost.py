@@ -82,13 +82,12 @@ def costs_of(
         table: dict[int, float] = {}
         for size, case in sweep.items():
             stage = next(one for one in case.stages if one.name == name)
-            for rows_of_call, (count, seconds) in stage.first.calls.items():
-                others = sum(node.calls.get(rows_of_call, (0, 0.0))[1] for node in stage.nodes[1:])
+            for rows_of_call, (count, seconds) in stage.calls.items():
                 is_whole = count >= _LEAST_CALLS and rows_of_call
                 if is_whole and (rows_of_call == size or rows_of_call not in table):
                     # Without what others took of the processors: that is for the simulation.
                     alone_part = 1.0 - stage.first.runnable
-                    table[rows_of_call] = (seconds + others) / count * alone_part
+                    table[rows_of_call] = seconds / count * alone_part
         one = next(stage for stage in alone.stages if stage.name == name)
         more = next(stage for stage in together.stages if stage.name == name)
         first = one.first

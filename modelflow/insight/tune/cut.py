@@ -8,8 +8,7 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import tensor_text
 from modelflow.graph.node import Endpoint
 from modelflow.insight.tune.sample import Sample
-from modelflow.plan.placement import Partition, find_partitions
-from modelflow.unit.port import Port
+from modelflow.plan.placement import Partition, find_partitions, find_port
 from modelflow.wire.tensor import TensorSpec
 
 # Processor time of a batch's way to an actor and back, in microseconds of all processes: for the
@@ -136,14 +135,8 @@ def _crossing(graph: Graph, source: Endpoint, target: Endpoint, sample: Sample |
 
 
 def _tensor(graph: Graph, end: Endpoint) -> TensorSpec | None:
-    port = _port(graph, end)
+    port = find_port(graph, end)
     return None if port is None else port.tensor
-
-
-def _port(graph: Graph, end: Endpoint) -> Port | None:
-    spec = graph.nodes[end.node].spec
-    ports = () if spec is None else (*spec.inputs, *spec.outputs)
-    return next((port for port in ports if port.name == end.port), None)
 
 
 def _advice(graph: Graph, part: Partition, sample: Sample | None) -> Iterator[str]:

@@ -69,16 +69,10 @@ def summary_of(report: TuneReport) -> str:
     return f"The {what} is {report.gain:+.0%} with the change, compared in turns."
 
 
-def names_of(settings: Settings, before: Settings) -> str:
-    """Returns settings as what they change."""
-    changes = before.changes_to(settings)
-    return ", ".join(f"{key}={value}" for key, value in changes.items()) or "as it is"
-
-
 def _row(trial: Trial, before: Settings) -> list[str]:
     predicted = "-" if trial.predicted is None else f"{trial.predicted.rate:.1f}"
     marks = (f"{trial.report.latency.percentile(percent) * 1e3:.1f}" for percent in (50, 95, 99))
-    return [names_of(trial.settings, before), f"{trial.rate:.1f}", predicted, *marks]
+    return [before.name_changes(trial.settings), f"{trial.rate:.1f}", predicted, *marks]
 
 
 def _cost(cost: StageCost) -> list[str]:

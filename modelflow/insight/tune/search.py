@@ -1,7 +1,7 @@
 """Looks for settings that the simulation likes best: from the present ones, a stage at a time."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from modelflow.insight.tune.cost import StageCost
@@ -57,33 +57,24 @@ class Ranked:
     score: tuple[float, float]
 
 
+@dataclass
 class Search:
-    """One search: by simulation, a stage at a time."""
+    """One search: by simulation, a stage at a time.
 
-    def __init__(
-        self,
-        costs: Mapping[str, StageCost],
-        free: Mapping[str, Collection[str]],
-        goal: Goal,
-        simulated: Callable[[Settings], Outcome],
-        most_threads: int,
-    ) -> None:
-        """Prepares it.
+    Attributes:
+        costs: Of the stages.
+        free: Stage -> what of it may be changed: ``threads``, ``batch_size``, ``batch_timeout_ms``.
+        goal: What is wanted.
+        simulated: What settings would give.
+        most_threads: Of a stage.
+    """
 
-        Args:
-            costs: Of the stages.
-            free: Stage -> what of it may be changed: ``threads``, ``batch_size``,
-                ``batch_timeout_ms``.
-            goal: What is wanted.
-            simulated: What settings would give.
-            most_threads: Of a stage.
-        """
-        self._costs = costs
-        self._free = free
-        self._goal = goal
-        self._simulated = simulated
-        self._most_threads = most_threads
-        self._known: dict[Settings, Ranked] = {}
+    costs: Mapping[str, StageCost]
+    free: Mapping[str, Collection[str]]
+    goal: Goal
+    simulated: Callable[[Settings], Outcome]
+    most_threads: int
+    _known: dict[Settings, Ranked] = field(default_factory=dict)
 
     def run(self, start: Settings) -> list[Ranked]:
         """Returns settings, the best first, with the present ones among them.
@@ -106,7 +97,7 @@ class Search:
         for _ in range(_ROUNDS):
             before = best
             # Stages with much to do first: what they gain is seen at once.
-            for name in sorted(self._costs, key=partial(self._load, before.settings), reverse=True):
+            for name in sorted(self.costs, key=partial(self._load, before.settings), reverse=True):
                 for other in self._candidates(name, best.settings.stages[name], start.stages[name]):
                     if self._may_be_better(name, other, best):
                         found = self._look_at(best.settings.with_stage(name, other))
@@ -117,47 +108,47 @@ class Search:
     def _look_at(self, settings: Settings) -> Ranked:
         found = self._known.get(settings)
         if found is None:
-            outcome = self._simulated(settings)
-            latency = outcome.latency.percentile(self._goal.percent)
-            score = self._goal.score(outcome.rate, latency, _MARGIN)
+            outcome = self.simulated(settings)
+            latency = outcome.latency.percentile(self.goal.percent)
+            score = self.goal.score(outcome.rate, latency, _MARGIN)
             found = self._known[settings] = Ranked(settings, outcome.rate, latency, score)
         return found
 
     def _may_be_better(self, name: str, stage: StageSettings, best: Ranked) -> bool:
         """Tells whether a stage could keep up with the best rate so far, if that is wanted."""
-        if self._goal.rate is not None or best.score[0] < 1.0:
+        if self.goal.rate is not None or best.score[0] < 1.0:
             return True
-        return _capacity(self._costs[name], stage) >= (1 - _SAME) * best.rate
+        return _capacity(self.costs[name], stage) >= (1 - _SAME) * best.rate
 
     def _load(self, settings: Settings, name: str) -> float:
         """Returns the share of time that a stage's workers would work at one request a second."""
-        cost, stage = self._costs[name], settings.stages[name]
+        cost, stage = self.costs[name], settings.stages[name]
         return cost.visits * cost.seconds(stage.batch_size) / stage.batch_size / stage.threads
 
     def _plenty(self, start: Settings, what: Collection[str]) -> Settings:
         """Returns settings in which no stage is short of ``threads``, ``batch_size``, or both."""
         found = {}
         for name, stage in start.stages.items():
-            keys, one = [key for key in self._free.get(name, ()) if key in what], stage
+            keys, one = [key for key in self.free.get(name, ()) if key in what], stage
             if "batch_size" in keys:
                 one = one.with_batch(self._most_rows(name), stage.queue_size)
             if "threads" in keys:
-                one = replace(one, threads=max(n for n in _THREADS if n <= self._most_threads))
+                one = replace(one, threads=max(n for n in _THREADS if n <= self.most_threads))
             found[name] = one
         return Settings(found)
 
     def _most_rows(self, name: str) -> int:
         """Returns the largest batch that was seen, or is near to it: more is guesswork."""
-        return max((size for size in self._costs[name].table), default=1)
+        return max((size for size in self.costs[name].table), default=1)
 
     def _candidates(
         self, name: str, present: StageSettings, start: StageSettings
     ) -> list[StageSettings]:
         """Returns what a stage might be instead."""
-        free = self._free.get(name, ())
+        free = self.free.get(name, ())
         threads, batches = [present.threads], [present.batch_size]
         if "threads" in free:
-            threads = [n for n in _THREADS if n <= self._most_threads]
+            threads = [n for n in _THREADS if n <= self.most_threads]
         if "batch_size" in free:
             batches = [n for n in _BATCHES if n <= self._most_rows(name)] or batches
         found = [

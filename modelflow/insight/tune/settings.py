@@ -26,12 +26,8 @@ class StageSettings:
     @classmethod
     def of(cls, stage: StagePlan) -> "StageSettings":
         """Takes them of a plan."""
-        return cls(
-            stage.threads,
-            stage.batch_size,
-            min(stage.bounds, default=0),
-            stage.unit.settings.batch_timeout_ms,
-        )
+        queue, wait = min(stage.bounds, default=0), stage.unit.settings.batch_timeout_ms
+        return cls(stage.threads, stage.batch_size, queue, wait)
 
     def with_batch(self, batch_size: int, queue_size: int) -> "StageSettings":
         """Returns the same with other batches, and a queue that holds two of them, or more."""
@@ -65,6 +61,11 @@ class Settings:
                 if getattr(stage, key) != getattr(before, key):
                     found[f"{name}.{key}"] = getattr(stage, key)
         return found
+
+    def name_changes(self, other: "Settings") -> str:
+        """Returns the same for people; ``as it is`` where they are equal."""
+        changes = self.changes_to(other)
+        return ", ".join(f"{key}={value}" for key, value in changes.items()) or "as it is"
 
     @property
     def size(self) -> tuple[int, int]:

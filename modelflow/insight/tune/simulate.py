@@ -10,7 +10,7 @@ import heapq
 import math
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modelflow.insight.load.report import Sample
@@ -52,7 +52,8 @@ def simulate(  # noqa: PLR0913 - what there is to say of a load
         requests: How many are answered; a fifth of them before anything counts.
         seed: Of the random numbers.
     """
-    return _World(costs, settings, processors, seed).run(clients, rate, requests)
+    world = _World([_Stage(costs[name], settings.stages[name]) for name in costs], processors, seed)
+    return world.run(clients, rate, requests)
 
 
 class _Stage:
@@ -70,10 +71,8 @@ class _Stage:
 
 
 class _World:
-    def __init__(
-        self, costs: Mapping[str, StageCost], settings: Settings, processors: int, seed: int
-    ) -> None:
-        self._stages = [_Stage(costs[name], settings.stages[name]) for name in costs]
+    def __init__(self, stages: Sequence[_Stage], processors: int, seed: int) -> None:
+        self._stages = stages
         self._processors = processors
         self._random = random.Random(seed)
         self._events: list[tuple[float, int, int, tuple[int, ...] | None]] = []
@@ -83,10 +82,12 @@ class _World:
         self._now = 0.0
         self._began: list[float] = []
         self._rows: list[int] = []  # rows of each request that its stage has not given back
+        self._ended: list[tuple[float, float]] = []
+        self._is_closed = False  # a request follows each that ends
 
     def run(self, clients: int | None, rate: float | None, requests: int) -> Outcome:
         """Lets requests pass until so many are answered."""
-        ended: list[tuple[float, float]] = []
+        self._is_closed, ended = clients is not None, self._ended
         if clients is not None:
             for _ in range(clients):
                 self._enter()
@@ -103,7 +104,7 @@ class _World:
                 self._stages[place].is_waiting = False
                 self._begin(place, is_due=True)
             else:
-                self._end(place, batch, ended, is_closed=clients is not None)
+                self._end(place, batch)
         skipped = ended[len(ended) // 5 :]
         if len(skipped) < 2:
             return Outcome(0.0, Sample())
@@ -119,11 +120,9 @@ class _World:
     def _enter(self) -> None:
         self._began.append(self._now)
         self._rows.append(0)
-        self._pass(len(self._began) - 1, 0, None, is_closed=False)
+        self._pass(len(self._began) - 1, 0, is_new=True)
 
-    def _pass(
-        self, request: int, place: int, ended: list[tuple[float, float]] | None, *, is_closed: bool
-    ) -> None:
+    def _pass(self, request: int, place: int, *, is_new: bool = False) -> None:
         """Brings a request to a stage, or to the next one that it visits."""
         while place < len(self._stages):
             stage = self._stages[place]
@@ -135,9 +134,10 @@ class _World:
                 self._begin(place)
                 return
             place += 1
-        if ended is not None:
-            ended.append((self._now, self._now - self._began[request]))
-        if is_closed:
+        if is_new:
+            return
+        self._ended.append((self._now, self._now - self._began[request]))
+        if self._is_closed:
             self._enter()
 
     def _begin(self, place: int, *, is_due: bool = False) -> None:
@@ -170,14 +170,7 @@ class _World:
         part = cost.computing * slower + 1.0 - cost.computing
         return stage.times[size] * part * spread
 
-    def _end(
-        self,
-        place: int,
-        batch: tuple[int, ...],
-        ended: list[tuple[float, float]],
-        *,
-        is_closed: bool,
-    ) -> None:
+    def _end(self, place: int, batch: tuple[int, ...]) -> None:
         stage = self._stages[place]
         stage.working -= 1
         self._computing -= stage.cost.computing * stage.cost.processors
@@ -185,5 +178,5 @@ class _World:
         for request in batch:
             self._rows[request] -= 1
             if not self._rows[request]:
-                self._pass(request, place + 1, ended, is_closed=is_closed)
+                self._pass(request, place + 1)
         self._begin(place)

@@ -7,6 +7,7 @@ minute. The last word has a comparison under real load: as it was, changed, as i
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import TuningError
@@ -52,7 +53,6 @@ class Trial:
         latency: The percentile that is asked for, in seconds.
         report: All of it.
         predicted: What the simulation had said; None: it was not asked.
-        foreign: Processors that other programs used meanwhile; None: unknown.
     """
 
     settings: Settings
@@ -60,7 +60,6 @@ class Trial:
     latency: float
     report: LoadReport
     predicted: Ranked | None = None
-    foreign: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,6 @@ class TuneReport:
         before: The settings as they were: the trials of the comparison.
         after: The best ones, likewise; of no better ones were found: none.
         tried: All that were tried under real load, in that order.
-        ranked: What the simulation says, the best first.
         changes: What makes ``after`` of ``before``, as ``--set`` takes it; empty: nothing is
             better.
         notes: What makes the figures doubtful, and what could not be varied.
@@ -86,7 +84,6 @@ class TuneReport:
     before: tuple[Trial, ...]
     after: tuple[Trial, ...]
     tried: tuple[Trial, ...]
-    ranked: tuple[Ranked, ...]
     changes: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -102,44 +99,34 @@ class TuneReport:
         return after / before - 1.0 if before > 0 else 0.0
 
 
+@dataclass
 class Tuning:
-    """A tuning of one running flow; when it ends the flow has its former settings again."""
+    """A tuning of one running flow; when it ends the flow has its former settings again.
 
-    def __init__(  # noqa: PLR0913 - each is the user's to say
-        self,
-        flow: "Flow",
-        rows: Sequence[Mapping[str, Any]],
-        goal: Goal,
-        *,
-        clients: int = 32,
-        seconds: float = 1.5,
-        fixed: frozenset[str] = frozenset(),
-        told: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """Prepares it.
+    Attributes:
+        flow: It runs, and nobody else uses it.
+        rows: What is sent, in turns: for each input of the graph its value.
+        goal: What is wanted.
+        clients: How many wait for answers, where the goal gives no rate.
+        seconds: How long each trial lasts.
+        fixed: What stays as it is: ``node.threads``, or ``node`` for all of it.
+        told: Is told what happens, a line each.
+    """
 
-        Args:
-            flow: It runs, and nobody else uses it.
-            rows: What is sent, in turns: for each input of the graph its value.
-            goal: What is wanted.
-            clients: How many wait for answers, where the goal gives no rate.
-            seconds: How long each trial lasts.
-            fixed: What stays as it is: ``node.threads``, or ``node`` for all of it.
-            told: Is told what happens, a line each.
-        """
-        self._flow = flow
-        self._rows = rows
+    flow: "Flow"
+    rows: Sequence[Mapping[str, Any]]
+    goal: Goal
+    clients: int = 32
+    seconds: float = 1.5
+    fixed: frozenset[str] = frozenset()
+    told: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
         self._load: Load | None = None
-        self._goal = goal
-        self._clients = clients
-        self._seconds = seconds
-        self._fixed = fixed
-        self._told = told
         self._is_over = threading.Event()
         self._tried: list[Trial] = []
         self._notes: dict[str, None] = {}
-        self._start = Settings.of(flow.plan)
-        self._now = self._start
+        self._start = self._now = Settings.of(self.flow.plan)
         self._foreign = 0.0
 
     def stop(self) -> None:
@@ -158,7 +145,7 @@ class Tuning:
         try:
             report = self._run()
         except Exception:
-            if self._flow.is_running:
+            if self.flow.is_running:
                 self._go_to(self._start)
             raise
         self._go_to(self._start)
@@ -166,28 +153,24 @@ class Tuning:
 
     def _run(self) -> TuneReport:
         free = self._free()
-        self._told("measuring what each node costs")
+        self.told("measuring what each node costs")
         costs = self._costs(free)
-        self._told("simulating settings")
+        self.told("simulating settings")
         processors = self._processors
-        ranked = Search(
-            costs,
-            free,
-            self._goal,
-            lambda settings: self._simulate(costs, settings, processors),
-            min(_MOST_THREADS, 8 * processors),
-        ).run(self._start)
+        most_threads = min(_MOST_THREADS, 8 * processors)
+        simulated = partial(self._simulate, costs, processors)
+        ranked = Search(costs, free, self.goal, simulated, most_threads).run(self._start)
         present = next(one for one in ranked if one.settings == self._start)
         best = [one for one in ranked if one.score >= present.score and one is not present]
         best = _different(best)[:_TRIED]
-        self._told(f"trying the present settings and the best {len(best)} of {len(ranked)}")
+        self.told(f"trying the present settings and the best {len(best)} of {len(ranked)}")
         trials = [self._trial(one.settings, one) for one in [present, *best]]
         chosen = self._choose(trials)
         winner = chosen.settings
         before: list[Trial] = []
         after: list[Trial] = []
         if winner != self._start:
-            self._told("comparing: as it is, changed, as it is, changed")
+            self.told("comparing: as it is, changed, as it is, changed")
             for _ in range(2):
                 before.append(self._trial(self._start, present))
                 after.append(self._trial(winner, chosen.predicted))
@@ -196,20 +179,19 @@ class Tuning:
             self._notes[text] = None
         is_better = bool(after) and self._is_better(before, after)
         return TuneReport(
-            self._goal,
+            self.goal,
             processors,
             costs,
             tuple(before) or tuple(one for one in trials if one.settings == self._start),
             tuple(after) if is_better else (),
             tuple(self._tried),
-            tuple(ranked),
             self._start.changes_to(winner) if is_better else {},
             tuple(self._notes),
         )
 
     def _choose(self, trials: Sequence[Trial]) -> Trial:
         """Returns the best; of such that are as good as the same, the smallest."""
-        scores = {id(one): self._goal.score(one.rate, one.latency) for one in trials}
+        scores = {id(one): self.goal.score(one.rate, one.latency) for one in trials}
         kept, wanted = max(scores.values())
         near = [
             one
@@ -222,16 +204,15 @@ class Tuning:
 
     def _free(self) -> dict[str, frozenset[str]]:
         found = {}
-        for name, stage in self._flow.plan.stages.items():
+        for name, stage in self.flow.plan.stages.items():
             free = _free_of(stage) - {
-                key for key in ("threads", "batch_size") if f"{name}.{key}" in self._fixed
+                key for key in ("threads", "batch_size") if f"{name}.{key}" in self.fixed
             }
-            if name in self._fixed:
+            if name in self.fixed:
                 free = frozenset()
             if len(stage.units) > 1:
-                self._notes[f"{' + '.join(stage.nodes)} run as one stage, which stays as it is"] = (
-                    None
-                )
+                note = f"{' + '.join(stage.nodes)} run as one stage, which stays as it is"
+                self._notes[note] = None
             found[name] = free
         return found
 
@@ -239,13 +220,13 @@ class Tuning:
 
     @property
     def _processors(self) -> int:
-        return int(self._flow.snapshot()["machine"]["processors"])
+        return int(self.flow.snapshot()["machine"]["processors"])
 
     def _costs(self, free: Mapping[str, frozenset[str]]) -> dict[str, StageCost]:
         """Measures all stages at once, with every size of batch, and with more threads."""
         visits = self._visits()
         sweep: dict[int, Case] = {}
-        brief = min(0.5, self._seconds)
+        brief = min(0.5, self.seconds)
         sizes = self._sizes(free)
         for size in sizes:
             settings = self._all(free, threads=1, batch_size=size)
@@ -259,29 +240,22 @@ class Tuning:
 
     def _visits(self) -> dict[str, float]:
         """Sends some requests and counts what each stage was given for them."""
-        before = self._flow.stats()
-        report = self._load_flow(
-            LoadOptions(clients=8, seconds=min(1.0, self._seconds), warm_up=0.0)
-        )
-        self._check()
-        after = self._flow.stats()
+        before = self.flow.stats()
+        options = LoadOptions(clients=8, seconds=min(1.0, self.seconds), warm_up=0.0)
+        report = self._load_flow(options)
+        after = self.flow.stats()
         # Those that ended behind the time are waited for as well: all that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
         if not ended or not report.ok:
             message = f"of {ended} requests none was answered well ({dict(report.outcomes)})"
             raise TuningError(message)
-        stages = self._flow.plan.stages
+        stages = self.flow.plan.stages
         return {name: (after[name].buffers - before[name].buffers) / ended for name in stages}
 
     def _sizes(self, free: Mapping[str, frozenset[str]]) -> list[int]:
-        most = max(
-            (
-                _most_rows(self._flow.plan.stages[name])
-                for name, keys in free.items()
-                if "batch_size" in keys
-            ),
-            default=1,
-        )
+        stages = self.flow.plan.stages
+        rows = (_most_rows(stages[name]) for name, keys in free.items() if "batch_size" in keys)
+        most = max(rows, default=1)
         return [size for size in _SWEEP if size <= most] or [1]
 
     def _all(
@@ -292,7 +266,7 @@ class Tuning:
         for name, stage in self._start.stages.items():
             keys, one = free[name], replace(stage, batch_timeout_ms=0.0)
             if "batch_size" in keys:
-                size = min(batch_size, _most_rows(self._flow.plan.stages[name]))
+                size = min(batch_size, _most_rows(self.flow.plan.stages[name]))
                 one = one.with_batch(size, stage.queue_size)
             if "threads" in keys:
                 one = replace(one, threads=threads)
@@ -300,22 +274,21 @@ class Tuning:
         return Settings(found)
 
     def _simulate(
-        self, costs: Mapping[str, StageCost], settings: Settings, processors: int
+        self, costs: Mapping[str, StageCost], processors: int, settings: Settings
     ) -> Outcome:
-        if self._goal.rate is not None:
-            return simulate(costs, settings, processors, rate=self._goal.rate)
-        return simulate(costs, settings, processors, clients=self._clients)
+        if self.goal.rate is not None:
+            return simulate(costs, settings, processors, rate=self.goal.rate)
+        return simulate(costs, settings, processors, clients=self.clients)
 
     def _trial(self, settings: Settings, predicted: Ranked | None) -> Trial:
-        case, report = self._observe(settings, self._seconds, None)
-        latency = report.latency.percentile(self._goal.percent)
-        trial = Trial(settings, report.rate, latency, report, predicted, case.foreign)
+        case, report = self._observe(settings, self.seconds, None)
+        latency = report.latency.percentile(self.goal.percent)
+        trial = Trial(settings, report.rate, latency, report, predicted)
         self._tried.append(trial)
         self._foreign = max(self._foreign, case.foreign or 0.0)
-        changes = ", ".join(f"{k}={v}" for k, v in self._start.changes_to(settings).items())
-        self._told(
-            f"  {report.rate:.1f}/s, p{self._goal.percent:g} {latency * 1e3:.1f} ms: "
-            f"{changes or 'as it is'}"
+        self.told(
+            f"  {report.rate:.1f}/s, p{self.goal.percent:g} {latency * 1e3:.1f} ms: "
+            f"{self._start.name_changes(settings)}"
         )
         return trial
 
@@ -325,21 +298,17 @@ class Tuning:
         """Loads the flow with some settings, and looks at it meanwhile."""
         self._check()
         self._go_to(settings)
-        rate = self._goal.rate if clients is None else None
+        rate = self.goal.rate if clients is None else None
         seen: list[Snapshot] = []
-        options = LoadOptions(
-            rate=rate,
-            clients=None if rate is not None else clients or self._clients,
-            seconds=seconds,
-            warm_up=_SETTLING,
-        )
-        report = self._load_flow(options, lambda: seen.append(Snapshot.read(self._flow.snapshot())))
+        waiting = None if rate is not None else clients or self.clients
+        options = LoadOptions(rate=rate, clients=waiting, seconds=seconds, warm_up=_SETTLING)
+        report = self._load_flow(options, lambda: seen.append(Snapshot.read(self.flow.snapshot())))
         return Case.between(*seen, is_driven=True), report
 
     def _load_flow(
         self, options: LoadOptions, marked: Callable[[], None] | None = None
     ) -> LoadReport:
-        self._load = Load(FlowTarget(self._flow, self._rows), options, marked=marked)
+        self._load = Load(FlowTarget(self.flow, self.rows), options, marked=marked)
         self._check()  # behind: who stops it from now on finds the load
         report = self._load.run()
         self._check()
@@ -353,11 +322,11 @@ class Tuning:
     def _go_to(self, settings: Settings) -> None:
         changes = self._now.changes_to(settings)
         if changes:
-            self._flow.reconfigure(changes)
+            self.flow.reconfigure(changes)
         self._now = settings
 
     def _is_better(self, before: Sequence[Trial], after: Sequence[Trial]) -> bool:
-        goal = self._goal
+        goal = self.goal
         kept = [goal.score(one.rate, one.latency)[0] for one in after]
         kept_before = [goal.score(one.rate, one.latency)[0] for one in before]
         if min(kept) < 1.0:  # never settings that break what is demanded

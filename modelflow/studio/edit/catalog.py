@@ -10,12 +10,7 @@ from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
 SETTINGS: Sequence[Option] = (
-    Option(
-        "device",
-        str,
-        "cpu",
-        "Where it runs: cpu, cuda, cuda:1, or several: cuda:0;cuda:1.",
-    ),
+    Option("device", str, "cpu", "Where it runs: cpu, cuda, cuda:1, or several: cuda:0;cuda:1."),
     *options_of(NodeOptions),
 )
 """The attributes of every node that runs a unit."""
@@ -50,7 +45,7 @@ def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
     return [
         {
             "name": port.name,
-            "type": " ".join(part for part in (port.dtype, port.shape) if part),
+            "type": type_of(port),
             "dtype": port.dtype,
             "about": port.description,
             "optional": port.is_optional,
@@ -59,20 +54,26 @@ def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
     ]
 
 
+def type_of(port: Port) -> str:
+    """Returns what passes a port, in short."""
+    return " ".join(part for part in (port.dtype, port.shape) if part)
+
+
 def _option(option: Option) -> dict[str, Any]:
     bounds = {"minimum": option.minimum, "maximum": option.maximum}
     return {
         "name": option.name,
         "type": type_name(option.type),
         "choices": choices_of(option.type),
-        "default": "" if option.is_required else _show(option.default),
+        "default": "" if option.is_required else show_value(option.default),
         "required": option.is_required,
         "help": option.help,
         **{key: value for key, value in bounds.items() if value is not None},
     }
 
 
-def _show(value: Any) -> str:
+def show_value(value: Any) -> str:
+    """Returns a value as a page shows it in a field."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from modelflow.config.document import MOST_BYTES
 from modelflow.config.read import form_of
 from modelflow.errors import ConfigError, ModelflowError, describe_error
-from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply, reply_of_status
+from modelflow.http.reply import BodyBudget, BodyLimits, Reply, reply_of_status
 from modelflow.http.request import HttpRequest, StreamingReply
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
@@ -25,7 +24,7 @@ from modelflow.studio.edit.graph_file import ChangedError, GraphFile
 from modelflow.studio.edit.task_queue import Task, TaskQueue
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
 from modelflow.studio.edit.trials import Trials
-from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, page
+from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, json_reply, page
 from modelflow.studio.site import Site
 from modelflow.studio.token_check import TokenCheck
 
@@ -86,9 +85,7 @@ class EditHandler:
         is_task = path.startswith(_API)
         is_secret = is_task or path in ("/", _EVENTS) or _VALUE.fullmatch(path) is not None
         method = "POST" if is_task else "GET"
-        refusal = self._gate.refusal(http_request.head, is_secret=is_secret, method=method)
-        if refusal is not None:
-            raise RefusedError(refusal)
+        self._gate.check(http_request.head, is_secret=is_secret, method=method)
         return self._limits_of(path)
 
     def _limits_of(self, path: str) -> BodyLimits:
@@ -101,7 +98,7 @@ class EditHandler:
         task = self._tasks.get(path.removeprefix(_API)) if path.startswith(_API) else None
         if path == f"{_API}stop":  # at once, whatever the clerk is at
             self._trials.stop()
-            http_request.answer(_reply(HTTPStatus.OK, self._trials.document()))
+            http_request.answer(json_reply(self._trials.document()))
         elif task is not None:
             self._clerk.take(
                 Task(
@@ -146,22 +143,22 @@ class EditHandler:
             "correct it, then start the editor again, since that import goes on until then"
         )
         _log.error("%s", text)
-        http_request.answer_soon(_reply(HTTPStatus.GATEWAY_TIMEOUT, {"error": text}))
+        http_request.answer_soon(json_reply({"error": text}, HTTPStatus.GATEWAY_TIMEOUT))
 
     def _work(self, task: Callable[[Asked], dict[str, Any]], http_request: HttpRequest) -> None:
         try:
-            reply = _reply(HTTPStatus.OK, task(_read_request(http_request.body)))
+            reply = json_reply(task(_read_request(http_request.body)))
         except BadTaskError as error:
-            reply = _reply(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+            reply = json_reply({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except ChangedError as error:
             found = {"error": str(error), **error.stand._asdict()}
-            reply = _reply(HTTPStatus.CONFLICT, found)
+            reply = json_reply(found, HTTPStatus.CONFLICT)
         except ModelflowError as error:
-            reply = _reply(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error)})
+            reply = json_reply({"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
         except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
             _log.exception("a request of the editor failed")
             text = f"the editor failed: {describe_error(error)}; its log tells more"
-            reply = _reply(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": text})
+            reply = json_reply({"error": text}, HTTPStatus.INTERNAL_SERVER_ERROR)
         http_request.answer_soon(reply)
 
 
@@ -177,12 +174,7 @@ def _read_request(body: bytes) -> Asked:
     return asked
 
 
-def _reply(status: HTTPStatus, found: dict[str, Any]) -> Reply:
-    body = json.dumps(found, separators=(",", ":")).encode()
-    return Reply(status, body, {**HEADERS, "content-type": "application/json"})
-
-
-_CLOSED = _reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "the editor is being closed"})
+_CLOSED = json_reply({"error": "the editor is being closed"}, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class Editor:
@@ -231,12 +223,7 @@ class Editor:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends what is run, and answers no more."""
         self._desk.close()
         self._site.close()

@@ -149,10 +149,6 @@ def _set(text: GraphText, given: Operation, registry: Registry) -> GraphText:
     return text.set(node, key, parse_value(text, str(unit), key, value, registry))
 
 
-def _unset(text: GraphText, given: Operation, _: Registry) -> GraphText:
-    return text.unset(_text(given, "node"), _text(given, "key"))
-
-
 def _add(text: GraphText, given: Operation, _: Registry) -> GraphText:
     attributes = given.get("attributes", {})
     if not isinstance(attributes, Mapping):
@@ -165,12 +161,12 @@ def _remove(text: GraphText, given: Operation, _: Registry) -> GraphText:
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         raise _wrong(given, "nodes", "a list of names")
     for node in nodes:
-        if node not in text.nodes:
-            for ends in text.edges:  # an edge alone names it
-                if node in (ends[0].node, ends[1].node) and ends in text.edges:
-                    text = text.disconnect(*ends)
+        if node in text.nodes:
+            text = text.remove_node(node)
             continue
-        text = text.remove_node(node)
+        for ends in text.edges:  # an edge alone names it
+            if node in (ends[0].node, ends[1].node) and ends in text.edges:
+                text = text.disconnect(*ends)
     return text
 
 
@@ -183,19 +179,9 @@ def _rename(text: GraphText, given: Operation, _: Registry) -> GraphText:
     return text.rename(old, new)
 
 
-def _connect(text: GraphText, given: Operation, _: Registry) -> GraphText:
-    return text.connect(_end(given, "source"), _end(given, "target"))
-
-
-def _disconnect(text: GraphText, given: Operation, _: Registry) -> GraphText:
-    return text.disconnect(_end(given, "source"), _end(given, "target"))
-
-
 def _move(text: GraphText, given: Operation, _: Registry) -> GraphText:
     places = given.get("places")
-    if not isinstance(places, Mapping):
-        raise _wrong(given, "places", "[x, y] by node")
-    if not all(map(_is_place, places.values())):
+    if not isinstance(places, Mapping) or not all(map(_is_place, places.values())):
         raise _wrong(given, "places", "[x, y] by node")
     return text.move_all({node: (float(x), float(y)) for node, (x, y) in places.items()})
 
@@ -204,22 +190,18 @@ def _tidy(text: GraphText, _: Operation, __: Registry) -> GraphText:
     return text.move_all({node: None for node, given in text.nodes.items() if "pos" in given})
 
 
-def _paste(text: GraphText, given: Operation, registry: Registry) -> GraphText:
-    return paste(text, _text(given, "text"), registry)
-
-
 _KNOWN: Mapping[str, Callable[[GraphText, Operation, Registry], GraphText]] = MappingProxyType(
     {
         "set": _set,
-        "unset": _unset,
+        "unset": lambda text, given, _: text.unset(_text(given, "node"), _text(given, "key")),
         "add": _add,
         "remove": _remove,
         "rename": _rename,
-        "connect": _connect,
-        "disconnect": _disconnect,
+        "connect": lambda text, given, _: text.connect(*_ends(given)),
+        "disconnect": lambda text, given, _: text.disconnect(*_ends(given)),
         "move": _move,
         "tidy": _tidy,
-        "paste": _paste,
+        "paste": lambda text, given, registry: paste(text, _text(given, "text"), registry),
     }
 )
 
@@ -229,6 +211,10 @@ def _text(given: Operation, key: str) -> str:
     if not isinstance(value, str):
         raise _wrong(given, key, "a text")
     return value
+
+
+def _ends(given: Operation) -> tuple[PortRef, PortRef]:
+    return _end(given, "source"), _end(given, "target")
 
 
 def _end(given: Operation, key: str) -> PortRef:

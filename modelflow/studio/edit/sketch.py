@@ -4,6 +4,7 @@ Nodes and edges are those that are written; ports are those that the units have,
 edges name. What does not fit stays, and is marked.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -125,16 +126,14 @@ def sketch_of(text: GraphText, registry: Registry) -> Sketch:
         cards.setdefault(end.node, NodeCard(end.node, Role.FLOWUNIT, "", None, {}))
     strands = []
     for source, target in text.edges:
-        output = _resolve(cards[source.node].outputs, source.port, cards[source.node].spec)
-        into = _resolve(cards[target.node].inputs, target.port, None)
-        if cards[source.node].role == Role.INPUT:
-            output = source.node
-        if cards[target.node].role == Role.OUTPUT:
-            into = target.node
-        source_card = cards[source.node]
-        cards[source.node] = replace(source_card, outputs=_with(source_card.outputs, output))
-        target_card = cards[target.node]
-        cards[target.node] = replace(target_card, inputs=_with(target_card.inputs, into))
+        first = cards[source.node]
+        is_input = first.role == Role.INPUT
+        output = source.node if is_input else _resolve(first.outputs, source.port, first.spec)
+        cards[source.node] = replace(first, outputs=_with(first.outputs, output))
+        last = cards[target.node]
+        is_output = last.role == Role.OUTPUT
+        into = target.node if is_output else _resolve(last.inputs, target.port, None)
+        cards[target.node] = replace(last, inputs=_with(last.inputs, into))
         strands.append(EdgeLine(source, target, output, into))
     order = _in_order(cards, strands)
     return Sketch(text.name, {name: cards[name] for name in order}, tuple(strands))
@@ -147,14 +146,12 @@ def _card(name: str, given: Mapping[str, Any], registry: Registry) -> NodeCard:
     if role == Role.OUTPUT:
         return NodeCard(name, role, "", None, given, inputs=(CardPort(name, Port(name)),))
     unit = str(given.get("flowunit") or name)
-    if not registry.knows(unit):  # a finding of the check says it
-        return NodeCard(name, role, unit, None, given)
-    try:
-        spec = registry.find(unit)
-    except ModelflowError:  # it is wrong, which a finding says, too
-        return NodeCard(name, role, unit, None, given)
-    inputs, outputs = _ports(spec.inputs), _ports(spec.outputs)
-    return NodeCard(name, role, unit, spec, given, inputs, outputs)
+    if registry.knows(unit):  # else a finding of the check says it
+        with contextlib.suppress(ModelflowError):  # it is wrong, which a finding says, too
+            spec = registry.find(unit)
+            inputs, outputs = _ports(spec.inputs), _ports(spec.outputs)
+            return NodeCard(name, role, unit, spec, given, inputs, outputs)
+    return NodeCard(name, role, unit, None, given)
 
 
 def _ports(ports: Iterable[Port]) -> tuple[CardPort, ...]:

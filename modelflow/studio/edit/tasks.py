@@ -35,29 +35,29 @@ class Tasks:
         self._trials = trials
         self.by_name: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
             "open": self._open,
-            "begin": self._begin,
-            "look": self._look,
+            "begin": lambda asked: self._view(self._start(_text(asked, "starter")), asked),
+            "look": lambda asked: self._view(_text(asked), asked),
             "edit": self._edit,
             "copy": self._copy,
             "units": self._units,
             "unit": self._unit,
             "save": self._save,
             "diff": self._diff,
-            "stand": self._stand,
+            "stand": lambda _: file.read()._asdict(),
             "run": self._run,
-            "passed": self._describe_passed,
+            "passed": lambda asked: trials.describe_passed(
+                _text(asked, "node"), _text(asked, "output")
+            ),
         }
 
     # -- the text -------------------------------------------------------------------------------
 
     def _open(self, asked: Asked) -> dict[str, Any]:
         stand = self._file.read()
+        texts = {template: _graph_text(template, "graph") for template in TEMPLATES["graph"]}
         starters = [
-            {
-                "name": template,
-                "about": tomllib.loads(_graph_text(template, "graph"))["flow"]["desc"],
-            }
-            for template in TEMPLATES["graph"]
+            {"name": name, "about": tomllib.loads(text)["flow"]["desc"]}
+            for name, text in texts.items()
         ]
         return {
             "file": str(self._file.path),
@@ -65,11 +65,11 @@ class Tasks:
             "mark": stand.mark,
             "starters": [] if stand.mark else starters,
             "trial": self._trials.document(),
-            **view_of(self._draft(stand.text if stand.mark else self._start("empty"), asked)),
+            **self._view(stand.text if stand.mark else self._start("empty"), asked),
         }
 
-    def _begin(self, asked: Asked) -> dict[str, Any]:
-        return view_of(self._draft(self._start(_text(asked, "starter")), asked))
+    def _view(self, text: str, asked: Asked) -> dict[str, Any]:
+        return view_of(self._draft(text, asked))
 
     def _start(self, starter: str) -> str:
         path = self._file.path
@@ -80,23 +80,14 @@ class Tasks:
             return f"{tomllib.loads(text)['graph']['graphconf']}\n"
         return text
 
-    def _look(self, asked: Asked) -> dict[str, Any]:
-        return view_of(self._draft(_text(asked), asked))
-
     def _edit(self, asked: Asked) -> dict[str, Any]:
-        operations = asked.get("operations")
-        if not isinstance(operations, list) or not all(isinstance(o, dict) for o in operations):
-            message = "operations: expected a list of objects"
-            raise BadTaskError(message)
+        operations = _list(asked, "operations", dict, "objects")
         draft = self._draft(_text(asked))
         text = apply_operations(draft.graph_text, operations, draft.units)
-        return view_of(self._draft(text.text, asked))
+        return self._view(text.text, asked)
 
     def _copy(self, asked: Asked) -> dict[str, Any]:
-        nodes = asked.get("nodes")
-        if not isinstance(nodes, list) or not all(isinstance(name, str) for name in nodes):
-            message = "nodes: expected a list of names"
-            raise BadTaskError(message)
+        nodes = _list(asked, "nodes", str, "names")
         return {"clipping": copy(self._draft(_text(asked)).graph_text, nodes)}
 
     def _save(self, asked: Asked) -> dict[str, Any]:
@@ -110,9 +101,6 @@ class Tasks:
 
     def _diff(self, asked: Asked) -> dict[str, Any]:
         return {"diff": diff(_text(asked, "before"), _text(asked), self._file.path.name)}
-
-    def _stand(self, _: Asked) -> dict[str, Any]:
-        return self._file.read()._asdict()
 
     # -- units ----------------------------------------------------------------------------------
 
@@ -147,9 +135,6 @@ class Tasks:
         self._trials.begin(self._draft(_text(asked), asked), samples, is_repeated=is_repeated)
         return self._trials.document()
 
-    def _describe_passed(self, asked: Asked) -> dict[str, Any]:
-        return self._trials.describe_passed(_text(asked, "node"), _text(asked, "output"))
-
     def _draft(self, text: str, asked: Asked = MappingProxyType({})) -> Draft:
         given = asked.get("args", {})
         if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
@@ -179,6 +164,14 @@ def _with_driver(draft: Draft) -> str:
         message = f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
         raise ConfigError(message)
     return draft.text.rstrip("\n") + "\n" + _DRIVER
+
+
+def _list(asked: Asked, key: str, kind: type, words: str) -> list[Any]:
+    values = asked.get(key)
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
+        message = f"{key}: expected a list of {words}"
+        raise BadTaskError(message)
+    return values
 
 
 def _text(asked: Asked, key: str = "text") -> str:

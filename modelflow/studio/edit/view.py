@@ -1,13 +1,15 @@
 """What a page shows of a draft, as what JSON can hold (``studio/src/edit/view.ts``: ``View``)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from modelflow.draw.layout import Box, layout_of
+from modelflow.draw.layout import Box, Layout, layout_of
 from modelflow.errors import ConfigError, Finding, Location, PlanError
 from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
+from modelflow.studio.edit.catalog import show_value, type_of
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.sketch import CardPort, NodeCard, Sketch
 from modelflow.studio.moments import card_size
@@ -52,12 +54,7 @@ def _args(draft: Draft) -> list[dict[str, str]]:
     except ConfigError:  # the findings say why
         return []
     return [
-        {
-            "name": arg.name,
-            "help": arg.desc,
-            "default": "" if arg.default is None else _text(arg.default),
-        }
-        for arg in args
+        {"name": arg.name, "help": arg.desc, "default": show_value(arg.default)} for arg in args
     ]
 
 
@@ -91,10 +88,7 @@ def _picture(sketch: Sketch) -> dict[str, Any]:
     nodes = zip(layout.boxes, sketch.cards.values(), outline.nodes, strict=True)
     return {
         "name": sketch.name,
-        "x": layout.x,
-        "y": layout.y,
-        "width": layout.width,
-        "height": layout.height,
+        **_place(layout),
         "boxes": [_box(box, card, node.position is not None) for box, card, node in nodes],
         "wires": [
             {
@@ -102,7 +96,7 @@ def _picture(sketch: Sketch) -> dict[str, Any]:
                 "output": strand.output,
                 "target": strand.target.node,
                 "input": strand.input,
-                "written": [_end(strand.source), _end(strand.target)],
+                "written": [asdict(strand.source), asdict(strand.target)],
                 "path": wire.path,
             }
             for strand, wire in zip(sketch.strands, layout.wires, strict=True)
@@ -110,8 +104,8 @@ def _picture(sketch: Sketch) -> dict[str, Any]:
     }
 
 
-def _end(end: Any) -> dict[str, str | None]:
-    return {"node": end.node, "port": end.port}
+def _place(one: Box | Layout) -> dict[str, float]:
+    return {"x": one.x, "y": one.y, "width": one.width, "height": one.height}
 
 
 def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
@@ -120,11 +114,8 @@ def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
         "kind": box.kind,
         "role": card.role,
         "unit": card.unit,
-        "attributes": {key: _text(value) for key, value in card.attributes.items()},
-        "x": box.x,
-        "y": box.y,
-        "width": box.width,
-        "height": box.height,
+        "attributes": {key: show_value(value) for key, value in card.attributes.items()},
+        **_place(box),
         "pinned": is_pinned,
         "inputs": _ports(card.inputs, box, card),
         "outputs": _ports(card.outputs, box, card),
@@ -133,30 +124,16 @@ def _box(box: Box, card: NodeCard, is_pinned: bool) -> dict[str, Any]:
 
 def _ports(ports: Sequence[CardPort], box: Box, card: NodeCard) -> list[dict[str, Any]]:
     is_clear = card.spec is not None or not card.unit
-    heights: Iterable[float] = (
-        box.height * (place + 1) / (len(ports) + 1) for place in range(len(ports))
-    )
     return [
         {
             "name": port.name,
-            "y": y,
-            "type": "" if port.port is None else _type(port),
+            "y": box.height * place / (len(ports) + 1),
+            "type": "" if port.port is None else type_of(port.port),
             "dtype": None if port.port is None else port.port.dtype,
             "about": "" if port.port is None else port.port.description,
             "optional": port.port is not None and port.port.is_optional,
             "used": port.is_used,
             "wrong": is_clear and port.port is None,
         }
-        for port, y in zip(ports, heights, strict=True)
+        for place, port in enumerate(ports, 1)
     ]
-
-
-def _type(port: CardPort) -> str:
-    assert port.port is not None  # the caller has looked
-    return " ".join(part for part in (port.port.dtype, port.port.shape) if part)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
