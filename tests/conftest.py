@@ -1,5 +1,6 @@
 """What holds for every test: no thread is left alive."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -9,6 +10,7 @@ import time
 import hypothesis
 import pytest
 
+from modelflow.registry.forget import forget_named
 from modelflow.unit import function
 
 # No test asserts a time: on a busy machine any example may take any.
@@ -79,13 +81,31 @@ def no_module_left(tmp_path_factory):
             del sys.modules[name]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_module_of_a_file_left(tmp_path_factory):
+    """Forgets what fixtures of a file of tests have imported from folders of their own."""
+    with _modules_forgotten(tmp_path_factory):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_module_of_a_test_left(tmp_path_factory):
     """Forgets what was imported from a test's own folder: the next may have a `units.py` too."""
-    before = set(sys.modules)
+    with _modules_forgotten(tmp_path_factory):
+        yield
+
+
+@contextlib.contextmanager
+def _modules_forgotten(tmp_path_factory):
+    before, path = set(sys.modules), list(sys.path)
     yield
+    sys.path[:] = path  # a command adds the folder of its graph
     base = str(tmp_path_factory.getbasetemp())
-    for name in sys.modules.keys() - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if isinstance(file, str) and file.startswith(base):
-            del sys.modules[name]
+    new = {name: sys.modules[name] for name in sys.modules.keys() - before}
+    if names := {name for name, module in new.items() if _place(module).startswith(base)}:
+        forget_named(names)
+
+
+def _place(module):
+    """Returns the file of a module, or the folder of a package without one."""
+    return getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
