@@ -31,11 +31,12 @@
 A time-out that the caller asked for is Python's own ``TimeoutError``.
 """
 
+import contextlib
 import difflib
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -472,3 +473,24 @@ def __getattr__(name: str) -> object:
         return globals()[_RENAMED[name]]
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)
+
+
+@contextlib.contextmanager
+def explain_os_error(
+    text: str, more: str = "", kind: type[ModelflowError] = ConfigError
+) -> Iterator[None]:
+    """Says what the system does not let be done inside the block: ``TEXT: REASON``.
+
+    Args:
+        text: What cannot be done, and of which option or file.
+        more: What stands behind the reason.
+        kind: The error that is raised.
+
+    Raises:
+        ModelflowError: there is such a thing.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{text}: {error.strerror or error}{more}"
+        raise kind(message) from error

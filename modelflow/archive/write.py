@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from modelflow.archive.archive import MODE, MOST_MEMBERS, Archive, is_archive_file
 from modelflow.archive.manifest import MANIFEST, SUFFIX, Manifest, PackedFile, name_problem
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, explain_os_error
 from modelflow.files.whole_file import remove_drafts, whole_file
 
 Content = Path | bytes
@@ -68,14 +68,11 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
         raise ConfigError(message)
     manifest = replace(manifest, files={name: _pack(contents[name]) for name in sorted(contents)})
     Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # what no reader takes is not written
-    try:
+    with explain_os_error(f"-o {target}: cannot be written"):
         if target.parent.is_dir():
             remove_drafts(target.parent, target)
         with whole_file(target) as file:
             _write(file, manifest, contents)
-    except OSError as error:
-        message = f"-o {target}: cannot be written: {error.strerror or error}"
-        raise ConfigError(message) from error
     return manifest
 
 
@@ -114,10 +111,6 @@ def _chunks(content: Content) -> Iterator[bytes]:
     if isinstance(content, bytes):
         yield content
         return
-    try:
-        with content.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
-    except OSError as error:
-        message = f"{content}: cannot be packed: {error.strerror or error}"
-        raise ConfigError(message) from error
+    with explain_os_error(f"{content}: cannot be packed"), content.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk

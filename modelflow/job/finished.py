@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from modelflow.errors import ConfigError
-from modelflow.job.journal import Key, absolute, explain_os_error
+from modelflow.errors import ConfigError, explain_os_error
+from modelflow.job.journal import Key, absolute
 
 # What every list begins with.
 _START = b'{"job": '

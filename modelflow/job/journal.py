@@ -6,15 +6,14 @@ some bytes of memory, no call of the system, and whatever kills the process leav
 A job that ends in order takes its journal away; one that is found is of a process that died.
 """
 
-import contextlib
 import hashlib
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, explain_os_error
 from modelflow.files.whole_file import write_whole
 
 Key = tuple[str, ...]
@@ -28,20 +27,6 @@ _HEAD = struct.Struct("<8s3Q")  # the form; the run; entered; left
 _COUNT = struct.Struct("<Q")
 _ENTERED, _LEFT = 16, 24
 _NAME = 8
-
-
-@contextlib.contextmanager
-def explain_os_error(text: str, more: str = "") -> Iterator[None]:
-    """Says what the system does not let be done inside the block: ``TEXT: REASON``.
-
-    Raises:
-        ConfigError: there is such a thing.
-    """
-    try:
-        yield
-    except OSError as error:
-        message = f"{text}: {error.strerror or error}{more}"
-        raise ConfigError(message) from error
 
 
 class Journal:

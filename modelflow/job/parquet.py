@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modelflow.errors import ConfigError, MissingDependencyError
+from modelflow.errors import ConfigError, MissingDependencyError, explain_os_error
 from modelflow.files.json_value import show_value
 from modelflow.files.whole_file import remove_drafts, whole_file
-from modelflow.job.journal import explain_os_error
 from modelflow.wire.json_writer import json_line
 from modelflow.wire.problem import sendable
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from modelflow.buffer import Buffer
-from modelflow.errors import ArgumentError, ConfigError, FlowUnitError
+from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, explain_os_error
 from modelflow.files.json_value import is_in_short, show_value
 from modelflow.files.whole_file import check_standard_output, remove_drafts, write_whole
 from modelflow.job.error_report import ErrorReport, error_fields, place_of
 from modelflow.job.inputs import split_port
-from modelflow.job.journal import explain_os_error
 from modelflow.job.parquet import TableWriter
 from modelflow.job.result_folder import as_png, encode_result, is_image, remove_results
 from modelflow.pixels import FORMAT_KEYS, SIZE_KEYS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from modelflow.config.document import read_toml
-from modelflow.errors import ConfigError, Location, did_you_mean
+from modelflow.errors import ConfigError, Location, did_you_mean, explain_os_error
 from modelflow.registry.folder_modules import UnitFolders
 from modelflow.registry.unit_file import FindUnit, UnitFileReader, UnusableUnit
 from modelflow.unit.spec import FlowUnitSpec
@@ -107,12 +107,8 @@ def _toml_files(folder: Path) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     """Reads the start of a file; a unit file is small."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_MAX_BYTES).decode("utf-8", errors="replace")
-    except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}"
-        raise ConfigError(message) from error
+    with explain_os_error(f"{path}: cannot be read"), path.open("rb") as file:
+        return file.read(_MAX_BYTES).decode("utf-8", errors="replace")
 
 
 def _unit(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from modelflow.cli.terminal.listening import explain_address, show_until_the_end, split_address
+from modelflow.cli.terminal.listening import show_until_the_end, split_address
+from modelflow.errors import explain_os_error
 
 
 @click.command()
@@ -37,6 +38,6 @@ def edit(graph: Path, listen: str, no_browser: bool) -> int:
     host, port = split_address("--listen", listen)
     look_beside(graph)
     with contextlib.ExitStack() as stack:
-        with explain_address("--listen", listen):
+        with explain_os_error(f"--listen {listen}: cannot listen there"):
             editor = stack.enter_context(Editor(graph, host, port))
         return show_until_the_end("editor", editor.url, is_opened=not no_browser)

@@ -9,7 +9,7 @@ import click
 
 from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.output_files import write_output
-from modelflow.errors import ConfigError, EngineError
+from modelflow.errors import EngineError, explain_os_error
 from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
@@ -184,11 +184,8 @@ def _write(path: Path, text: str, is_forced: bool) -> None:
     if path.exists() and not is_forced:
         message = f"--toml {path}: the file exists; --force overwrites it"
         raise click.ClickException(message)
-    try:
+    with explain_os_error(f"--toml {path}: cannot make its folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"--toml {path}: cannot make its folder: {error.strerror or error}"
-        raise ConfigError(message) from error
     write_output("--toml", str(path), text.encode())
 
 

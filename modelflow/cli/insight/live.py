@@ -8,8 +8,8 @@ import click
 
 from modelflow.cli.insight.fetch import address_of, ask
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
-from modelflow.cli.terminal.listening import explain_address, show_until_the_end, split_address
-from modelflow.errors import ConfigError
+from modelflow.cli.terminal.listening import show_until_the_end, split_address
+from modelflow.errors import ConfigError, explain_os_error
 from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
@@ -130,6 +130,6 @@ def show_in_browser(
 
     host, port = split_address(option, address)
     with contextlib.ExitStack() as stack:
-        with explain_address(option, address):
+        with explain_os_error(f"{option} {address}: cannot listen there"):
             page = stack.enter_context(Dashboard(look, host, port, record=record))
         yield page.url

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, explain_os_error
 from modelflow.job.inputs import feeds_of, files_of
 
 if TYPE_CHECKING:
@@ -56,11 +56,8 @@ def bodies_of(texts: "Sequence[str]") -> "list[HttpBody]":
         _check_size("--body", size + sum(path.stat().st_size for path in paths))
         for path in paths:
             kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-            try:
+            with explain_os_error(f"--body {path}: cannot be read"):
                 found.append(HttpBody(path.read_bytes(), kind))
-            except OSError as error:
-                message = f"--body {path}: cannot be read: {error.strerror}"
-                raise ConfigError(message) from error
     return found
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from modelflow.errors import ConfigError
+from modelflow.errors import explain_os_error
 from modelflow.files.whole_file import check_standard_output, write_whole
 
 
@@ -25,12 +25,9 @@ def write_output(option: str, target: str, data: bytes) -> None:
         sys.stdout.flush()
         return
     path = Path(os.path.realpath(target))  # a link stays one
-    try:
+    with explain_os_error(f"{option} {target}: cannot be written"):
         if path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
             path.parent.stat()
             write_whole(path, data)
-    except OSError as error:
-        message = f"{option} {target}: cannot be written: {error.strerror or error}"
-        raise ConfigError(message) from error

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self
 
-from modelflow.cli.terminal.listening import explain_address, split_address
+from modelflow.cli.terminal.listening import split_address
+from modelflow.errors import explain_os_error
 from modelflow.http.reply import BodyBudget, BodyLimits, Reply, reply_of_status
 from modelflow.profile.metrics import FlowCollector, metrics_page
 from modelflow.studio.site import Site
@@ -46,7 +47,7 @@ class MetricsServer:
         host, port = split_address("--metrics", address)
         self._metrics = metrics_page(FlowCollector(lambda: [stats()]))
         self._snapshot = snapshot
-        with explain_address("--metrics", address):
+        with explain_os_error(f"--metrics {address}: cannot listen there"):
             self._site = Site(host, port)
         self.url = self._site.address
 

@@ -1,13 +1,10 @@
 """Where an option asks to listen: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``."""
 
-import contextlib
 import threading
 import webbrowser
-from collections.abc import Iterator
 
 import click
 
-from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, termination
 
 _MOST = 65535
@@ -45,17 +42,3 @@ def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:
     with termination(threading.Event(), over.set):
         over.wait()
     return ExitCode.TERMINATED
-
-
-@contextlib.contextmanager
-def explain_address(option: str, address: str) -> Iterator[None]:
-    """Says which option named an address that cannot be had inside the block.
-
-    Raises:
-        ConfigError: there is such a one.
-    """
-    try:
-        yield
-    except OSError as error:
-        message = f"{option} {address}: cannot listen there: {error.strerror or error}"
-        raise ConfigError(message) from error

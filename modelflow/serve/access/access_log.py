@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, explain_os_error
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +68,8 @@ class AccessLog:
     def _open(self) -> BinaryIO:
         if self._path == _STDOUT:
             return _stdout()
-        try:
+        with explain_os_error(f"access log {self._path}: cannot be written"):
             return cast("BinaryIO", Path(self._path).open("ab", buffering=0))
-        except OSError as error:
-            message = f"access log {self._path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
 
     def _main(self) -> None:
         order: _Format | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from modelflow.config.document import MOST_BYTES
-from modelflow.errors import ModelflowError
+from modelflow.errors import ModelflowError, explain_os_error
 from modelflow.files.whole_file import write_whole
 
 _log = logging.getLogger(__name__)
@@ -110,15 +110,12 @@ class GraphFile:
         if len(contents) > MOST_BYTES:
             message = f"the text has {len(contents)} bytes; expected at most {MOST_BYTES}"
             raise ModelflowError(message)
-        try:
+        with explain_os_error(f"{self.path}: cannot be written", kind=ModelflowError):
             if not mark:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             with _lock(self._path.parent):
                 self._check(mark)
                 write_whole(self._path, contents)
-        except OSError as error:
-            message = f"{self.path}: cannot be written: {error.strerror or error}"
-            raise ModelflowError(message) from error
         return _mark(contents)
 
     def _check(self, mark: str) -> None:
