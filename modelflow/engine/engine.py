@@ -219,7 +219,7 @@ def unit_error(name: str, text: str) -> EngineError:
     return EngineError(f"unit {name!r}: {text}")
 
 
-def started_error(running: object, setting: str, what: str, library: str) -> EngineError:
+def late_setting_error(running: object, setting: str, what: str, library: str) -> EngineError:
     """Returns the error about a setting of the process that a library has started without.
 
     Args:

@@ -15,11 +15,11 @@ from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
 from modelflow.plan import ExecutionPlan, make_plan
 from modelflow.quantities import check_seconds
+from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.lifecycle import stop_at_exit
-from modelflow.runtime.options import SchedulerOptions
 
 if TYPE_CHECKING:
-    from modelflow.profile.journal import Journal
+    from modelflow.profile.profile_section import Journal
     from modelflow.runtime.scheduler import Scheduler
 
 
@@ -129,7 +129,7 @@ class FlowLife:
         journal = None
         try:
             if config.profile:
-                from modelflow.profile.journal import Journal
+                from modelflow.profile.profile_section import Journal
 
                 journal = Journal.begin_if_wanted(scheduler, config.profile, folder)
             scheduler.start(lambda: self._check_models(scheduler))

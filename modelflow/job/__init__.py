@@ -3,8 +3,8 @@
 In: ``PORT=FILE|DIR|GLOB|-`` for inputs and outputs, and a flow. Out: JSON lines, a folder, or
 Parquet (``writer.py``, ``result_folder.py``, ``parquet.py``), and an error report.
 
-A job with ``resume`` has two files. The list (``finished.py``) gets a line when the results of an
-input are written, with the size of each output; the next run cuts outputs to the last line. The
-journal (``journal.py``) is mapped memory and names the inputs under way: inputs that were under way
-when a process died run first, one by one, so the third death blames the right one.
+A job with ``resume`` has two files. The list (``done_inputs.py``) gets a line when the results of
+an input are written, with the size of each output; the next run cuts outputs to the last line. The
+journal (``suspects.py``) is mapped memory and names the inputs under way: inputs that were under
+way when a process died run first, one by one, so the third death blames the right one.
 """

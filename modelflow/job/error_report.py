@@ -10,7 +10,7 @@ from modelflow.buffer import Buffer
 from modelflow.error_log import ErrorLog
 from modelflow.errors import ConfigError, FlowUnitError, describe_error, explain_os_error
 from modelflow.files.json_value import show_value
-from modelflow.job.finished import FailedCounts
+from modelflow.job.done_inputs import FailedCounts
 from modelflow.wire.json_writer import json_line
 
 Report = Callable[[str, FlowUnitError | None], None]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, WorkerProcessError
-from modelflow.job.finished import FinishedInputs
+from modelflow.job.done_inputs import FinishedInputs
 from modelflow.job.inputs import Feed
-from modelflow.job.journal import Journal, Key, absolute, suspects
+from modelflow.job.suspects import Journal, Key, absolute, suspects
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow

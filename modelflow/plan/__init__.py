@@ -4,7 +4,7 @@ In: a `Graph`. Out: an `ExecutionPlan` of frozen `StagePlan` values, each with i
 
 ``make.py`` chooses threads, batches, queues and routes. ``fuse.py`` joins neighbours into one
 stage. ``origins.py`` finds where streams begin and which outputs give one
-result a row. ``placement.py`` finds the parts that run elsewhere, proves that they may, and cuts
+result a row. ``partition.py`` finds the parts that run elsewhere, proves that they may, and cuts
 them out. ``reconfigure.py`` says what may change while a flow runs.
 """
 

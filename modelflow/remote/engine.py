@@ -11,7 +11,7 @@ from modelflow.remote.pool import Pool
 from modelflow.remote.replica import Replica
 
 
-class Engine(ABC):
+class PlacementEngine(ABC):
     """A place where replicas run: processes of this machine, a cluster.
 
     Flows whose graphs have the same parts, placed by one engine, share their replicas: the batches

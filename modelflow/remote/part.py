@@ -14,7 +14,7 @@ from modelflow.errors import EndFlow, FlowFailed, PlanError, StreamClosed
 from modelflow.flow import Flow
 from modelflow.graph.node import Role
 from modelflow.plan.origins import find_origins
-from modelflow.plan.placement import Partition
+from modelflow.plan.partition import Partition
 from modelflow.remote.message import (
     Answers,
     Column,

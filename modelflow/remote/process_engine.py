@@ -8,7 +8,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.errors import PlanError, ReplicaLostError
 from modelflow.ipc import process as processes
 from modelflow.remote.channel_replica import ChannelReplica
-from modelflow.remote.engine import Engine
+from modelflow.remote.engine import PlacementEngine
 from modelflow.remote.part import Part
 from modelflow.remote.pool import Pool
 from modelflow.remote.replica import ENDED_EARLY, Replica
@@ -16,7 +16,7 @@ from modelflow.remote.replica import ENDED_EARLY, Replica
 _ENTRY = "modelflow.remote.replica_process:main"
 
 
-class ProcessEngine(Engine):
+class ProcessEngine(PlacementEngine):
     """Runs parts in processes of this machine: for units in Python that need processors of their
     own, for units that may crash, and to try out what is to run on a cluster.
     """
@@ -24,13 +24,13 @@ class ProcessEngine(Engine):
     _search_path: Sequence[str] = ()
 
     def pool(self, placement: PlacementConfig, parts: Sequence[Part]) -> Pool:
-        """Returns the processes of a placement; see `Engine.pool`."""
+        """Returns the processes of a placement; see `PlacementEngine.pool`."""
         # Now: a library that another thread imports may change it for a moment.
         self._search_path = tuple(sys.path)
         return super().pool(placement, parts)
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
-        """Makes a process that runs ``parts``; see `Engine.replica`."""
+        """Makes a process that runs ``parts``; see `PlacementEngine.replica`."""
         return ProcessReplica(placement, parts, number, self._search_path)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError, NoReplicaError, ReplicaLostError
 from modelflow.ipc.cause import Cause
-from modelflow.plan.placement import Partition, ports_of
+from modelflow.plan.partition import Partition, ports_of
 from modelflow.remote.message import Column, Fault, Rows, buffers_of, fault_of, rows_of
 from modelflow.remote.pool import Pool, User
 from modelflow.remote.replica import NotSendableError, PartEndedError

@@ -223,7 +223,7 @@ class RemoteProcess(ABC):
 
 
 class Replica(RemoteProcess):
-    """Runs all parts of one placement; made by an `Engine`.
+    """Runs all parts of one placement; made by a `PlacementEngine`.
 
     Behind `start` it is called from as many threads at once as the placement's ``in_flight`` says.
     """

@@ -1,18 +1,41 @@
-"""How far a flow has come, and what went wrong in it: what start, stop and whoever waits look at.
+"""How a flow runs, how far it has come, and what went wrong: what start, stop and waiters look at.
 
 ``new`` -> ``running`` -> ``stopping`` -> ``stopped``. A unit that does not open leaves its error
 here; the start, which waits for all units, is woken, sees it, and gives up.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, StreamClosed
-from modelflow.runtime.clock import Clock
+from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 from modelflow.runtime.locks import Lock, make_lock
 from modelflow.runtime.waiting import Waiting
 
 logger = logging.getLogger("modelflow")
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """How a flow runs, beside its graph."""
+
+    is_inline: bool = False
+    """Everything runs on the calling thread."""
+    results_bound: int = 1024
+    """Rows of a session between its submitter and its reader at which `send` waits."""
+    stop_timeout: float = 10.0
+    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
+    progress after which it no longer waits."""
+    watchdog_interval: float = 30.0
+    """Seconds in one call of a unit after which its node is named in a warning."""
+    on_error: Callable[[Buffer], None] | None = None
+    """Called with each buffer in error that arrives where no reader is, with no lock held."""
+    tap: Callable[[str, str, Sequence[Buffer]], None] | None = None
+    """Is shown what every output gives; see `modelflow.runtime.entry.sinks`."""
+    clock: Clock = SYSTEM_CLOCK
+    """What every wait goes by."""
 
 
 class FlowState:

@@ -15,9 +15,8 @@ from typing import Any
 from modelflow.device import host_pool
 from modelflow.errors import FlowFailed, FlowUnitError, StreamClosed
 from modelflow.plan import ExecutionPlan
-from modelflow.runtime.flow_state import FlowState
+from modelflow.runtime.flow_state import FlowState, SchedulerOptions
 from modelflow.runtime.lifecycle import FlowShutdown, FlowStartup
-from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.reconfiguring import Reconfiguration
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
 from modelflow.runtime.session.request_batch import RequestBatch

@@ -11,8 +11,8 @@ from modelflow.plan import ExecutionPlan, StagePlan, Target, UnitPlan
 from modelflow.runtime.entry.request_group import EntryPort
 from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal, add_probe
 from modelflow.runtime.entry.submitter import Submitter
+from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.kinds import running_kind
-from modelflow.runtime.options import SchedulerOptions
 from modelflow.runtime.session.in_flight import InFlight
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.instances import UnitInstances

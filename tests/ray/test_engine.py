@@ -22,7 +22,7 @@ from modelflow.config.placement import PlacementConfig
 from modelflow.config.read import read_text_config
 from modelflow.errors import ConfigError, FlowFailed, FlowUnitError
 from modelflow.graph.read import read_graph
-from modelflow.plan.placement import find_partitions
+from modelflow.plan.partition import find_partitions
 from modelflow.remote import placed
 from modelflow.remote.part import Part, part_of
 from modelflow.remote.ray import RayEngine, connected

@@ -4,8 +4,8 @@ import pickle
 
 from modelflow import Flow
 from modelflow.errors import ReplicaLostError, StreamClosed
-from modelflow.plan.placement import find_partitions, front_of
-from modelflow.remote.engine import Engine
+from modelflow.plan.partition import find_partitions, front_of
+from modelflow.remote.engine import PlacementEngine
 from modelflow.remote.part import PartFlow
 from modelflow.remote.pool import Pool
 from modelflow.remote.remote_unit import remote_spec
@@ -60,7 +60,7 @@ def _flows(partitions):
     return {part.name: PartFlow(Flow(part.graph)) for part in partitions}
 
 
-class LocalEngine(Engine):
+class LocalEngine(PlacementEngine):
     """Runs parts in replicas of this process, read anew from what is sent."""
 
     def replica(self, placement, parts, number):

@@ -7,7 +7,7 @@ import pytest
 
 from modelflow import Flow, flowunit
 from modelflow.graph.read import read_graph
-from modelflow.plan.placement import find_partitions
+from modelflow.plan.partition import find_partitions
 from modelflow.remote.message import Rows
 from modelflow.remote.part import PartFlow, part_of
 from modelflow.starters.template import write_template

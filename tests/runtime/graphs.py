@@ -9,7 +9,7 @@ from modelflow.graph.check.edges import prove
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan import make_plan
-from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.stream_io import StreamIO, answer_of
 from modelflow.unit.port import Port

@@ -8,7 +8,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError, StreamClosed
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.wiring import Wiring
 from modelflow.unit.kind import Kind

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
     from modelflow.insight.tune.cut import Crossing
     from modelflow.insight.tune.sample import Sample
-    from modelflow.remote import Engine
+    from modelflow.remote import PlacementEngine
 
 
 # How many items show what rows are like.
@@ -125,7 +125,7 @@ def _crossing(crossing: "Crossing") -> str:
 class _PlacedChoice(GraphChoice):
     """A graph whose placed nodes an engine runs, or all of it."""
 
-    engine: "Engine"
+    engine: "PlacementEngine"
     """What runs its parts."""
     placement: "PlacementConfig"
     """How it runs a graph that places none."""

@@ -15,7 +15,7 @@ from modelflow.cli.options.settings_file import read_setting
 from modelflow.cli.ray.options import address_option, read_replicas
 from modelflow.cli.serve.command import serve
 from modelflow.cli.serve.models import build_config
-from modelflow.cli.serve.placement import PROCESSES, check_far
+from modelflow.cli.serve.on_option import PROCESSES, check_far
 from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import Environment
 from modelflow.errors import ConfigError

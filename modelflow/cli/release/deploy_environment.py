@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelflow.cli.options.environment import options_by_variable
-from modelflow.cli.serve.placement import PROCESSES, check_far
+from modelflow.cli.serve.on_option import PROCESSES, check_far
 from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import Environment
 from modelflow.config.variables import is_secret

@@ -12,7 +12,7 @@ from modelflow.cli.options.graph_options import tell_environment
 from modelflow.cli.options.settings_file import config_option, read_setting
 from modelflow.cli.options.shell_completion import complete_graph
 from modelflow.cli.serve.models import add_names, build_config
-from modelflow.cli.serve.placement import (
+from modelflow.cli.serve.on_option import (
     check_far,
     name_shared,
     on_option,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelflow.cli.serve.models import build_config
-from modelflow.cli.serve.placement import place_config
+from modelflow.cli.serve.on_option import place_config
 from modelflow.cli.serve.server_setup import ending, explain_errors
 from modelflow.cli.serve.settings import options_given
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError

@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.device import Device
 from modelflow.device.driver import total_memory
-from modelflow.engine.engine import absent_gpu, started_error
+from modelflow.engine.engine import absent_gpu, late_setting_error
 from modelflow.engine.options import GpuMemoryOptions
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.unit.option import option
@@ -75,7 +75,7 @@ def _set_threads(kind: str, wanted: int) -> None:
         getattr(threading, f"set_{kind}_parallelism_threads")(wanted)
     except RuntimeError as error:
         running, setting = current or "its own choice", f"{kind}_threads: got {wanted}"
-        raise started_error(running, setting, "number", "TensorFlow") from error
+        raise late_setting_error(running, setting, "number", "TensorFlow") from error
 
 
 def _let_grow(gpu: Any) -> None:
@@ -106,4 +106,4 @@ def _limit_memory(gpu: Any, index: int, wanted: float) -> None:
         )
     except RuntimeError as error:
         running, setting = limits or "other limits", f"gpu_memory: got {wanted:g}"
-        raise started_error(running, setting, "limit", "TensorFlow") from error
+        raise late_setting_error(running, setting, "limit", "TensorFlow") from error

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from modelflow.device import CPU, Device, memory_of
 from modelflow.device.torch_memory import TorchMemory, load_torch
-from modelflow.engine.engine import LoadRequest, absent_gpu, started_error
+from modelflow.engine.engine import LoadRequest, absent_gpu, late_setting_error
 from modelflow.engine.options import ThreadOptions
 from modelflow.errors import EngineError
 from modelflow.unit.option import option
@@ -83,7 +83,7 @@ def apply_settings(request: LoadRequest) -> None:
                     torch.get_num_interop_threads(),
                     f"inter_op_threads: got {wanted}",
                 )
-                raise started_error(running, setting, "number", "PyTorch") from error
+                raise late_setting_error(running, setting, "number", "PyTorch") from error
         if options.precision in ("fp32", "tf32"):
             _set_tf32(torch, options.precision == "tf32")
 

@@ -8,7 +8,7 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import tensor_text
 from modelflow.graph.node import Endpoint
 from modelflow.insight.tune.sample import Sample
-from modelflow.plan.placement import Partition, find_partitions, find_port
+from modelflow.plan.partition import Partition, find_partitions, find_port
 from modelflow.wire.tensor import TensorSpec
 
 # Processor time of a batch's way to an actor and back, in microseconds of all processes: for the

@@ -16,7 +16,7 @@ from modelflow.ipc.channel import Channel
 from modelflow.ipc.process import END_TIMEOUT
 from modelflow.ipc.socket_channel import SocketChannel, call
 from modelflow.remote.channel_replica import ChannelReplica
-from modelflow.remote.engine import Engine
+from modelflow.remote.engine import PlacementEngine
 from modelflow.remote.part import Part
 from modelflow.remote.ray.actor import ActorEndpoint, PartActor
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
@@ -42,7 +42,7 @@ _CALLS = 4
 Result = TypeVar("Result")
 
 
-class RayEngine(Engine):
+class RayEngine(PlacementEngine):
     """Runs parts in actors of a cluster that this process is connected to."""
 
     def __init__(self, cluster: Cluster, shared: str | None = None) -> None:
@@ -59,7 +59,7 @@ class RayEngine(Engine):
         self._name = shared or uuid.uuid4().hex[:12]
 
     def replica(self, placement: PlacementConfig, parts: Sequence[Part], number: int) -> Replica:
-        """Makes an actor that runs ``parts``; see `Engine.replica`."""
+        """Makes an actor that runs ``parts``; see `PlacementEngine.replica`."""
         archive = parts[0].config.archive
         name = f"{self._name}/{placement.name}/{number}"
         if self._is_shared:  # nobody finds the actors of another graph

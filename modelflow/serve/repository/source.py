@@ -17,7 +17,7 @@ from modelflow.registry.folder import is_unit_file
 from modelflow.serve.repository.flows import NODE, SignatureFlow, list_placed, list_signatures
 
 if TYPE_CHECKING:
-    from modelflow.remote import Engine
+    from modelflow.remote import PlacementEngine
 
 _RECORDS = Path("assets.extra") / "tf_serving_warmup_requests"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -109,7 +109,7 @@ class ModelSettings:
     args: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     batching: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     environment: Environment = field(default_factory=Environment)
-    engine: "Callable[[], Engine] | None" = None
+    engine: "Callable[[], PlacementEngine] | None" = None
 
     def of_model(self) -> "ModelSettings":
         """Returns the settings of a model that is no graph: one node."""

@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.plan import make_plan
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.runtime.options import SchedulerOptions
+from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.wiring import Wiring
 from modelflow.runtime.workers.worker import Worker
 from tests.runtime.graphs import chain, unit_of

@@ -20,6 +20,7 @@ from modelflow.runtime.lifecycle import stop_at_exit
 if TYPE_CHECKING:
     from modelflow.runtime.scheduler import Scheduler
 
+
 logger = logging.getLogger("modelflow")
 
 # Seconds between two writes of the figures, as in ModelBox.

@@ -21,8 +21,8 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.graph.read import Source, read_graph
 from modelflow.plan.origins import find_origins
-from modelflow.plan.placement import Entry, Exit, Partition, find_partitions, front_of, graph_of
-from modelflow.remote.engine import Engine
+from modelflow.plan.partition import Entry, Exit, Partition, find_partitions, front_of, graph_of
+from modelflow.remote.engine import PlacementEngine
 from modelflow.remote.message import Several, buffers_of
 from modelflow.remote.part import part_of
 from modelflow.remote.remote_unit import remote_spec
@@ -85,7 +85,7 @@ def spread(graph: Graph, placement: PlacementConfig) -> tuple[Graph, tuple[Parti
 
 
 def whole(
-    graph: Graph, engine: Engine, placement: PlacementConfig, units: Iterable[Any] = ()
+    graph: Graph, engine: PlacementEngine, placement: PlacementConfig, units: Iterable[Any] = ()
 ) -> Graph:
     """Returns a graph for `Flow` whose items go through replicas of a whole graph.
 
@@ -162,7 +162,7 @@ def _spreading(name: str) -> Node:
 
 def placed(
     source: Source | Graph,
-    engine: Engine,
+    engine: PlacementEngine,
     *,
     overrides: Mapping[str, Any] | None = None,
     args: Mapping[str, Any] | None = None,

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from modelflow.errors import ConfigError, explain_os_error
-from modelflow.job.journal import Key, absolute
+from modelflow.job.suspects import Key, absolute
 
 # What every list begins with.
 _START = b'{"job": '

@@ -11,7 +11,7 @@ from modelflow.errors import ConfigError, GraphError
 from modelflow.graph.node import Node, Role
 from modelflow.graph.read import read_graph
 from modelflow.insight.tune.cut import cuts_of
-from modelflow.plan.placement import Partition, find_partitions
+from modelflow.plan.partition import Partition, find_partitions
 from modelflow.unit.kind import Kind
 from tests.runtime.graphs import spec_of
 
