@@ -4,6 +4,7 @@ import contextlib
 import dis
 import functools
 import itertools
+import logging
 import signal
 import sys
 import threading
@@ -42,6 +43,19 @@ def _some_lost():
         yield
     finally:
         sys.unraisablehook = unraisable
+        _release_logging()
+
+
+def _release_logging():
+    """Gives back the locks of `logging` that a Ctrl-C has left with this thread.
+
+    Python takes them before the ``try`` that gives them back; every other thread would wait for
+    them for ever, in whatever test it logs.
+    """
+    handlers = [each() for each in logging._handlerList]
+    for lock in (logging._lock, *(handler.lock for handler in handlers if handler is not None)):
+        while lock._is_owned():
+            lock.release()
 
 
 def is_interrupted_at(number, use):
