@@ -53,8 +53,8 @@ def _release_logging():
     them for ever, in whatever test it logs.
     """
     handlers = [each() for each in logging._handlerList]
-    for lock in (logging._lock, *(handler.lock for handler in handlers if handler is not None)):
-        while lock._is_owned():
+    for lock in (logging._lock, *(getattr(handler, "lock", None) for handler in handlers)):
+        while lock is not None and lock._is_owned():  # a handler of nothing has no lock
             lock.release()
 
 

@@ -1,5 +1,6 @@
 """A few moments of the attack; see the package for more of them."""
 
+import importlib
 import itertools
 import sys
 import threading
@@ -22,6 +23,9 @@ def same(value):
 
 
 def test_a_ctrl_c_at_any_place_of_a_start_is_raised_and_leaves_no_thread():
+    # An import that is cut off leaves its file open.
+    importlib.import_module("modelflow.runtime.scheduler")
+    importlib.import_module("modelflow.profile.profile_section")
     before = threading.enumerate()
     graph = "digraph { a [type=input]; s [flowunit=same, threads=2]; b [type=output]; a -> s -> b }"
     for number in itertools.count(1):

@@ -61,12 +61,12 @@ def test_a_server_ends_that_does_not_hear_of_the_end_of_its_processes(tmp_path):
     text = """
 import asyncio, sys
 from modelflow.cli.main import main
-from modelflow.serve.processes.supervisor.child import ReplicaProcess
+from modelflow.serve.processes.supervisor.child import ChildServer
 
 async def never(self):
     await asyncio.Event().wait()
 
-ReplicaProcess.wait_until_ended = never
+ChildServer.wait_until_ended = never
 sys.argv[1:] = "serve m.dot --replicas 2 --http 127.0.0.1:0 --grpc off --drain-timeout 0.1".split()
 main()
 """

@@ -58,7 +58,7 @@ def test_a_worker_has_the_model_as_it_is(flow):
         worker = Worker(directory)
         directory.add(worker)
         (found,) = worker.told[0][1]["models"]
-        remote = RemoteModel(found, model.limits, None)
+        remote = RemoteModel(found, model.options, None)
         assert remote.signature == model.signature
         assert remote.types == model.types
         assert remote.batching == model.batching
