@@ -8,8 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import tomlkit
-
 from modelflow.device import CPU
 from modelflow.engine.engine import LoadGroup, LoadRequest
 from modelflow.engine.lookup import choose_versions, engine_for, find_engine, newest_path
@@ -136,6 +134,8 @@ def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") 
     path = file.path.resolve()
     target = target or path
     entry = os.path.relpath(path, target.parent.resolve())
+    import tomlkit  # for those who write a file
+
     document = tomlkit.document()
     document["base"] = {
         "name": _unit_name(target),
