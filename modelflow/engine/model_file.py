@@ -131,11 +131,11 @@ def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") 
             with the model's name.
         device: The device that the unit is for.
     """
+    import tomlkit  # for those who write a file
+
     path = file.path.resolve()
     target = target or path
     entry = os.path.relpath(path, target.parent.resolve())
-    import tomlkit  # for those who write a file
-
     document = tomlkit.document()
     document["base"] = {
         "name": _unit_name(target),
