@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.http.options import ConnectionLimits, TlsOptions
 from modelflow.wire.json_outline import JsonLimits
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, refuse
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -194,8 +194,10 @@ class ServeOptions:
             Problem: they are too many.
         """
         if count > self.max_tensor_elements:
-            message = f"{where}: {count} elements; at most {self.max_tensor_elements} are taken"
-            raise Problem(message, Code.RESOURCE_EXHAUSTED)
+            refuse(
+                f"{where}: {count} elements; at most {self.max_tensor_elements} are taken",
+                Code.RESOURCE_EXHAUSTED,
+            )
 
     def check_rows(self, count: int, where: str) -> None:
         """Checks how many items a request has, each of which costs more than its bytes.
@@ -208,8 +210,10 @@ class ServeOptions:
             Problem: they are too many.
         """
         if count > self.max_rows:
-            message = f"{where}: {count} rows; at most {self.max_rows} are taken in one request"
-            raise Problem(message, Code.RESOURCE_EXHAUSTED)
+            refuse(
+                f"{where}: {count} rows; at most {self.max_rows} are taken in one request",
+                Code.RESOURCE_EXHAUSTED,
+            )
 
     def check_expanded(self, length: int) -> None:
         """Checks how many bytes examples have.
@@ -218,8 +222,8 @@ class ServeOptions:
             Problem: they are too many.
         """
         if length > self.expanded:
-            message = (
+            refuse(
                 f"the examples have more than {self.expanded} bytes, each with the context; send "
-                "fewer of them, or less context"
+                "fewer of them, or less context",
+                Code.RESOURCE_EXHAUSTED,
             )
-            raise Problem(message, Code.RESOURCE_EXHAUSTED)

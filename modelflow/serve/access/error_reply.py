@@ -12,7 +12,7 @@ from modelflow.http.request import HttpRequest
 from modelflow.serve.requests.admission import OverloadedError, whole_seconds
 from modelflow.serve.requests.status import HTTP_STATUS, inside
 from modelflow.wire.json_writer import json_of
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 
 # How zlib is told of each form: `deflate` is the zlib form, as the protocol says.
 _WINDOWS: Mapping[str, int] = MappingProxyType({"gzip": 31, "deflate": 15})
@@ -55,14 +55,11 @@ def whole_body(http_request: HttpRequest, most: int) -> bytes:
     try:
         body = reader.decompress(http_request.body, most + 1)
     except zlib.error as error:
-        message = f"the body is no {encoding}: {error}"
-        raise Problem(message) from error
+        refuse(f"the body is no {encoding}: {error}", cause=error)
     if len(body) > most:
-        message = f"the body has more than {most} bytes when it is decompressed"
-        raise Problem(message)
+        refuse(f"the body has more than {most} bytes when it is decompressed")
     if not reader.eof:
-        message = f"the body ends in the middle of its {encoding}"
-        raise Problem(message)
+        refuse(f"the body ends in the middle of its {encoding}")
     return body
 
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from modelflow.errors import ConfigError, did_you_mean
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -65,19 +65,22 @@ class Keys:
             Problem: it does not.
         """
         if key is None:
-            message = "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY"
-            raise Problem(message, Code.UNAUTHENTICATED)
+            refuse(
+                "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY",
+                Code.UNAUTHENTICATED,
+            )
         given = _digest(key)
         found: frozenset[Group] | None = None
         for digest, groups in self._groups.items():
             if hmac.compare_digest(digest, given):
                 found = groups
         if found is None:
-            message = "the API key is not known"
-            raise Problem(message, Code.UNAUTHENTICATED)
+            refuse("the API key is not known", Code.UNAUTHENTICATED)
         if group not in found:
-            message = f"the API key does not open this: it is for {_names(found)}, not for {group}"
-            raise Problem(message, Code.PERMISSION_DENIED)
+            refuse(
+                f"the API key does not open this: it is for {_names(found)}, not for {group}",
+                Code.PERMISSION_DENIED,
+            )
 
 
 def key_of(key: str | None, authorization: str | None) -> str | None:

@@ -14,7 +14,7 @@ from modelflow.serve.grpc.address import in_use, is_shared
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.server import GrpcServer
 from modelflow.serve.grpc.service import AHEAD, Method, Rpc
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 
 try:
     import grpc.aio
@@ -165,8 +165,7 @@ async def _write_answers(rpc: Rpc, context: Any, interceptor: GrpcInterceptor) -
 async def _end_of(reader: asyncio.Task[None]) -> None:
     await asyncio.wait([reader])
     if reader.cancelled():
-        message = "the server is being stopped"
-        raise Problem(message, Code.UNAVAILABLE)
+        refuse("the server is being stopped", Code.UNAVAILABLE)
     reader.result()
 
 

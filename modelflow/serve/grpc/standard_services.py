@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.serve.grpc.service import Rpc, Service
 from modelflow.serve.requests.status import GRPC_STATUS
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, Problem, refuse, shorten
 from modelflow.wire.proto import HEALTH, REFLECTION, REFLECTION_PACKAGES, Protocol
 
 _STATES = "grpc.health.v1.HealthCheckResponse.ServingStatus"
@@ -55,8 +55,10 @@ class Health:
     def _check(self, rpc: Rpc, message: Any) -> None:
         if message.service not in self._names:
             known = ", ".join(repr(name) for name in self._names)
-            text = f"there is no service {shorten(message.service)}; expected one of {known}"
-            raise Problem(text, Code.NOT_FOUND)
+            refuse(
+                f"there is no service {shorten(message.service)}; expected one of {known}",
+                Code.NOT_FOUND,
+            )
         rpc.answer(_answer(self._state))
 
     def _list(self, rpc: Rpc, _: Any) -> None:
@@ -122,11 +124,9 @@ class Reflection:
             case "file_containing_symbol":
                 self._fill_files(answer, Protocol.file_with, message.file_containing_symbol)
             case "file_containing_extension" | "all_extension_numbers_of_type":
-                text = "there are no extensions: all messages are of proto3"
-                raise Problem(text, Code.NOT_FOUND)
+                refuse("there are no extensions: all messages are of proto3", Code.NOT_FOUND)
             case _:
-                text = "message_request: got none; expected one of its fields"
-                raise Problem(text)
+                refuse("message_request: got none; expected one of its fields")
 
     def _fill_files(self, answer: Any, find: Callable[[Protocol, str], Any], name: str) -> None:
         for protocol in self._protocols:
@@ -135,8 +135,7 @@ class Reflection:
                 files = answer.file_descriptor_response.file_descriptor_proto
                 files.extend(one.serialized_pb for one in _with_dependencies(found))
                 return
-        text = f"there is nothing described as {shorten(name)}"
-        raise Problem(text, Code.NOT_FOUND)
+        refuse(f"there is nothing described as {shorten(name)}", Code.NOT_FOUND)
 
 
 def _with_dependencies(file: Any) -> list[Any]:

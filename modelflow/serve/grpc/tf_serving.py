@@ -20,7 +20,7 @@ from modelflow.serve.protocols.tf_serving import (
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.status import GRPC_STATUS
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, Problem, refuse, shorten
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,
@@ -48,21 +48,20 @@ def read_tasks(message: Any) -> Sequence[Any]:
     """
     tasks = message.tasks
     if not tasks:
-        text = "Inference request contains no tasks"
-        raise Problem(text)
+        refuse("Inference request contains no tasks")
     seen: set[str] = set()
     for task in tasks:
         spec = task.model_spec
         if not spec.name or spec.name != tasks[0].model_spec.name:
-            text = "All ModelSpecs in a MultiInferenceRequest must access the same model name."
-            raise Problem(text)
+            refuse("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
         if spec.signature_name in seen:
-            text = f"Duplicate evaluation of signature: {spec.signature_name}"
-            raise Problem(text)
+            refuse(f"Duplicate evaluation of signature: {spec.signature_name}")
         seen.add(spec.signature_name)
         if task.method_name not in _RESULTS:
-            text = f"Unsupported signature method_name: {shorten(task.method_name)}"
-            raise Problem(text, Code.UNIMPLEMENTED)
+            refuse(
+                f"Unsupported signature method_name: {shorten(task.method_name)}",
+                Code.UNIMPLEMENTED,
+            )
     return list(tasks)
 
 
@@ -193,12 +192,10 @@ class TensorflowGrpc:
 
     def _metadata(self, rpc: Rpc, message: Any) -> None:
         if not message.metadata_field:
-            text = f"GetModelMetadataRequest: no metadata_field; expected {_METADATA!r}"
-            raise Problem(text)
+            refuse(f"GetModelMetadataRequest: no metadata_field; expected {_METADATA!r}")
         for name in message.metadata_field:
             if name != _METADATA:
-                text = f"Metadata field {shorten(name)} is not supported; expected {_METADATA!r}"
-                raise Problem(text)
+                refuse(f"Metadata field {shorten(name)} is not supported; expected {_METADATA!r}")
         model = self._find(message.model_spec)
         answer = TF_SERVING["tensorflow.serving.GetModelMetadataResponse"]()
         answer.model_spec.name = model.name
@@ -243,8 +240,7 @@ def _reload(rpc: Rpc, error: Exception | None) -> None:
 def _read_spec(spec: Any) -> tuple[str, str, str]:
     """The name, version and label of a ``ModelSpec``."""
     if not spec.name:
-        message = "ModelSpec has no name specified."
-        raise Problem(message)
+        refuse("ModelSpec has no name specified.")
     version = str(spec.version.value) if spec.HasField("version") else ""
     return spec.name, version, spec.version_label
 

@@ -12,7 +12,7 @@ from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.wire.json_writer import json_of
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, Problem, refuse, shorten
 
 _LONG = 200  # characters: no name that somebody meant
 
@@ -55,19 +55,17 @@ def _find(
     if name is None:
         if len(served) != 1:
             known = ", ".join(served) or "no model"
-            message = f"/stats: expected /stats/NAME; served: {known}"
-            raise Problem(message, Code.NOT_FOUND)
+            refuse(f"/stats: expected /stats/NAME; served: {known}", Code.NOT_FOUND)
         name = served[0]
     of_name = [model for model in snapshots if model.name == name]
     if not of_name:
         near = did_you_mean(name, served) if len(name) < _LONG else ""
-        message = f"/stats: no model {shorten(name)} is served{near}"
-        raise Problem(message, Code.NOT_FOUND)
+        refuse(f"/stats: no model {shorten(name)} is served{near}", Code.NOT_FOUND)
     if version is None:
         return max(of_name, key=lambda model: model.version)
     for model in of_name:
         if str(model.version) == version:
             return model
     known = ", ".join(str(model.version) for model in of_name)
-    message = f"/stats: no version {shorten(version)} of model {shorten(name)}; served: {known}"
-    raise Problem(message, Code.NOT_FOUND)
+    text = f"/stats: no version {shorten(version)} of model {shorten(name)}; served: {known}"
+    raise Problem(text, Code.NOT_FOUND)

@@ -28,7 +28,7 @@ from modelflow.wire.open_inference.infer import (
     Parameters,
     classify,
 )
-from modelflow.wire.problem import Code, Problem, shorten, unknown_model
+from modelflow.wire.problem import Code, Problem, refuse, shorten, unknown_model
 from modelflow.wire.tensor import datatype_of
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
@@ -124,14 +124,12 @@ def check_extras(extras: Parameters) -> None:
         if name in _NOT_DONE:
             _check_default(name, value, "request")
         elif name.startswith("triton_"):
-            message = f"request: parameter {shorten(name)} is not supported; leave it out"
-            raise Problem(message)
+            refuse(f"request: parameter {shorten(name)} is not supported; leave it out")
         elif not isinstance(value, bool | int | float | str):
-            message = (
+            refuse(
                 f"request: {shorten(name)} is no input, and as a parameter {json_type(value)}; "
                 "expected a text, a number, or a boolean"
             )
-            raise Problem(message)
 
 
 def _check_each(parameters: Parameters, done: frozenset[str], where: str) -> None:
@@ -142,22 +140,20 @@ def _check_each(parameters: Parameters, done: frozenset[str], where: str) -> Non
             _check_default(name, value, where)
             continue
         known = ", ".join(sorted(done))
-        message = (
+        refuse(
             f"{where}: parameter {shorten(name)} is not supported; expected {known}, or none; "
             "leave it out"
         )
-        raise Problem(message)
 
 
 def _check_default(name: str, value: Any, where: str) -> None:
     defaults, reason = _NOT_DONE[name]
     if isinstance(value, bool | int | str) and value in defaults:
         return
-    message = (
+    refuse(
         f"{where}: parameter {name!r}: got {shorten(value)}; {reason}; "
         f"expected {' or '.join(map(repr, defaults))}; leave it out"
     )
-    raise Problem(message)
 
 
 SERVER = (
@@ -318,11 +314,10 @@ def _check(request: InferRequest, model: Model) -> None:
     for name, tensor in request.inputs.items():
         wanted = model.types.get(name)
         if wanted is not None and tensor.datatype != datatype_of(wanted):
-            message = (
+            refuse(
                 f"inference input '{name}' data-type is '{tensor.datatype}', but model "
                 f"'{model.name}' expects '{datatype_of(wanted)}'"
             )
-            raise Problem(message)
     if request.outputs:
         _check_outputs(request, model)
 
@@ -331,11 +326,10 @@ def _check_outputs(request: InferRequest, model: Model) -> None:
     known = [port.name for port in model.signature.outputs]
     for name in request.outputs:
         if name not in known:
-            message = (
+            refuse(
                 f"unexpected inference output '{name}' for model '{model.name}' (outputs: "
                 f"{', '.join(known)})"
             )
-            raise Problem(message)
 
 
 def _timeout(request: InferRequest) -> float | None:
@@ -344,6 +338,5 @@ def _timeout(request: InferRequest) -> float | None:
     if timeout is None or timeout == 0:
         return None
     if type(timeout) is not int or timeout < 0:
-        message = f"request: timeout {shorten(timeout)}; expected microseconds"
-        raise Problem(message)
+        refuse(f"request: timeout {shorten(timeout)}; expected microseconds")
     return timeout / 1e6

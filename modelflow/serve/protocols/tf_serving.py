@@ -14,7 +14,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, refuse, shorten
 from modelflow.wire.tensor import TensorSpec
 from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
 from modelflow.wire.tf_serving.examples import Example, serialize
@@ -78,15 +78,13 @@ def send_examples(
     """
     inputs = model.signature.inputs
     if len(inputs) != 1:
-        message = f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}"
-        raise Problem(message)
+        refuse(f"Expected one input Tensor; signature {model.signature_name!r} has {len(inputs)}")
     tensor = inputs[0].tensor
     if tensor is not None and tensor.dtype != object:
-        message = (
+        refuse(
             f"Expected a signature that takes serialized tf.Example messages; input "
             f"{inputs[0].name!r} of {model.signature_name!r} is {tensor_text(tensor)}"
         )
-        raise Problem(message)
     array = np.empty(len(examples), np.object_)
     array[:] = _serialize(examples, model.options)
     return model.infer({inputs[0].name: array}, done, deadline, request_context)
@@ -117,12 +115,16 @@ def classes_of(
     outputs = outputs_of(call)
     labels, scores = outputs.get("classes"), outputs.get("scores")
     if labels is None and scores is None:
-        message = "Expected classification signature outputs to contain classes or scores"
-        raise Problem(message, Code.FAILED_PRECONDITION)
+        refuse(
+            "Expected classification signature outputs to contain classes or scores",
+            Code.FAILED_PRECONDITION,
+        )
     shapes = {array.shape for array in (labels, scores) if array is not None}
     if len(shapes) != 1 or len(next(iter(shapes))) != 2:
-        message = f"Expected Tensor shape: [batch_size num_classes] but got {sorted(shapes)}"
-        raise Problem(message, Code.FAILED_PRECONDITION)
+        refuse(
+            f"Expected Tensor shape: [batch_size num_classes] but got {sorted(shapes)}",
+            Code.FAILED_PRECONDITION,
+        )
     return labels, scores
 
 
@@ -134,11 +136,15 @@ def values_of_regression(call: Inference) -> npt.NDArray[Any]:
     """
     outputs = outputs_of(call)
     if set(outputs) != {"outputs"}:
-        message = f"Expected one output Tensor 'outputs'; found {sorted(outputs)}"
-        raise Problem(message, Code.FAILED_PRECONDITION)
+        refuse(
+            f"Expected one output Tensor 'outputs'; found {sorted(outputs)}",
+            Code.FAILED_PRECONDITION,
+        )
     array = outputs["outputs"]
     if array.size != call.rows or array.ndim not in (1, 2):
         shape = list(array.shape)
-        message = f"Expected Tensor shape: [batch_size 1] or [batch_size]; got {shape}"
-        raise Problem(message, Code.FAILED_PRECONDITION)
+        refuse(
+            f"Expected Tensor shape: [batch_size 1] or [batch_size]; got {shape}",
+            Code.FAILED_PRECONDITION,
+        )
     return array.reshape(-1)

@@ -21,7 +21,7 @@ from modelflow.serve.repository.source import (
     VersionPolicy,
     is_source,
 )
-from modelflow.wire.problem import Problem, sendable, shorten
+from modelflow.wire.problem import Problem, refuse, sendable, shorten
 from modelflow.wire.proto import TF_SERVING
 
 logger = logging.getLogger(__name__)
@@ -295,13 +295,11 @@ def read_reload_request(config: bytes) -> list[ModelConfig]:
     """
     message = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
     if message.WhichOneof("config") is None:
-        text = "ReloadConfigRequest: no config; expected model_config_list"
-        raise Problem(text)
+        refuse("ReloadConfigRequest: no config; expected model_config_list")
     for model in message.model_config_list.config:
         if not Path(model.base_path.removeprefix("file://")).is_absolute():
             path = shorten(model.base_path)
-            text = f"model {shorten(model.name)}: base_path {path}; expected an absolute path"
-            raise Problem(text)
+            refuse(f"model {shorten(model.name)}: base_path {path}; expected an absolute path")
     try:
         return list(_models_of(message, "ReloadConfigRequest", Path("/")))
     except ConfigError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from modelflow.errors import did_you_mean
 from modelflow.serve.requests.model import Model
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 _ON_THE_WAY = (State.START, State.LOADING)
@@ -87,8 +87,7 @@ class Models:
             number = entry.labels.get(label)
             if number is None and not entry.is_coming(None):
                 near = did_you_mean(label, entry.labels)
-                message = f"Unrecognized servable version label: {label}{near}"
-                raise Problem(message, Code.INVALID_ARGUMENT)
+                refuse(f"Unrecognized servable version label: {label}{near}", Code.INVALID_ARGUMENT)
         found = entry.models.get(max(entry.models, default=0) if number is None else number)
         if found is not None and not (label and number is None):
             return found
@@ -97,8 +96,7 @@ class Models:
             which = f"Specific({name}, {number if label else version})"
         message = f"Servable not found for request: {which}"
         if entry.is_coming(number):
-            message = f"{message}; it is {State.LOADING}, come again"
-            raise Problem(message, Code.UNAVAILABLE)
+            refuse(f"{message}; it is {State.LOADING}, come again", Code.UNAVAILABLE)
         raise Problem(message, Code.NOT_FOUND)
 
     def add(self, model: Model) -> None:
@@ -167,8 +165,7 @@ class Models:
         if number is None:
             return [found[each] for each in sorted(found, reverse=True)]
         if number not in found:
-            message = f"Could not find version {version} of model {name}"
-            raise Problem(message, Code.NOT_FOUND)
+            refuse(f"Could not find version {version} of model {name}", Code.NOT_FOUND)
         return [found[number]]
 
     def index(self) -> Iterator[tuple[str, VersionStatus | None, str]]:
@@ -234,11 +231,11 @@ class Models:
             Problem: the version is not loaded; the label stays where it was.
         """
         if number not in self._entry(name).models:
-            message = (
+            refuse(
                 f"Request to assign label {label!r} to version {number} of model {name!r}, which "
-                "is not currently available for inference"
+                "is not currently available for inference",
+                Code.FAILED_PRECONDITION,
             )
-            raise Problem(message, Code.FAILED_PRECONDITION)
         if self._entries[name].labels.get(label) != number:
             self._entries[name].labels[label] = number
             self._on_change()
@@ -254,10 +251,8 @@ class Models:
         entry = self._entries.get(name)
         if entry is None or not entry.statuses:
             if entry is not None and entry.is_coming(None):
-                message = f"model {name} is {State.LOADING}; come again"
-                raise Problem(message, Code.UNAVAILABLE)
-            message = f"Could not find any versions of model {name}"
-            raise Problem(message, Code.NOT_FOUND)
+                refuse(f"model {name} is {State.LOADING}; come again", Code.UNAVAILABLE)
+            refuse(f"Could not find any versions of model {name}", Code.NOT_FOUND)
         return entry
 
 

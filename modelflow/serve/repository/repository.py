@@ -19,7 +19,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.repository.poller import FoundModel, RepositoryPoller, look
 from modelflow.serve.repository.source import ModelConfig
 from modelflow.serve.requests.served_model import ServedModel
-from modelflow.wire.problem import Code, Problem, reason_of
+from modelflow.wire.problem import Code, Problem, reason_of, refuse
 
 
 class Repository:
@@ -249,15 +249,16 @@ class Repository:
 
     def _check_open(self) -> None:
         if not self.is_open:
-            message = "models may not be loaded or unloaded here; serve with --allow-repository"
-            raise Problem(message, Code.PERMISSION_DENIED)
+            refuse(
+                "models may not be loaded or unloaded here; serve with --allow-repository",
+                Code.PERMISSION_DENIED,
+            )
 
     def _check_runs(self) -> None:
         if self._is_ending:
             raise _ending()
         if self._loop_queue is None:
-            message = "the server begins; come again"
-            raise Problem(message, Code.UNAVAILABLE)
+            refuse("the server begins; come again", Code.UNAVAILABLE)
 
     # -- what is wanted -------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.files.json_value import json_value
 from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tensor import TensorSpec, shape_text
 
 Array = npt.NDArray[Any]
@@ -111,11 +111,10 @@ def _check_shape(port: GraphPort, array: Array) -> None:
     elif array.ndim:
         _check_fits(port, array.shape[1:], "items of shape")
     else:
-        message = (
+        refuse(
             f"input {port.name!r}: got one value; expected a list of them, a row an item (its "
             "first axis counts the items)"
         )
-        raise Problem(message)
 
 
 def _check_lengths(
@@ -128,8 +127,7 @@ def _check_lengths(
     }
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-        message = f"the inputs have different numbers of rows: {told}; each row is one item"
-        raise Problem(message)
+        refuse(f"the inputs have different numbers of rows: {told}; each row is one item")
 
 
 def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
@@ -239,12 +237,11 @@ def _check_names(signature: Signature, arrays: Mapping[str, Array]) -> None:
     names = [port.name for port in signature.inputs]
     extra, missing = [n for n in arrays if n not in names], [n for n in names if n not in arrays]
     if extra or missing:
-        message = (
+        refuse(
             f"input size does not match signature: {len(arrays)}!={len(names)} len({{"
             f"{','.join(sorted(arrays))}}}) != len({{{','.join(sorted(names))}}}). Sent extra: {{"
             f"{','.join(extra)}}}. Missing but required: {{{','.join(missing)}}}."
         )
-        raise Problem(message)
 
 
 def check_item(port: GraphPort, array: Array) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from modelflow.http.listener import ReplyTimeouts
 from modelflow.http.request import HttpRequest
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +32,7 @@ def seconds_of(http_request: HttpRequest) -> float | None:
     except ValueError:
         milliseconds = 0.0
     if not 0 < milliseconds < float("inf"):
-        message = f"header Inference-Timeout-Ms: got {text!r}; expected milliseconds above 0"
-        raise Problem(message)
+        refuse(f"header Inference-Timeout-Ms: got {text!r}; expected milliseconds above 0")
     return milliseconds / 1e3
 
 

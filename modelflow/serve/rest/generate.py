@@ -34,7 +34,7 @@ from modelflow.wire.form_data import FORM_DATA, fields_of
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, json_type
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import Problem, refuse
 
 _JSON = "application/json"
 _CURL = "application/x-www-form-urlencoded"  # what curl says of any body
@@ -79,8 +79,7 @@ def _of_form(fields: dict[str, bytes], model: Model, limits: JsonLimits) -> dict
 
 def _check_names(given: Collection[str], ports: Collection[str]) -> None:
     if set(given) != set(ports):
-        message = f"request: got {sorted(given)}; expected the inputs {sorted(ports)}"
-        raise Problem(message)
+        refuse(f"request: got {sorted(given)}; expected the inputs {sorted(ports)}")
 
 
 def _takes_bytes(port: GraphPort) -> bool:
@@ -90,8 +89,7 @@ def _takes_bytes(port: GraphPort) -> bool:
 def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
     document = read_json(body, limits)
     if not isinstance(document, dict):
-        message = f"request: expected a JSON object, {{{_names(model)}}}"
-        raise Problem(message)
+        refuse(f"request: expected a JSON object, {{{_names(model)}}}")
     ports = {port.name: port for port in model.signature.inputs}
     given = {name: value for name, value in document.items() if name in ports}
     if len(given) < len(ports):
@@ -105,25 +103,22 @@ def _check_parameters(extras: dict[str, Any]) -> None:
     """Checks what a document has beside the inputs: an id, and parameters, in an object or not."""
     parameters = extras.pop("parameters", {})
     if not isinstance(parameters, dict):
-        message = f"request: 'parameters' is {json_type(parameters)}; expected an object"
-        raise Problem(message)
+        refuse(f"request: 'parameters' is {json_type(parameters)}; expected an object")
     check_extras({**extras, **parameters})
 
 
 def _of_raw(body: bytes, kind: str, model: Model) -> dict[str, Any]:
     ports = model.signature.inputs
     if len(ports) != 1:
-        message = (
+        refuse(
             f"a body of type {kind!r} is for a model with one input; {model.name!r} has "
             f"{len(ports)}: send {{{_names(model)}}} as {_JSON}"
         )
-        raise Problem(message)
     if not _takes_bytes(ports[0]):
-        message = (
+        refuse(
             f"a body of type {kind!r} is for an input of bytes; {ports[0].name!r} is "
             f"{ports[0].tensor}: send {{{_names(model)}}} as {_JSON}"
         )
-        raise Problem(message)
     return {ports[0].name: body}
 
 

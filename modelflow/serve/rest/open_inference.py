@@ -28,7 +28,7 @@ from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
 from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_json import infer_answer, read_infer, read_raw_input
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tensor import DATATYPES, TensorSpec, datatype_of
 
 _MODEL = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?"
@@ -67,8 +67,7 @@ class OpenInferenceRest:
         length = http_request.head.named.get(_LENGTH)
         if length is not None and not length.isdigit():
             text = length.decode("latin-1")
-            message = f"Inference-Header-Content-Length: {text!r}; expected a number of bytes"
-            raise Problem(message)
+            refuse(f"Inference-Header-Content-Length: {text!r}; expected a number of bytes")
         if length is not None and not int(length):
             return _read_raw(body, model)
         return read_infer(body, None if length is None else int(length), self._options.json)
@@ -110,8 +109,7 @@ def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
 def _read_raw(body: bytes, model: Model) -> InferRequest:
     ports = model.signature.inputs
     if len(ports) != 1:
-        message = f"a raw request is for a model with one input; {model.name!r} has {len(ports)}"
-        raise Problem(message)
+        refuse(f"a raw request is for a model with one input; {model.name!r} has {len(ports)}")
     tensor = describe_tensor(ports[0]) or TensorSpec(ports[0].name, DATATYPES["BYTES"], (None,))
     named = TensorSpec(ports[0].name, tensor.dtype, tensor.shape)
     return read_raw_input(body, named, datatype_of(tensor.dtype))

@@ -14,7 +14,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.open_inference import index_of, no_parameters
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_writer import json_of
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 
 _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 
@@ -68,8 +68,7 @@ class RepositoryRest:
         body = whole_body(http_request, self._options.expanded)
         document = read_json(body, self._options.json) if body.strip() else {}
         if not isinstance(document, dict):
-            message = "request: expected a JSON object, or nothing"
-            raise Problem(message)
+            refuse("request: expected a JSON object, or nothing")
         return document
 
 

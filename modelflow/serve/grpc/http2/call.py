@@ -11,7 +11,7 @@ from modelflow.serve.grpc.http2.message_reader import MessageReader, frame_messa
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.service import AHEAD, Method, Rpc
 from modelflow.serve.requests.status import inside
-from modelflow.wire.problem import Code, Problem
+from modelflow.wire.problem import Code, Problem, refuse
 
 if TYPE_CHECKING:
     from zttp import Stream
@@ -149,8 +149,9 @@ class GrpcCall:
             elif (only := self._reader.only(self._method.path, self.is_heard)) is not None:
                 self._begin(only)
             if self.is_heard and not self.is_full and not self._reader.is_between:
-                message = f"{self._method.path}: the call ends in the middle of a message"
-                raise Problem(message, Code.INTERNAL)
+                refuse(
+                    f"{self._method.path}: the call ends in the middle of a message", Code.INTERNAL
+                )
         except Problem as problem:
             self._refuse(problem)
 
@@ -214,8 +215,7 @@ class GrpcCall:
         if coming or self.is_over:
             return
         if self._is_closing:
-            message = "the server is being stopped"
-            raise Problem(message, Code.UNAVAILABLE)
+            refuse("the server is being stopped", Code.UNAVAILABLE)
         if self.is_heard:
             self.interceptor.succeed()
             self._say(OK + pairs_of(self.interceptor.trailers))

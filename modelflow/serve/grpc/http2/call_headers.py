@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from modelflow.serve.grpc.http2.message_reader import ENCODINGS
 from modelflow.serve.grpc.interceptor import CallStatus, ending_of
-from modelflow.wire.problem import Problem, shorten
+from modelflow.wire.problem import Problem, refuse, shorten
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
@@ -78,11 +78,10 @@ def seconds_of(time_out: bytes | None) -> float | None:
         return None
     digits, unit = time_out[:-1], _UNITS.get(time_out[-1:])
     if unit is None or not digits.isdigit() or len(digits) > _DIGITS:
-        message = (
+        refuse(
             f"grpc-timeout: got {shorten(time_out.decode('latin-1'))}; expected up to {_DIGITS} "
             "digits and a unit (H, M, S, m, u, n)"
         )
-        raise Problem(message)
     return int(digits) * unit
 
 

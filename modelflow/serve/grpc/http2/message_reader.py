@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from modelflow.http.reply import BodyBudget
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, Problem, refuse, shorten
 
 _PREFIX = 5
 # How zlib is told of each form; `deflate` is the zlib form.
@@ -71,8 +71,10 @@ class MessageReader:
         self.size += len(data)
         if not self._budget.take(self._held - before):
             self.size -= len(data)
-            text = "there is no room for the message beside those of other requests"
-            raise Problem(text, Code.RESOURCE_EXHAUSTED)
+            refuse(
+                "there is no room for the message beside those of other requests",
+                Code.RESOURCE_EXHAUSTED,
+            )
         self._parts.append(data)
 
     def look(self) -> None:
@@ -112,14 +114,12 @@ class MessageReader:
         """
         self.look()
         if self.has_more:
-            message = f"{where}: there are several messages; expected one"
-            raise Problem(message, Code.UNIMPLEMENTED)
+            refuse(f"{where}: there are several messages; expected one", Code.UNIMPLEMENTED)
         if not is_all:
             return None
         found = self.next()
         if found is None and self.is_between:
-            message = f"{where}: there is no message; expected one"
-            raise Problem(message, Code.UNIMPLEMENTED)
+            refuse(f"{where}: there is no message; expected one", Code.UNIMPLEMENTED)
         return found
 
     def drop(self) -> None:
@@ -138,8 +138,10 @@ class MessageReader:
         flag, length = prefix[0], int.from_bytes(prefix[1:], "big")
         self._expected = length
         if flag > 1:
-            text = f"a message begins with the byte {flag}; expected 0, or 1 if it is compressed"
-            raise Problem(text, Code.INTERNAL)
+            refuse(
+                f"a message begins with the byte {flag}; expected 0, or 1 if it is compressed",
+                Code.INTERNAL,
+            )
         if length > self._most:
             raise self._too_long(length)
         self._is_packed = flag == 1
@@ -177,8 +179,10 @@ class MessageReader:
             raise
         self._budget.give_back(len(data))
         if not self._budget.take(len(whole)):
-            text = "there is no room for the decompressed message beside those of other requests"
-            raise Problem(text, Code.RESOURCE_EXHAUSTED)
+            refuse(
+                "there is no room for the decompressed message beside those of other requests",
+                Code.RESOURCE_EXHAUSTED,
+            )
         return whole
 
     def _decompress(self, data: bytes) -> bytes:
@@ -187,13 +191,11 @@ class MessageReader:
         try:
             whole = reader.decompress(data, self._most + 1)
         except zlib.error as error:
-            text = f"a message is no {encoding}: {error}"
-            raise Problem(text, Code.INTERNAL) from error
+            refuse(f"a message is no {encoding}: {error}", Code.INTERNAL, cause=error)
         if len(whole) > self._most:
             raise self._too_long(len(whole))
         if not reader.eof:
-            text = f"a message ends in the middle of its {encoding}"
-            raise Problem(text, Code.INTERNAL)
+            refuse(f"a message ends in the middle of its {encoding}", Code.INTERNAL)
         return whole
 
     def _too_long(self, found: int) -> Problem:

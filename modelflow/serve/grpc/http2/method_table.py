@@ -18,7 +18,7 @@ from modelflow.serve.grpc.http2.message_reader import MessageReader
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.service import Method, Service
 from modelflow.serve.options import ServeOptions
-from modelflow.wire.problem import Code, Problem, shorten
+from modelflow.wire.problem import Code, Problem, refuse, shorten
 
 if TYPE_CHECKING:
     from zttp import Request, Stream
@@ -67,15 +67,18 @@ class MethodTable:
         """
         most = self.options.connections.header_bytes
         if head.size > most:
-            text = f"the metadata have {head.size} bytes; at most {most} are taken"
-            raise Problem(text, Code.RESOURCE_EXHAUSTED)
+            refuse(
+                f"the metadata have {head.size} bytes; at most {most} are taken",
+                Code.RESOURCE_EXHAUSTED,
+            )
         method = self._methods.get(target)
         if method is None:
-            text = f"there is no method {shorten(target.decode('latin-1'))}"
-            raise Problem(text, Code.UNIMPLEMENTED)
+            refuse(f"there is no method {shorten(target.decode('latin-1'))}", Code.UNIMPLEMENTED)
         if len(self.calls) >= self.options.max_calls:
-            text = f"there are {len(self.calls)} calls; no further one is taken now"
-            raise Problem(text, Code.RESOURCE_EXHAUSTED)
+            refuse(
+                f"there are {len(self.calls)} calls; no further one is taken now",
+                Code.RESOURCE_EXHAUSTED,
+            )
         return method
 
     def head(self, request: "Request") -> CallHead:
