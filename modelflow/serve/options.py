@@ -28,9 +28,9 @@ class GrpcKind(StrEnum):
     """grpcio's, in its asyncio form."""
 
 
-def can_serve() -> bool:
-    """Tells whether a package to serve gRPC with is installed."""
-    return any(find_spec(name) is not None for name in ("grpc", "zttp"))
+def has_grpc(kind: GrpcKind) -> bool:
+    """Tells whether the package of a server of gRPC is installed."""
+    return find_spec("zttp" if kind is GrpcKind.NATIVE else "grpc") is not None
 
 
 # ruff: noqa: RUF009

@@ -242,7 +242,7 @@ def test_grpc_may_be_off(graph):
 def test_without_its_packages_grpc_is_off_unless_it_is_asked_for(
     graph, monkeypatch, capsys, asked, is_off
 ):
-    monkeypatch.setattr("modelflow.cli.serve.command.can_serve", lambda: False)
+    monkeypatch.setattr("modelflow.cli.serve.command.has_grpc", lambda _: False)
     monkeypatch.chdir(graph.parent)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         http = f"127.0.0.1:{taken.getsockname()[1]}"

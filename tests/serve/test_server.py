@@ -244,6 +244,29 @@ def test_a_stop_answers_what_is_under_way_and_refuses_what_comes():
     server.stop()
 
 
+@pytest.mark.parametrize("path", ["/v1/models/m/metadata", "/v2/models/m/stats", "/metrics"])
+def test_a_mistake_of_the_server_is_answered_with_an_id_and_its_connection_goes_on(
+    monkeypatch, caplog, path
+):
+    def fail(*_):
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr("modelflow.serve.rest.tf_serving.metadata_document", fail)
+    monkeypatch.setattr("modelflow.serve.rest.open_inference.statistics_of", fail)
+    monkeypatch.setattr("modelflow.serve.http.metrics.generate_latest", fail)
+    with served() as server:
+        connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
+        with contextlib.closing(connection):
+            for target, status in ((path, 500), ("/v1/models/m", 200)):
+                connection.request("GET", target)
+                response = connection.getresponse()
+                text = response.read().decode()
+                assert response.status == status
+                assert status == 200 or "whose log tells why under the id" in text
+                assert "secret" not in text
+    assert "a secret" in caplog.text
+
+
 def test_an_item_that_is_refused_in_words_that_are_no_utf_8_is_answered():
     @modelflow.flowunit(name="mean")
     def strict(row):

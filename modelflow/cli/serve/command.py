@@ -25,7 +25,15 @@ from modelflow.cli.terminal.listening import split_address
 from modelflow.config.override import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
 from modelflow.http.options import join_address
-from modelflow.serve.options import CONNECTIONS, GUARDS, OPTIONS, REQUESTS, SERVED, can_serve
+from modelflow.serve.options import (
+    CONNECTIONS,
+    GUARDS,
+    OPTIONS,
+    REQUESTS,
+    SERVED,
+    GrpcKind,
+    has_grpc,
+)
 from modelflow.signals import LAST_SECONDS, ExitCode, call_undisturbed, end_within
 
 if TYPE_CHECKING:
@@ -138,7 +146,7 @@ def serve(**given: Any) -> int:
     given["sources"] = add_names(given["sources"] or read_setting("sources"))
     tell_environment(Environment.of(os.environ))
     given["http"] = split_address("--http", given["http"])
-    given["grpc"] = _grpc_address(given["grpc"])
+    given["grpc"] = _grpc_address(given["grpc"], GrpcKind(given["grpc_server"]))
     if not given["sources"] and given["config_file"] is None:
         message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
         raise click.UsageError(message)
@@ -218,13 +226,14 @@ def _describe(config: "ServeConfig", address: str) -> int:
     return code
 
 
-def _grpc_address(text: str) -> tuple[str, int | None]:
+def _grpc_address(text: str, kind: GrpcKind) -> tuple[str, int | None]:
     """Reads ``--grpc``; no port: it is off, as it is where nobody asks and it is not installed."""
     if text == "off":
         return "", None
     context = click.get_current_context()
     is_asked = context.get_parameter_source("grpc") is not ParameterSource.DEFAULT
-    if not is_asked and not can_serve():
-        click.echo("gRPC is off: it needs the package zttp or grpcio (--grpc off)", err=True)
+    if not is_asked and not has_grpc(kind):
+        package = "zttp" if kind is GrpcKind.NATIVE else "grpcio"
+        click.echo(f"gRPC is off: it needs the package {package} (--grpc off)", err=True)
         return "", None
     return split_address("--grpc", text)

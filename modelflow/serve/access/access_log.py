@@ -38,7 +38,7 @@ class AccessLog:
         """
         self._path = path
         self._file = self._open()
-        self._waiting: queue.SimpleQueue[Mapping[str, Any] | _Format] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Mapping[str, Any] | _Order] = queue.SimpleQueue()
         self._lost = 0
         self._is_failing = False
         self._ending = threading.RLock()  # as `Server` has it
@@ -72,7 +72,7 @@ class AccessLog:
             return cast("BinaryIO", Path(self._path).open("ab", buffering=0))
 
     def _main(self) -> None:
-        order: _Format | None = None
+        order: _Order | None = None
         while order is not _CLOSE:
             lines, order = self._next()
             for text in _wholes(lines, _OF_PIPE if self._path == _STDOUT else None):
@@ -83,17 +83,17 @@ class AccessLog:
             logger.error("access log %s: %d lines were lost", self._path, self._lost)
         self._leave()
 
-    def _next(self) -> "tuple[list[Mapping[str, Any]], _Format | None]":
+    def _next(self) -> "tuple[list[Mapping[str, Any]], _Order | None]":
         """Waits for lines; gives those that have come, and the order behind them."""
         lines: list[Mapping[str, Any]] = []
         found = self._waiting.get()
         with suppress(queue.Empty):
-            while not isinstance(found, _Format):
+            while not isinstance(found, _Order):
                 lines.append(found)
                 if len(lines) == _AT_ONCE:
                     break
                 found = self._waiting.get_nowait()
-        return lines, found if isinstance(found, _Format) else None
+        return lines, found if isinstance(found, _Order) else None
 
     def _put(self, text: bytes) -> None:
         try:
@@ -145,8 +145,8 @@ def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[by
         yield text
 
 
-class _Format:
-    """What is not a line."""
+class _Order:
+    """An order to the thread that writes, among the lines."""
 
 
-_REOPEN, _CLOSE = _Format(), _Format()
+_REOPEN, _CLOSE = _Order(), _Order()

@@ -158,12 +158,11 @@ class OpenInferenceGrpc:
     def _statistics(self, rpc: Rpc, message: Any) -> None:
         models = find_versions(self._models, message.name, message.version)
 
-        def notify(counts: GroupCounts) -> None:
+        def make_reply(counts: GroupCounts) -> Any:
             found = statistics_of(models, counts.snapshots)
-            answer = OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
-            rpc.answer(answer)
+            return OPEN_INFERENCE["inference.ModelStatisticsResponse"](model_stats=found)
 
-        self._group.counts(notify)
+        self._group.counts(partial(rpc.settle, make_reply))
 
     def _index(self, rpc: Rpc, message: Any) -> None:
         rows = index_of(self._models, is_ready_alone=message.ready)

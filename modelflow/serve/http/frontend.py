@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
 from modelflow.http.request import HttpRequest, RequestHead
-from modelflow.serve.access.error_reply import JSON, refusal
+from modelflow.serve.access.error_reply import JSON, refusal, refusal_of
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.access.router import Route, Router
 from modelflow.serve.http.dashboard import Dashboard
@@ -117,8 +117,8 @@ class HttpFrontend:
         _, route = http_request.head.route
         try:
             route.answer(http_request, route.names)
-        except Problem as problem:
-            http_request.answer(refusal(problem))
+        except Exception as error:  # noqa: BLE001 - of whatever kind, the client is answered
+            http_request.answer(refusal_of(error))
 
 
 def _explain(head: RequestHead, nobody: Reply) -> Reply:

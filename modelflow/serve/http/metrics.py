@@ -12,6 +12,7 @@ from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.profile.metrics import node_families
+from modelflow.serve.access.error_reply import settle
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
@@ -52,7 +53,7 @@ class MetricsPage:
         )
 
     def _ask(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
-        self._group.counts(partial(_answer, http_request, self._models))
+        self._group.counts(partial(settle, http_request, _make_page, self._models))
 
 
 class _OneCollection(Collector):  # type: ignore[misc]  # it is not always there
@@ -73,11 +74,11 @@ class _OneCollection(Collector):  # type: ignore[misc]  # it is not always there
         )
 
 
-def _answer(http_request: HttpRequest, models: Models, counts: GroupCounts) -> None:
+def _make_page(models: Models, counts: GroupCounts) -> Reply:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_OneCollection(counts, models))
     text = generate_latest(registry)
-    http_request.answer(Reply(200, text, {"content-type": CONTENT_TYPE_LATEST}))
+    return Reply(200, text, {"content-type": CONTENT_TYPE_LATEST})
 
 
 def _processes(counts: GroupCounts) -> Iterator[Metric]:

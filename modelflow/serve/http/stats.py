@@ -32,14 +32,11 @@ class StatsPages:
         )
 
     def _ask(self, http_request: HttpRequest, names: Mapping[str, str]) -> None:
-        def notify(counts: GroupCounts) -> None:
-            settle(http_request, partial(_answer, counts.snapshots, names))
-
-        self._group.counts(notify)
+        self._group.counts(partial(settle, http_request, _make_reply, names))
 
 
-def _answer(snapshots: Sequence[ModelSnapshot], names: Mapping[str, str]) -> Reply:
-    model = _find(snapshots, names.get("name"), names.get("version"))
+def _make_reply(names: Mapping[str, str], counts: GroupCounts) -> Reply:
+    model = _find(counts.snapshots, names.get("name"), names.get("version"))
     return Reply(200, json_of(model.snapshot.document()), JSON)
 
 

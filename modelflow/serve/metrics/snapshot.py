@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelSnapshot:
-    """What a version of a model has counted. See `ModelFigures`.
+    """What a version of a model has counted. See `ModelCounts`.
 
     Attributes:
         name, version: Whose it is.

@@ -79,11 +79,11 @@ class OpenInferenceRest:
     def _statistics(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         models = find_versions(self._models, **path)
 
-        def notify(counts: GroupCounts) -> None:
+        def make_reply(counts: GroupCounts) -> Reply:
             found = statistics_of(models, counts.snapshots)
-            http_request.answer(Reply(200, json_of({"model_stats": found}), JSON))
+            return Reply(200, json_of({"model_stats": found}), JSON)
 
-        self._group.counts(notify)
+        self._group.counts(partial(settle, http_request, make_reply))
 
     def _all_statistics(self, http_request: HttpRequest, _: Mapping[str, str]) -> None:
         self._statistics(http_request, {})

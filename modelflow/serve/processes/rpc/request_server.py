@@ -37,7 +37,7 @@ class _ForwardedContext:
     def over(self, _bytes_in: int, _bytes_out: int) -> None:
         """The worker's business."""
 
-    gone = over
+    on_cancel = over
 
 
 class RequestServer:

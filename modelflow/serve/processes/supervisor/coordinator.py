@@ -87,14 +87,13 @@ class Coordinator:
     # -- changes --------------------------------------------------------------------------------
 
     async def _change(self, message: Message) -> Message | None:
-        before = self._unloaded.copy(), self._configured
         replicas = self._find_asked(message)
         if not replicas:
             return _GONE
-        self._note(message)
+        undo = self._note(message)
         problems = await asyncio.gather(*(_problem(replica, message) for replica in replicas))
         if all(problems):
-            self._unloaded, self._configured = before
+            undo()
         return _one(list(zip(replicas, problems, strict=True)))
 
     def _find_asked(self, message: Message) -> list[ChildServer]:
@@ -107,14 +106,24 @@ class Coordinator:
             or (number is None and one.role is not Role.ISOLATED)
         ]
 
-    def _note(self, message: Message) -> None:
-        if message["what"] == "configure":
-            self._configured = message["config"]
-            self._unloaded -= set(message["names"])
-        elif message["what"] == "load":
-            self._unloaded.discard(message["name"])
+    def _note(self, message: Message) -> Callable[[], None]:
+        """Notes a change; returns what takes it back, but no other change that came meanwhile."""
+        is_configured = message["what"] == "configure"
+        names = set(message["names"] if is_configured else [message["name"]])
+        unloaded, configured = self._unloaded & names, self._configured
+        if message["what"] == "unload":
+            self._unloaded |= names
         else:
-            self._unloaded.add(message["name"])
+            self._unloaded -= names
+        if is_configured:
+            self._configured = message["config"]
+
+        def undo() -> None:
+            self._unloaded = self._unloaded - names | unloaded
+            if is_configured:
+                self._configured = configured
+
+        return undo
 
 
 async def _ask_snapshots(replica: ChildServer) -> Message | None:
