@@ -10,8 +10,8 @@ from modelflow.archive.archive import is_archive_file
 from modelflow.config.document import MOST_BYTES, Document, mistake, read_text, read_toml
 from modelflow.config.dot.read import read_dot
 from modelflow.config.flow_config import FlowConfig
+from modelflow.config.make_flow_config import config_of
 from modelflow.config.override import bake
-from modelflow.config.read_document import config_of
 from modelflow.errors import ConfigError, did_you_mean
 
 _SUFFIXES = (".toml", ".yaml", ".yml", ".json")

@@ -50,7 +50,7 @@ class FailedCounts(NamedTuple):
 _NONE = FailedCounts()
 
 
-class FinishedInputs:
+class DoneInputs:
     """The inputs of a job that are done, in a file that grows; of one run at a time.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
 from modelflow.errors import ArgumentError, ConfigError, FlowUnitError, WorkerProcessError
-from modelflow.job.done_inputs import FinishedInputs
+from modelflow.job.done_inputs import DoneInputs
 from modelflow.job.inputs import Feed
 from modelflow.job.suspects import Journal, Key, absolute, suspects
 
@@ -113,7 +113,7 @@ class ResumedJob:
         """
         self._writer, self._errors = writer, errors
         job = {"graph": graph, "outputs": writer.places}
-        self._finished = FinishedInputs(path, job, version, errors.count_failures())
+        self._finished = DoneInputs(path, job, version, errors.count_failures())
         self.is_changed = self._finished.is_changed
         try:
             self._begin(journal_of(path), feeds)

@@ -1,4 +1,4 @@
-"""What a process does for which version of a model, where another reads it when this one has died.
+"""Shared memory in which a process notes what it does for each version of a model.
 
 A process that dies says nothing any more. So it writes a byte for each version into memory that its
 supervisor has as well, before it runs code of the model: whether the version is being loaded, or

@@ -39,7 +39,7 @@ class GroupCounts:
 
 
 class ReplicaGroup(Protocol):
-    """All of them. For the server's thread, on which everybody is told, now or later."""
+    """All processes that serve together. Callbacks run on the server's thread, now or later."""
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
         """Has somebody told what all have counted."""
@@ -134,10 +134,10 @@ class Member(Protocol):
     is_part: bool
 
     def stock(self, options: ServeOptions) -> ModelSource | None:
-        """Returns what it serves whose models another process has; None: it has its own."""
+        """Returns the source of models that run in another process; None: they run in this one."""
 
     def extend(self, own: ModelSource, options: ServeOptions) -> ModelSource:
-        """Returns what it serves beside its own models."""
+        """Returns the source of this process's models and of those beside them."""
 
     def join(self, own: ModelSource) -> ReplicaGroup:
         """Returns what changes what all serve, of which ``own`` is what this one does."""

@@ -16,7 +16,8 @@ from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.errors import ConfigError
-from modelflow.signals import ExitCode, Undisturbed, termination
+from modelflow.exit_code import ExitCode
+from modelflow.signals import Undisturbed, termination
 
 
 @click.command()

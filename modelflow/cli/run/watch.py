@@ -24,7 +24,8 @@ from modelflow.errors import (
     ModelflowError,
     below_here,
 )
-from modelflow.signals import ExitCode, Undisturbed, termination
+from modelflow.exit_code import ExitCode
+from modelflow.signals import Undisturbed, termination
 
 if TYPE_CHECKING:
     from modelflow.engine.loading import KeptModels

@@ -5,7 +5,8 @@ import webbrowser
 
 import click
 
-from modelflow.signals import ExitCode, termination
+from modelflow.exit_code import ExitCode
+from modelflow.signals import termination
 
 _MOST = 65535
 

@@ -37,9 +37,9 @@ class ControlledQueue(BoundedQueue):
         # The most rows that the unit wants now; None: it takes any number.
         self._most_rows: Callable[[], int] | None = None
         # None: nothing is to be noted of what arrives.
-        self._filling: DynamicBatching | None = None
+        self._batching: DynamicBatching | None = None
         if policy.batch_timeout or policy.is_measured:
-            self._filling = DynamicBatching(policy, order, self.stats, clock)
+            self._batching = DynamicBatching(policy, order, self.stats, clock)
 
     def _go_by(self, policy: InboxPolicy) -> None:
         """Goes by other bounds, with the lock held."""
@@ -53,7 +53,7 @@ class ControlledQueue(BoundedQueue):
     @property
     def is_noting(self) -> bool:
         """Tells whether it is noted why each batch closes."""
-        return self._filling is not None
+        return self._batching is not None
 
     @property
     def ready(self) -> int:
@@ -140,8 +140,8 @@ class ControlledQueue(BoundedQueue):
 
     def _hold(self, *, is_held: bool) -> None:
         self._idle_workers.is_held = is_held
-        if self._filling is not None:
-            self._filling.is_held = is_held
+        if self._batching is not None:
+            self._batching.is_held = is_held
         self._wake_all()
 
     def dismiss(self, slots: Sequence[WorkerSlot]) -> None:
@@ -163,12 +163,12 @@ class ControlledQueue(BoundedQueue):
         """
         with self._lock:
             self._order.set_bounds(policy)
-            if self._filling is not None:
-                self._filling.set_bounds(policy)
+            if self._batching is not None:
+                self._batching.set_bounds(policy)
             elif policy.batch_timeout:
-                self._filling = DynamicBatching(policy, self._order, self.stats, self._clock)
-                self._filling.is_held = self._idle_workers.is_held
-                self._filling.most_rows = self._most_rows
+                self._batching = DynamicBatching(policy, self._order, self.stats, self._clock)
+                self._batching.is_held = self._idle_workers.is_held
+                self._batching.most_rows = self._most_rows
             self._go_by(policy)
             self._room.wake()
             self._wake_all()
@@ -195,12 +195,12 @@ class ControlledQueue(BoundedQueue):
 
     def _wake_worker(self) -> None:
         """Has one of those who rest do something about what waits."""
-        if self._filling is not None and self._filling.collector is not None:
-            self._filling.wake()
+        if self._batching is not None and self._batching.collector is not None:
+            self._batching.wake()
         else:
             self._idle_workers.offer(None)
 
     def _wake_all(self) -> None:
         self._idle_workers.wake_all()
-        if self._filling is not None and self._filling.collector is not None:
-            self._filling.collector.wake()
+        if self._batching is not None and self._batching.collector is not None:
+            self._batching.collector.wake()

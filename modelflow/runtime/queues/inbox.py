@@ -56,11 +56,11 @@ class Inbox(ControlledQueue):
         self._size = policy.batch_size
         # Several workers share what waits, and rows that take long go one by one, unless batches
         # are what is wanted: by an engine, or by ``batch_timeout_ms``.
-        is_free = self._filling is None and policy.batch_size > 1
+        is_free = self._batching is None and policy.batch_size > 1
         self._is_shared = is_free and policy.workers > 1
         self._is_part = self._is_shared or self._most_rows is not None
         self._is_one_by_one = is_free and policy.is_one_by_one
-        is_whole = self._filling is None and self._matcher is None
+        is_whole = self._batching is None and self._matcher is None
         whole = self._order.add_whole if is_whole else None
         self.append_whole = None if whole is None else partial(self._append_whole, whole)
 
@@ -81,7 +81,7 @@ class Inbox(ControlledQueue):
             True: `call_due` must follow once the caller holds no lock.
         """
         now = 0.0  # as good as at once behind the stage before, which has said when
-        is_timed = self._filling is not None or self._matcher is not None
+        is_timed = self._batching is not None or self._matcher is not None
         if is_timed or not (segments and segments[0].arrived):
             now = self._clock.now()
             for segment in segments:
@@ -91,12 +91,12 @@ class Inbox(ControlledQueue):
                 return False
             if self._matcher is not None:
                 self._match(self._matcher, port, segments, now)
-            elif self._filling is None:
+            elif self._batching is None:
                 self._order.add(port, segments)  # a cancelled session's are dropped when taken
             else:
                 self._add(port, segments, now)
-            if self._filling is not None and self._filling.collector is not None:
-                self._filling.wake()
+            if self._batching is not None and self._batching.collector is not None:
+                self._batching.wake()
             elif self._resting and self._waiting:
                 self._idle_workers.offer(handoff)
             return bool(self._room.due)
@@ -130,8 +130,8 @@ class Inbox(ControlledQueue):
             self._room.wake()
 
     def _add(self, port: int, segments: Sequence[Segment], now: float) -> None:
-        if self._filling is not None:
-            self._filling.arrive(now)
+        if self._batching is not None:
+            self._batching.arrive(now)
         self._order.add(port, segments)
 
     # -- workers --------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ class Inbox(ControlledQueue):
         """Has batches be of no more rows than a unit wants, which is asked for each of them."""
         with self._lock:
             self._most_rows, self._is_part = most_rows, True
-            if self._filling is not None:
-                self._filling.most_rows = most_rows
+            if self._batching is not None:
+                self._batching.most_rows = most_rows
 
     def slot(self, worker: SlotOwner | None = None, stats: WorkerStats | None = None) -> WorkerSlot:
         """Returns a new place here, for a worker that will `take`; ``stats`` count its calls."""
@@ -169,7 +169,7 @@ class Inbox(ControlledQueue):
                     break
                 # Looked at once: what it brings in is seen in the next line.
                 remaining = order.next_due() if order.has_delays else None
-                filling = self._filling  # anew: it may have come while the worker rested
+                filling = self._batching  # anew: it may have come while the worker rested
                 if waiting and (filling is None or filling.collector is None):
                     if filling is None or filling.is_over(slot):
                         # Asked only where it may be less: every batch passes here.
@@ -205,7 +205,7 @@ class Inbox(ControlledQueue):
                     is_part = is_slow or self._is_part
                     part = self._part(slot, is_slow) if is_part else part
                 batch = order.cut(part)
-                if self._room.count or self._filling is not None:
+                if self._room.count or self._batching is not None:
                     self._note_cut(batch)
             if self._resting and waiting:  # others need not wait for this call
                 self._wake_worker()
@@ -257,7 +257,7 @@ class Inbox(ControlledQueue):
         return part
 
     def _note_cut(self, batch: Batch | None) -> None:
-        if self._filling is not None:
-            self._filling.note_cut(batch)
+        if self._batching is not None:
+            self._batching.note_cut(batch)
         if self._room.count and self._order.is_roomy():
             self._room.wake()

@@ -10,7 +10,7 @@ from typing import Any
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.requests.admission import OverloadedError, whole_seconds
-from modelflow.serve.requests.status import HTTP_STATUS, inside
+from modelflow.serve.requests.status import HTTP_STATUS, internal_problem
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, refuse
 
@@ -98,7 +98,7 @@ _COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
 def refusal(problem: Problem) -> Reply:
     """Returns the answer to a request that failed: ``{"error": "..."}``."""
     headers = dict(JSON)
-    seconds = come_again(problem)
+    seconds = seconds_until_retry(problem)
     if seconds is not None:
         headers["retry-after"] = str(seconds)
     if problem.code is Code.UNAUTHENTICATED:
@@ -111,10 +111,10 @@ def refusal(problem: Problem) -> Reply:
 
 def refusal_of(error: Exception) -> Reply:
     """Returns the answer to a request that failed, for whatever reason."""
-    return refusal(error if isinstance(error, Problem) else inside(error))
+    return refusal(error if isinstance(error, Problem) else internal_problem(error))
 
 
-def come_again(problem: Problem) -> int | None:
+def seconds_until_retry(problem: Problem) -> int | None:
     """Returns the seconds after which a request may be sent again; None: that would not help."""
     if isinstance(problem, OverloadedError):
         return whole_seconds(problem)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modelflow.serve.access.error_reply import CHALLENGE, come_again
+from modelflow.serve.access.error_reply import CHALLENGE, seconds_until_retry
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.grpc.service import Method
 from modelflow.serve.requests.status import GRPC_STATUS
@@ -106,7 +106,7 @@ class GrpcInterceptor:
 def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> CallStatus:
     """Returns what a client is told of a problem, beside other trailers."""
     metadata = [*trailers]
-    seconds = come_again(problem)
+    seconds = seconds_until_retry(problem)
     if seconds is not None:
         metadata.append(("retry-after", str(seconds)))
     if problem.code is Code.UNAUTHENTICATED:

@@ -12,7 +12,7 @@ from typing import Any
 
 from modelflow.http.request import RequestObserver
 from modelflow.serve.access.keys import Group
-from modelflow.serve.requests.status import inside
+from modelflow.serve.requests.status import internal_problem
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import Protocol
 
@@ -93,7 +93,7 @@ class Rpc:
         except Problem as problem:
             self.refuse(problem)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-            self.refuse(inside(error))
+            self.refuse(internal_problem(error))
         else:
             self.answer(message)
 
@@ -165,7 +165,7 @@ class Method:
         except Problem as problem:
             rpc.refuse(problem)
         except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
-            rpc.refuse(inside(error))
+            rpc.refuse(internal_problem(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from modelflow.errors import did_you_mean
+from modelflow.serve.repository.states import ON_THE_WAY
 from modelflow.serve.requests.model import Model
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
-_ON_THE_WAY = (State.START, State.LOADING)
 _FACTS = ("is_due", "is_settled", "is_complete", "reason")  # of an entry
 _DIGITS = 19  # of the largest version: 2**63 - 1
 
@@ -33,7 +33,7 @@ class _Entry:
         if not self.statuses:
             return not self.is_settled
         found = self.statuses.values()
-        return any(s.state in _ON_THE_WAY and number in (None, s.version) for s in found)
+        return any(s.state in ON_THE_WAY and number in (None, s.version) for s in found)
 
     def amiss(self) -> str:
         """Why it is not all there; nothing: it is, or was, and something still is."""

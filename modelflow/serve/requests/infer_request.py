@@ -12,7 +12,7 @@ from modelflow.errors import EndOfStream, ModelflowError
 from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.rows import values_of
-from modelflow.serve.requests.status import inside, problem_of
+from modelflow.serve.requests.status import internal_problem, problem_of
 from modelflow.stream_io.request import Request
 from modelflow.wire.problem import Problem
 
@@ -145,7 +145,7 @@ class InferCall:
         except EndOfStream:
             raise
         except ModelflowError as error:
-            raise problem_of(error) or inside(error) from error
+            raise problem_of(error) or internal_problem(error) from error
         if found is not None:
             if not self.is_over:
                 self.model.time_limit.renew(self)
@@ -165,7 +165,7 @@ class InferCall:
             try:
                 found = self.request.answer()
             except ModelflowError as error:
-                raise problem_of(error) or inside(error) from error
+                raise problem_of(error) or internal_problem(error) from error
             for buffers in found.values():
                 for buffer in buffers:
                     if buffer.error is not None:
@@ -191,4 +191,4 @@ class InferCall:
         for place, buffer in enumerate(buffers):
             if buffer.error is not None:
                 item = place if self.rows > 1 else None
-                raise problem_of(buffer.error, item) or inside(buffer.error)
+                raise problem_of(buffer.error, item) or internal_problem(buffer.error)

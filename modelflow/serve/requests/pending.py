@@ -61,7 +61,7 @@ class RowReader(Protocol):
         """Returns what each row is answered: of each output a buffer for each row has come."""
 
     def alone(self, responder: Any, model: "Model") -> None:
-        """Answers a request that is to be read by itself, and has found its model already."""
+        """Answers one request the usual way; its model is known."""
 
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.requests.status import inside, problem_of
+from modelflow.serve.requests.status import internal_problem, problem_of
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class RequestBatch:
         if self._is_late and isinstance(failure, Cancelled):
             problem = self._model.time_limit.problem()
         else:
-            problem = problem_of(failure) or inside(failure)
+            problem = problem_of(failure) or internal_problem(failure)
         self._model.over(partial(self._fail, positions, problem))
 
     # -- and back on the server's thread ----------------------------------------------------------
@@ -118,7 +118,7 @@ class RequestBatch:
         try:
             answers = reader.answers(model, found)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is left waiting
-            answers = [inside(error)] * len(positions)
+            answers = [internal_problem(error)] * len(positions)
         reply = reader.reply
         now = SYSTEM_CLOCK.now()
         figures, seconds = model.figures, []

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.serve.requests.model import Inference
-from modelflow.serve.requests.status import inside
+from modelflow.serve.requests.status import internal_problem
 from modelflow.wire.problem import Problem
 
 
@@ -98,7 +98,7 @@ class ResponseStream:
             except Problem as problem:
                 self._fail(taker, problem)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-                self._fail(taker, inside(error))
+                self._fail(taker, internal_problem(error))
             else:
                 if message is not None:
                     taker.send(message)

@@ -97,7 +97,7 @@ def problem_of(error: Exception, item: int | None = None) -> Problem | None:
     return Problem(at + text, code)
 
 
-def inside(error: Exception) -> Problem:
+def internal_problem(error: Exception) -> Problem:
     """Returns what a client is told of what failed inside: nothing but an id.
 
     What failed is nobody's business outside: it goes to the log, under that id.

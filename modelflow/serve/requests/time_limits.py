@@ -84,7 +84,7 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
     def add_oldest(self, one: LimitedRequest, asking: "Iterable[tuple[Responder, float]]") -> None:
-        """Begins to wait for those who ask together, of whom the oldest is given up first.
+        """Starts one timer for a batch of requests, due when its oldest request times out.
 
         Args:
             one: What is given up: with `list_late` it finds which, and adds itself again.

@@ -36,7 +36,7 @@ _LENGTH = b"inference-header-content-length"
 
 
 class OpenInferenceRest:
-    """Answers infer, metadata, health and repository requests."""
+    """Answers infer, metadata, statistics and configuration requests, and the health of models."""
 
     def __init__(self, models: Models, replica_group: ReplicaGroup, options: ServeOptions) -> None:
         """Takes what is served, who else serves it, and what a body may hold."""

@@ -28,7 +28,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.pending import RowReader
 from modelflow.serve.requests.rows import as_tensor, check_item, values_of
-from modelflow.serve.requests.status import inside, problem_of
+from modelflow.serve.requests.status import internal_problem, problem_of
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import Problem
@@ -173,21 +173,21 @@ def _answer(ports: Mapping[str, GraphPort], row: Mapping[str, Buffer]) -> bytes 
     try:
         for name, buffer in row.items():
             if buffer.error is not None:
-                return problem_of(buffer.error) or inside(buffer.error)
+                return problem_of(buffer.error) or internal_problem(buffer.error)
             value = values_of(ports[name], (buffer,))
             outputs[name] = value if isinstance(value, np.ndarray) else as_tensor(value)
         return predict_answer(outputs, is_row=True)
     except (Problem, ModelflowError) as error:
-        return problem_of(error) or inside(error)
+        return problem_of(error) or internal_problem(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
-        return inside(error)
+        return internal_problem(error)
 
 
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 
 
 class TensorflowRest:
-    """Answers predict, status and metadata requests."""
+    """Answers predict, classify, regress, status and metadata requests."""
 
     def __init__(self, models: Models, options: ServeOptions) -> None:
         """Takes what is served, and what a body may hold."""

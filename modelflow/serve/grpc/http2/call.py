@@ -10,7 +10,7 @@ from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK, Pairs, pairs_o
 from modelflow.serve.grpc.http2.message_reader import MessageReader, frame_message
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.service import AHEAD, Method, Rpc
-from modelflow.serve.requests.status import inside
+from modelflow.serve.requests.status import internal_problem
 from modelflow.wire.problem import Code, Problem, refuse
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class GrpcCall:
         except Problem as problem:
             self.fail(problem)
         except Exception as error:  # noqa: BLE001 - as in `_begin`
-            self.fail(inside(error))
+            self.fail(internal_problem(error))
         finally:
             self._is_pumping = False
 

@@ -15,7 +15,7 @@ from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.processes.rpc.model_directory import ModelDirectory
 from modelflow.serve.processes.rpc.rpc_client import words_of
 from modelflow.serve.requests.model import Inference
-from modelflow.serve.requests.status import inside
+from modelflow.serve.requests.status import internal_problem
 from modelflow.wire.problem import Code, Problem
 
 
@@ -122,7 +122,7 @@ class RequestServer:
         except Problem as problem:
             self._link.say("problem", number, *words_of(problem))
         except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
-            self._link.say("problem", number, *words_of(inside(error)))
+            self._link.say("problem", number, *words_of(internal_problem(error)))
         else:
             if is_stream:
                 self._link.say("taken", number)
@@ -151,7 +151,7 @@ class RequestServer:
         except Problem as problem:
             words = words_of(problem)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-            words = words_of(inside(error))
+            words = words_of(internal_problem(error))
         else:
             if is_wanted:
                 self._link.say("answer", number, found)
@@ -187,7 +187,7 @@ class RequestServer:
             said = ["problem", number, *words_of(problem)]
             self._forget(number).cancel()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-            said = ["problem", number, *words_of(inside(error))]
+            said = ["problem", number, *words_of(internal_problem(error))]
             self._forget(number).cancel()
         self._link.say(*said)
 

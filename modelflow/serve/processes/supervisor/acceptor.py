@@ -123,10 +123,12 @@ _SECONDS = 1.0
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 
 
-class ListeningSocket:
+class ConnectionHandover:
     """The way into one replica: the other end of its `InheritedConnections`."""
 
-    def __init__(self, sock: socket.socket, on_end: "Callable[[ListeningSocket], object]") -> None:
+    def __init__(
+        self, sock: socket.socket, on_end: "Callable[[ConnectionHandover], object]"
+    ) -> None:
         """Takes the socket, which becomes its own.
 
         Args:
@@ -199,7 +201,7 @@ class Acceptor:
         self._nobody = UnavailableResponder(tls)
         listening.setblocking(False)
         self._socket = listening
-        self._listening_sockets: list[ListeningSocket] = []
+        self._listening_sockets: list[ConnectionHandover] = []
         self._is_listening = self._is_watching = False
         self._held: socket.socket | None = None  # accepted, and to be handed over
         self._resting: asyncio.TimerHandle | None = None
@@ -214,12 +216,12 @@ class Acceptor:
         self._is_listening = True
         self._watch()
 
-    def add(self, listening: ListeningSocket) -> None:
+    def add(self, listening: ConnectionHandover) -> None:
         """Lets connections in there, too."""
         self._listening_sockets.append(listening)
         self._watch()
 
-    def forget(self, listening: ListeningSocket) -> None:
+    def forget(self, listening: ConnectionHandover) -> None:
         """Hands nothing more over there. May be called again."""
         if listening in self._listening_sockets:
             self._listening_sockets.remove(listening)

@@ -22,7 +22,7 @@ from modelflow.serve.processes.control_channel import (
     next_frame,
 )
 from modelflow.serve.processes.role import Role
-from modelflow.serve.processes.supervisor.acceptor import Acceptor, ListeningSocket
+from modelflow.serve.processes.supervisor.acceptor import Acceptor, ConnectionHandover
 from modelflow.serve.processes.supervisor.restart import ActivityReader, Backoff, Suspect
 
 logger = logging.getLogger(__name__)
@@ -121,8 +121,8 @@ class ChildServer:
                 theirs.enter_context(one)
             self._fd_channel.setblocking(False)
             ours.callback(self._fd_channel.close)
-            self._listening_socket = ListeningSocket(door, self._acceptor.forget)
-            ours.callback(self._listening_socket.close)
+            self._handover = ConnectionHandover(door, self._acceptor.forget)
+            ours.callback(self._handover.close)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=line)
             ours.callback(self._writer.close)
             shared = [] if grpc is None else [grpc.fileno()]
@@ -132,7 +132,7 @@ class ChildServer:
             ours.pop_all()
         own = {"role": self.role, "number": self.number, "name": self.name, "descriptors": given}
         self._writer.write(frame({**first(), **own}))
-        self._listening = asyncio.create_task(self._listen())
+        self._reading_task = asyncio.create_task(self._listen())
 
     async def _spawn(self, given: list[int]) -> None:
         # A group of its own: a Ctrl-C at the terminal is its supervisor's to hear.
@@ -158,7 +158,7 @@ class ChildServer:
         """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""
         code: int = await self._process.wait()
         self._forget()
-        await self._listening
+        await self._reading_task
         with contextlib.closing(self._record) as record:
             self.suspects = record.suspects(code, self._is_still) if self.failure is None else []
             self.fault = record.fault()
@@ -211,7 +211,7 @@ class ChildServer:
 
     def finish(self) -> None:
         """Has it answer what it has taken on, and end."""
-        self._listening_socket.close()
+        self._handover.close()
         self._send(signal.SIGTERM)
 
     def end(self) -> None:
@@ -243,7 +243,7 @@ class ChildServer:
     def _forget(self) -> None:
         """Asks and hands it nothing more."""
         self.is_ready, self._has_spoken_out = False, True
-        self._listening_socket.close()
+        self._handover.close()
         self._fd_channel.close()
         self._writer.close()
         for asked in self._asked.values():
@@ -271,7 +271,7 @@ class ChildServer:
         else:
             self.loaded, self.is_ready = message["ready"], True
             if not self.role.is_asked:
-                self._acceptor.add(self._listening_socket)
+                self._acceptor.add(self._handover)
             self._on_ready()
 
     async def _reply(self, message: Message) -> None:

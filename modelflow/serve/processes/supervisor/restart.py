@@ -20,7 +20,7 @@ _LONGEST = 30.0
 
 
 class Backoff:
-    """At once, but after 1, 2, 4 ... 30 seconds where one after another ends soon."""
+    """The pause before a restart: none, then 1, 2, 4 ... 30 s while processes keep ending early."""
 
     def __init__(self, well: float) -> None:
         """Begins with nothing gone wrong.

@@ -7,7 +7,7 @@ import socket
 from modelflow.http.accept import REPORT
 from modelflow.http.options import Endpoint
 from modelflow.http.server import bind_socket
-from modelflow.serve.processes.supervisor.acceptor import Acceptor, ListeningSocket
+from modelflow.serve.processes.supervisor.acceptor import Acceptor, ConnectionHandover
 
 
 class Behind:
@@ -18,7 +18,7 @@ class Behind:
         self.ended = []
         ours, self.sock = socket.socketpair()
         self.sock.setblocking(False)
-        self.listening = ListeningSocket(ours, self._ended)
+        self.listening = ConnectionHandover(ours, self._ended)
         self.taken = []
 
     def _ended(self, listening):
