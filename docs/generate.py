@@ -21,9 +21,9 @@ from modelflow.config.schema import (
     WITHOUT_EFFECT,
 )
 from modelflow.engine import InferenceOptions, engine_names, find_engine
-from modelflow.exit_code import ExitCode
 from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
 from modelflow.registry.registry import Registry
+from modelflow.signals import ExitCode
 from modelflow.unit.option import Option, options_of, type_name
 from modelflow.unit.spec import FlowUnitSpec
 

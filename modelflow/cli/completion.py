@@ -4,7 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from modelflow.cli.options.parameters import Choice
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 # Behind "input=" and "photos/" bash is to add no blank, since more follows.
 _END = "    return 0\n"

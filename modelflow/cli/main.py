@@ -37,9 +37,8 @@ from modelflow.cli.terminal.messages import (
 )
 from modelflow.cli.version import version
 from modelflow.errors import FlowFailed, ModelflowError
-from modelflow.exit_code import ExitCode
 from modelflow.log import LEVELS, set_log_level
-from modelflow.signals import limit_exit
+from modelflow.signals import ExitCode, limit_exit
 
 # What a write fails of, where it names no file: those that files are written with name it.
 _UNWRITTEN = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)

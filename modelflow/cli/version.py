@@ -7,8 +7,8 @@ import click
 
 import modelflow
 import modelflow.device
-from modelflow.exit_code import ExitCode
 from modelflow.registry.native import include_folder
+from modelflow.signals import ExitCode
 
 _PACKAGES = (
     *("numpy", "opencv-python-headless", "simplejpeg", "tensorflow", "onnxruntime", "torch", "av"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 from tests import programs
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "exit-codes.md"

@@ -10,7 +10,7 @@ from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import Finding, FlowFailed, FlowUnitError, GraphError, ModelflowError
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from modelflow.cli.options.parameters import Choice
 from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
 from modelflow.errors import did_you_mean
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 
 @click.command()

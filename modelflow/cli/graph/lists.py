@@ -9,7 +9,7 @@ import click
 from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.shell_completion import complete_unit
 from modelflow.cli.terminal.messages import tell_error
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.unit.port import Port

@@ -10,7 +10,7 @@ import click
 from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.output_files import write_output
 from modelflow.errors import EngineError, explain_os_error
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.engine import LoadedModel, ModelFile

@@ -7,7 +7,7 @@ import click
 from modelflow.cli.options.common import Decorator
 from modelflow.cli.options.parameters import Choice
 from modelflow.errors import ConfigError
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 from modelflow.starters.template import TEMPLATES, write_template
 
 _folder_option = click.option(

@@ -17,9 +17,8 @@ from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
-from modelflow.exit_code import ExitCode
 from modelflow.job.inputs import feeds_of
-from modelflow.signals import Undisturbed, termination
+from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

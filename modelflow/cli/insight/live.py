@@ -10,7 +10,7 @@ from modelflow.cli.insight.fetch import address_of, ask
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
 from modelflow.cli.terminal.listening import show_until_the_end, split_address
 from modelflow.errors import ConfigError, explain_os_error
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,7 @@ from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import Choice, GroupedCommand
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
-from modelflow.exit_code import ExitCode
-from modelflow.signals import Undisturbed, termination
+from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

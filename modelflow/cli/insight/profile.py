@@ -16,8 +16,7 @@ from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.errors import ConfigError
-from modelflow.exit_code import ExitCode
-from modelflow.signals import Undisturbed, termination
+from modelflow.signals import ExitCode, Undisturbed, termination
 
 
 @click.command()

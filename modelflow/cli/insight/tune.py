@@ -17,8 +17,7 @@ from modelflow.cli.options.output_files import write_output
 from modelflow.cli.options.parameters import FiniteRange
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError, TuningError, did_you_mean
-from modelflow.exit_code import ExitCode
-from modelflow.signals import termination
+from modelflow.signals import ExitCode, termination
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from modelflow.cli.ray.options import ACTOR_OPTIONS, actor_options, address_opti
 from modelflow.cli.ray.serve import ray_serve
 from modelflow.cli.run.command import run, run_graph
 from modelflow.cli.terminal.messages import tell
-from modelflow.exit_code import ExitCode
+from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.config.placement import PlacementConfig

@@ -19,8 +19,7 @@ from modelflow.cli.serve.on_option import PROCESSES, check_far
 from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import Environment
 from modelflow.errors import ConfigError
-from modelflow.exit_code import ExitCode
-from modelflow.signals import termination
+from modelflow.signals import ExitCode, termination
 
 if TYPE_CHECKING:
     from modelflow.remote.ray.servers import Servers

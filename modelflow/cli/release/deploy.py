@@ -25,9 +25,8 @@ from modelflow.cli.release.pack import lock_option, pack_graph
 from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import ARG, SET
 from modelflow.errors import ConfigError
-from modelflow.exit_code import ExitCode
 from modelflow.files.whole_folder import whole_folder
-from modelflow.signals import end_on_sigterm
+from modelflow.signals import ExitCode, end_on_sigterm
 
 if TYPE_CHECKING:
     from modelflow.archive.manifest import Manifest

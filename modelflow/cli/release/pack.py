@@ -12,8 +12,7 @@ from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.parameters import FiniteRange, read_size
 from modelflow.cli.terminal.messages import tell
-from modelflow.exit_code import ExitCode
-from modelflow.signals import end_on_sigterm
+from modelflow.signals import ExitCode, end_on_sigterm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,8 +25,7 @@ from modelflow.cli.run.watch import Turn, run_watched
 from modelflow.cli.terminal.messages import tell
 from modelflow.cli.terminal.progress import describe_progress, describe_result, progress
 from modelflow.errors import FlowFailed, ModelflowError, StreamClosed
-from modelflow.exit_code import ExitCode
-from modelflow.signals import Undisturbed, termination
+from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

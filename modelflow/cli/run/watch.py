@@ -24,8 +24,7 @@ from modelflow.errors import (
     ModelflowError,
     below_here,
 )
-from modelflow.exit_code import ExitCode
-from modelflow.signals import Undisturbed, termination
+from modelflow.signals import ExitCode, Undisturbed, termination
 
 if TYPE_CHECKING:
     from modelflow.engine.loading import KeptModels

@@ -24,7 +24,6 @@ from modelflow.cli.serve.server_setup import ServerEnd, ending, explain_errors, 
 from modelflow.cli.terminal.listening import split_address
 from modelflow.config.override import Environment
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
-from modelflow.exit_code import ExitCode
 from modelflow.http.options import join_address
 from modelflow.serve.options import (
     CONNECTIONS,
@@ -35,7 +34,7 @@ from modelflow.serve.options import (
     GrpcKind,
     has_grpc,
 )
-from modelflow.signals import LAST_SECONDS, call_undisturbed, end_within
+from modelflow.signals import LAST_SECONDS, ExitCode, call_undisturbed, end_within
 
 if TYPE_CHECKING:
     from modelflow.serve.processes.service_notifier import ServiceNotifier

@@ -16,9 +16,8 @@ from modelflow.cli.serve.on_option import place_config
 from modelflow.cli.serve.server_options import options_given
 from modelflow.cli.serve.server_setup import ending, explain_errors
 from modelflow.errors import Cancelled, FlowFailed, ModelflowError
-from modelflow.exit_code import ExitCode
 from modelflow.serve.processes.role import Role
-from modelflow.signals import die_with_parent
+from modelflow.signals import ExitCode, die_with_parent
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,6 @@ import click
 from modelflow.cli.serve.server_options import options_given
 from modelflow.cli.serve.server_setup import explain_errors, tell
 from modelflow.cli.terminal.messages import tell_error
-from modelflow.exit_code import ExitCode
 from modelflow.http.options import Endpoint
 from modelflow.http.server import bind_socket
 from modelflow.serve.grpc.address import grpc_socket, share
@@ -21,7 +20,7 @@ from modelflow.serve.processes.control_channel import Message
 from modelflow.serve.processes.role import Role
 from modelflow.serve.processes.service_notifier import ServiceNotifier
 from modelflow.serve.processes.supervisor.supervisor import StartError, Supervisor
-from modelflow.signals import LAST_SECONDS, end_within, release_at_end
+from modelflow.signals import LAST_SECONDS, ExitCode, end_within, release_at_end
 
 _USAGE = 2  # the exit code of what was not asked for rightly
 # Seconds within which the processes that were killed at their own last moment are seen to be gone.

@@ -5,8 +5,7 @@ import webbrowser
 
 import click
 
-from modelflow.exit_code import ExitCode
-from modelflow.signals import termination
+from modelflow.signals import ExitCode, termination
 
 _MOST = 65535
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from modelflow.errors import FlowFailed
-from modelflow.exit_code import ExitCode
 from modelflow.http.accept import InheritedConnections
 from modelflow.ipc.fd_channel import FdChannel
 from modelflow.ipc.loop_queue import LoopQueue
@@ -22,6 +21,7 @@ from modelflow.serve.processes.control_channel import ControlChannel, Message
 from modelflow.serve.processes.member.peers import Peers
 from modelflow.serve.processes.role import Role
 from modelflow.serve.server import Server
+from modelflow.signals import ExitCode
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelConfig
