@@ -70,17 +70,6 @@ def no_unit_declared_by_fixtures():
     function._declared.update(before)
 
 
-@pytest.fixture(autouse=True)
-def no_module_left(tmp_path_factory):
-    """Forgets what a test has imported from a folder of its own: others have such names, too."""
-    before = set(sys.modules)
-    yield
-    folder = str(tmp_path_factory.getbasetemp())
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
-            del sys.modules[name]
-
-
 @pytest.fixture(autouse=True, scope="module")
 def no_module_of_a_file_left(tmp_path_factory):
     """Forgets what fixtures of a file of tests have imported from folders of their own."""

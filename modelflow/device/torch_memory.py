@@ -153,7 +153,9 @@ class TorchMemory(Memory):
         if not self._is_cuda:
             return nullcontext()
         torch = load_torch()
-        streams: dict[int, Any] = self._streams.__dict__.setdefault("by_device", {})
+        streams: dict[int, Any] | None = getattr(self._streams, "by_device", None)
+        if streams is None:
+            streams = self._streams.by_device = {}
         if device.index not in streams:
             streams[device.index] = torch.cuda.Stream(device.index)
         context: AbstractContextManager[Any] = torch.cuda.stream(streams[device.index])

@@ -78,12 +78,20 @@ class StreamContext(Context):
         self.admission: Admission | None = None
         self.openings: list[Opening] | None = None
 
-    def open_session(self, values: Any, **more: Any) -> None:
+    def open_session(
+        self,
+        values: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
         """See `Context.open_session`."""
         if self.openings is None:
             super().open_session(values)
         else:
-            self.openings.append(self.opening(values, **more))
+            opening = self.opening(values, context=context, deadline=deadline, on_end=on_end)
+            self.openings.append(opening)
 
     def opening(
         self,

@@ -15,10 +15,22 @@ import numpy.typing as npt
 
 from modelflow.wire.problem import refuse, shorten
 
-_NUMBERS = "BOOL UINT8 UINT16 UINT32 UINT64 INT8 INT16 INT32 INT64 FP16 FP32 FP64"
-_OF_NUMBERS = {name: np.dtype(name.lower().replace("fp", "float")) for name in _NUMBERS.split()}
 DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
-    {**_OF_NUMBERS, "BYTES": np.dtype(np.object_)}
+    {
+        "BOOL": np.dtype(np.bool_),
+        "UINT8": np.dtype(np.uint8),
+        "UINT16": np.dtype(np.uint16),
+        "UINT32": np.dtype(np.uint32),
+        "UINT64": np.dtype(np.uint64),
+        "INT8": np.dtype(np.int8),
+        "INT16": np.dtype(np.int16),
+        "INT32": np.dtype(np.int32),
+        "INT64": np.dtype(np.int64),
+        "FP16": np.dtype(np.float16),
+        "FP32": np.dtype(np.float32),
+        "FP64": np.dtype(np.float64),
+        "BYTES": np.dtype(np.object_),
+    }
 )
 """By name, in the order of the protocol; ``BYTES`` are texts, images, any bytes."""
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelflow.http import request as known_heads
+from modelflow.http import request as request_module
 from modelflow.http.connection import Connection
 from modelflow.http.connections import Connections
 from modelflow.http.options import ConnectionLimits
@@ -423,12 +423,12 @@ def test_a_head_that_differs_each_time_is_not_kept():
 
 def test_the_heads_that_are_kept_are_bounded():
     heads = HeaderCache()
-    for number in range(3 * known_heads._MOST):
+    for number in range(3 * request_module._MOST):
         head = b"GET /%d HTTP/1.1\r\n\r\n" % number
         heads.learn(head, RequestHead("GET", f"/{number}"), 0)
         assert heads.find(head) is not None
-        assert len(heads.known) <= known_heads._MOST
-    long = b"GET / HTTP/1.1\r\nA: " + b"a" * known_heads.LONGEST + b"\r\n\r\n"
+        assert len(heads.known) <= request_module._MOST
+    long = b"GET / HTTP/1.1\r\nA: " + b"a" * request_module.LONGEST + b"\r\n\r\n"
     heads.learn(long, RequestHead("GET", "/"), 0)
     assert heads.find(long) is None
 

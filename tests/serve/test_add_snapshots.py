@@ -50,7 +50,7 @@ SNAPSHOTS = st.builds(
         st.sampled_from(["processor_seconds", "resident_bytes", "machine_busy_seconds"]), SECONDS
     ),
 )
-PICTURES = st.builds(
+SNAPSHOTS = st.builds(
     ModelSnapshot,
     st.sampled_from(["a", "b"]),
     st.integers(1, 2),
@@ -65,7 +65,7 @@ PICTURES = st.builds(
 )
 
 
-@given(st.lists(PICTURES))
+@given(st.lists(SNAPSHOTS))
 def test_there_is_one_of_each_version_with_the_sum_of_all(snapshots):
     found = add_snapshots(snapshots)
     assert len(found) == len({(one.name, one.version) for one in snapshots})
@@ -99,12 +99,12 @@ def test_there_is_one_of_each_version_with_the_sum_of_all(snapshots):
     )
 
 
-@given(PICTURES)
+@given(SNAPSHOTS)
 def test_it_comes_out_of_json_as_it_went_in(picture):
     assert ModelSnapshot.read(json.loads(json.dumps(picture.document()))) == picture
 
 
-@given(PICTURES)
+@given(SNAPSHOTS)
 def test_what_is_past_has_nothing_of_the_moment(picture):
     past = picture.past()
     (node,) = past.nodes

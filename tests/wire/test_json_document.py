@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modelflow.wire import json_reader as json_document
+from modelflow.wire import json_reader
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.problem import Code, Problem
@@ -237,8 +237,8 @@ def test_an_object_may_have_any_names_and_any_number_of_them(parser, padding, co
 def test_a_parser_is_kept_for_the_next_document_unless_it_has_grown():
     pytest.importorskip("simdjson", reason="pysimdjson is not installed")
     read_json((BLANKS + "[1, 2]").encode())
-    kept = json_document._local.parser
+    kept = json_reader._local.parser
     read_json((BLANKS + "[1, 2, 3]").encode())
-    assert json_document._local.parser is kept
+    assert json_reader._local.parser is kept
     read_json(b" " * (4 << 20) + b"[1, 2]")
-    assert not hasattr(json_document._local, "parser")
+    assert not hasattr(json_reader._local, "parser")

@@ -267,9 +267,11 @@ class FlowStreamIO:
         try:
             found = Buffer(self._stream.recv_buffer(port, timeout))
         except (TimeoutError, KeyError, StreamError) as error:
-            if into is None and isinstance(error, KeyError):
+            if into is not None:
+                return _status_without(error)
+            if isinstance(error, KeyError):
                 raise
-            return None if into is None else _status_without(error)
+            return None
         if into is None:
             return found
         into.native = found.native

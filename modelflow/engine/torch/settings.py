@@ -79,10 +79,8 @@ def apply_settings(request: LoadRequest) -> None:
             try:
                 torch.set_num_interop_threads(wanted)
             except RuntimeError as error:
-                running, setting = (
-                    torch.get_num_interop_threads(),
-                    f"inter_op_threads: got {wanted}",
-                )
+                running = torch.get_num_interop_threads()
+                setting = f"inter_op_threads: got {wanted}"
                 raise late_setting_error(running, setting, "number", "PyTorch") from error
         if options.precision in ("fp32", "tf32"):
             _set_tf32(torch, options.precision == "tf32")

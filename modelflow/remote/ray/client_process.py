@@ -21,7 +21,7 @@ from ray.util import list_named_actors
 
 from modelflow.ipc.channel import Channel
 from modelflow.ipc.process import channels_of
-from modelflow.remote.ray import actor_loader as greeter
+from modelflow.remote.ray import actor_loader
 from modelflow.remote.ray.client import AUTO, NAMESPACE, ActorGoneError
 
 _CHUNK = 4 << 20  # bytes of an archive that are sent at once
@@ -105,8 +105,10 @@ class ClientServer:
         Raises:
             ValueError: there is one of the name.
         """
-        ray.cloudpickle.register_pickle_by_value(greeter)
-        made = ray.remote(greeter.ActorLoader).options(name=name, namespace=NAMESPACE, **options)
+        ray.cloudpickle.register_pickle_by_value(actor_loader)
+        made = ray.remote(actor_loader.ActorLoader).options(
+            name=name, namespace=NAMESPACE, **options
+        )
         self._actors[name] = made.remote(*given)
         self._placed[name] = self._actors[name].__ray_ready__.remote()
 

@@ -183,10 +183,8 @@ class GrpcioServer(GrpcServer):
         self._calls = Calls(self._budget, self._middleware)
         server = grpc.aio.server(
             options=(
-                (
-                    "grpc.so_reuseport",
-                    int(is_shared(self._bound)),
-                ),  # else nobody may listen there as well
+                # Where the address is not shared, nobody may listen there as well.
+                ("grpc.so_reuseport", int(is_shared(self._bound))),
                 ("grpc.max_receive_message_length", min(options.max_body, _MOST)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", min(options.max_streams, _MOST)),

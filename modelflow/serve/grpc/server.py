@@ -38,9 +38,6 @@ class GrpcServer(abc.ABC):
             budget: Where the bytes of messages that are worked on are taken from.
             health: What probes are told.
             middleware: What every call passes first.
-
-        Raises:
-            ConfigError: the certificate is not to be used.
         """
         self.address = address_of(bound)
         self._bound = bound
@@ -56,6 +53,7 @@ class GrpcServer(abc.ABC):
         """Begins to answer.
 
         Raises:
+            ConfigError: the certificate is not to be used.
             OSError: somebody else listens there.
         """
 

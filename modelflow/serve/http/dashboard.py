@@ -132,8 +132,5 @@ class _Watch:
         if shown_now != self._shown:
             self._shown, self._moments = shown_now, Moments()
         self._moments.add(model.snapshot)
-        is_known, self._picture = (
-            self._picture == self._moments.picture,
-            self._moments.picture,
-        )
-        return [b"" if is_known else self._picture, self._moments.frame]
+        known, self._picture = self._picture, self._moments.picture
+        return [b"" if known == self._picture else self._picture, self._moments.frame]

@@ -87,7 +87,7 @@ class Models:
             number = entry.labels.get(label)
             if number is None and not entry.is_coming(None):
                 near = did_you_mean(label, entry.labels)
-                refuse(f"Unrecognized servable version label: {label}{near}", Code.INVALID_ARGUMENT)
+                refuse(f"Unrecognized servable version label: {label}{near}")
         found = entry.models.get(max(entry.models, default=0) if number is None else number)
         if found is not None and not (label and number is None):
             return found

@@ -141,12 +141,12 @@ class Model(abc.ABC):
             Problem: it has none of that name.
         """
         wanted = name or DEFAULT_SIGNATURE
-        if not (name or self.others):
+        if wanted == self.signature_name or not (name or self.others):
             return self
-        for signature in self.all_signatures():
-            if signature.signature_name == wanted:
-                return signature
-        raise no_signature(wanted, [self.signature_name, *self.others])
+        found: Self | None = self.others.get(wanted)
+        if found is None:
+            raise no_signature(wanted, [self.signature_name, *self.others])
+        return found
 
     @abc.abstractmethod
     def expect(self, deadline: float | None) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelflow.serve.processes import control_channel as frames
+from modelflow.serve.processes import control_channel
 from modelflow.serve.processes.control_channel import (
     LongFrameError,
     frame,
@@ -52,7 +52,7 @@ def test_a_message_that_is_cut_off_is_the_end(length):
 
 def test_a_message_that_is_too_long_is_neither_sent_nor_read(monkeypatch):
     data = frame({"a": "x" * 100})
-    monkeypatch.setattr(frames, "_MOST", 64)
+    monkeypatch.setattr(control_channel, "_MOST", 64)
     with pytest.raises(LongFrameError, match="expected at most 64"):
         frame({"a": "x" * 100})
     with ends(data) as sock, pytest.raises(LongFrameError, match="109 bytes"):

@@ -17,12 +17,9 @@ from modelflow.serve.processes.supervisor.child import describe_exit
 from tests import programs
 from tests.serve.certificates import Authority
 from tests.serve.processes.server_processes import (
-    is_alive,
-    lost_by_the_end,
     serving,
     wait_until,
     wait_until_closed,
-    wait_until_ended,
     write_graphs,
 )
 
@@ -91,30 +88,12 @@ def test_the_supervisor_imports_nothing_that_runs_models():
     assert programs.run(["python", "-c", program], check=True).stdout == "\n"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_all(tmp_path, number, code):
-    with serving(write_graphs(tmp_path), "m.dot") as replica_group:
-        children = replica_group.children()
-        assert replica_group.who() in children
-        assert replica_group.end(number) == code
-        assert not any(map(is_alive, children))
-        assert not any("Traceback" in line for line in replica_group.said)
-        assert sum(line == "stopped\n" for line in replica_group.said) == (number == signal.SIGINT)
-
-
 def test_an_interrupt_of_the_whole_group_shows_no_traceback(tmp_path):
     """As a terminal does it, while the replicas are about to begin."""
     with serving(write_graphs(tmp_path), "m.dot", said="listens at") as replica_group:
         os.killpg(replica_group.process.pid, signal.SIGINT)
         assert replica_group.end() == 130
         assert not any("Traceback" in line for line in replica_group.said)
-
-
-def test_all_end_with_their_supervisor_however_it_ends(tmp_path):
-    with serving(write_graphs(tmp_path), "m.dot") as replica_group:
-        children = replica_group.children()
-        replica_group.process.kill()
-        wait_until_ended(children)
 
 
 def test_requests_under_way_are_answered_before_the_end(tmp_path):
@@ -137,11 +116,6 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
             thread.join()
         assert replica_group.end() == 143
     assert set(found) == set(children)
-
-
-def test_no_request_is_lost_by_an_orderly_end_under_load(tmp_path):
-    with serving(write_graphs(tmp_path, m="slow"), "m.dot") as replica_group:
-        assert lost_by_the_end(replica_group) == []
 
 
 def test_a_replica_that_dies_hurts_its_own_connections_alone_and_is_replaced(tmp_path):
@@ -192,27 +166,6 @@ def test_a_replica_that_is_told_to_end_loses_nothing_and_is_replaced(tmp_path):
         for thread in threads:
             thread.join()
         assert amiss == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("nothing.toml",), 1),
-        (("m.dot", "--label", "x"), 2),
-        (("m.dot", "--api-key-file", "gone"), 1),
-        (("m.dot", "--tls-cert", "gone.pem", "--tls-key", "gone.key"), 1),
-        (("bad.dot",), 1),
-        (("m.dot", "m=m.dot"), 2),
-    ],
-)
-def test_what_cannot_begin_says_what_one_process_would_say(tmp_path, arguments, code):
-    write_graphs(tmp_path, m="who", bad="nobody")
-    command = ["python", "-m", "modelflow", "--log-level", "FATAL", "serve", *arguments]
-    command += ["--http", "127.0.0.1:0", "--grpc", "off"]
-    one = programs.run(command, cwd=tmp_path)
-    several = programs.run([*command, "--replicas", "3"], cwd=tmp_path)
-    assert (several.returncode, several.stderr) == (one.returncode, one.stderr)
-    assert one.returncode == code
 
 
 @pytest.mark.parametrize("option", ["--http", "--grpc"])

@@ -19,12 +19,9 @@ from tests.serve.certificates import Authority
 from tests.serve.grpc.stub import Stub
 from tests.serve.models_on_disk import write_version
 from tests.serve.processes.server_processes import (
-    is_alive,
-    lost_by_the_end,
     serving,
     wait_until,
     wait_until_closed,
-    wait_until_ended,
     write_graphs,
 )
 from tests.serve.processes.test_asked_together import _who
@@ -271,23 +268,6 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(tmp_pa
 # -- ends ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_all(tmp_path, number, code):
-    with workers(write_graphs(tmp_path), "m.dot") as replica_group:
-        children = replica_group.children()
-        assert replica_group.who() in children
-        assert replica_group.end(number) == code
-        assert not any(map(is_alive, children))
-        assert not any("Traceback" in line for line in replica_group.said)
-
-
-def test_all_end_with_their_supervisor_however_it_ends(tmp_path):
-    with workers(write_graphs(tmp_path), "m.dot") as replica_group:
-        children = replica_group.children()
-        replica_group.process.kill()
-        wait_until_ended(children)
-
-
 def test_requests_under_way_are_answered_before_the_end(tmp_path):
     write_graphs(tmp_path, m="stuck")
     os.mkfifo(tmp_path / "pipe")
@@ -306,31 +286,6 @@ def test_requests_under_way_are_answered_before_the_end(tmp_path):
                 os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
         assert replica_group.end() == 143
     assert len(found) == 2
-
-
-def test_no_request_is_lost_by_an_orderly_end_under_load(tmp_path):
-    with workers(write_graphs(tmp_path, m="slow"), "m.dot") as replica_group:
-        assert lost_by_the_end(replica_group) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("nothing.toml",), 1),
-        (("m.dot", "--label", "x"), 2),
-        (("m.dot", "--api-key-file", "gone"), 1),
-        (("bad.dot",), 1),
-        (("m.dot", "m=m.dot"), 2),
-    ],
-)
-def test_what_cannot_begin_says_what_one_process_would_say(tmp_path, arguments, code):
-    write_graphs(tmp_path, m="who", bad="nobody")
-    command = ["python", "-m", "modelflow", "--log-level", "FATAL", "serve", *arguments]
-    command += ["--http", "127.0.0.1:0", "--grpc", "off"]
-    one = programs.run(command, cwd=tmp_path)
-    several = programs.run([*command, "--workers", "2"], cwd=tmp_path)
-    assert (several.returncode, several.stderr) == (one.returncode, one.stderr)
-    assert one.returncode == code
 
 
 # -- guards and logs ----------------------------------------------------------------------------

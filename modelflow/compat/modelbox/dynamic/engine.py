@@ -91,7 +91,7 @@ class ModelBoxEngine:
             ModelflowError: `init` was not called, or no port is named.
             StreamClosed: the engine is closed.
         """
-        self._checked("create_input")
+        self._require_registry("create_input")
         names = [ports] if isinstance(ports, str) else sorted(ports)
         if not names:
             message = "create_input: got no port; expected the name of one at least"
@@ -119,7 +119,7 @@ class ModelBoxEngine:
             StreamClosed: the engine is closed.
             GraphError, ConfigError: no such unit, port or option; the message names the nearest.
         """
-        registry, attributes = self._checked("execute"), dict(config or {})
+        registry, attributes = self._require_registry("execute"), dict(config or {})
         links = self._links(name, data)
         spec = registry.find(str(attributes.get("flowunit", name)))
         outputs = tuple(port.name for port in spec.outputs)
@@ -155,7 +155,7 @@ class ModelBoxEngine:
 
     def take(self, step: Step, port: str) -> "Buffer | None":
         """Returns the next buffer of a result; None where it has ended. Runs its graph."""
-        self._checked("next")
+        self._require_registry("next")
         run = step.run or self._run(Part(step))
         found = run.take(step, port)
         if run.is_over and run in self._runs:
@@ -165,7 +165,7 @@ class ModelBoxEngine:
     def push(self, inlet: Inlet, buffers: "Iterator[NativeBuffer]") -> Status:
         """Sends buffers to an input, or keeps them until its graph runs."""
         try:
-            self._checked("pushdata")
+            self._require_registry("pushdata")
             for buffer in buffers:
                 if inlet.run is not None:
                     inlet.run.send(inlet, buffer)
@@ -256,7 +256,7 @@ class ModelBoxEngine:
                 step.wanted, step.unwanted = set(), set(step.outputs)
             self._run(part)
 
-    def _checked(self, call: str) -> Registry:
+    def _require_registry(self, call: str) -> Registry:
         if self._is_closed:
             message = f"{call}: this ModelBoxEngine is closed; make another one"
             raise StreamClosed(message)

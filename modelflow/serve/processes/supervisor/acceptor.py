@@ -201,7 +201,7 @@ class Acceptor:
         self._nobody = UnavailableResponder(tls)
         listening.setblocking(False)
         self._socket = listening
-        self._listening_sockets: list[ConnectionHandover] = []
+        self._handovers: list[ConnectionHandover] = []
         self._is_listening = self._is_watching = False
         self._held: socket.socket | None = None  # accepted, and to be handed over
         self._resting: asyncio.TimerHandle | None = None
@@ -216,15 +216,15 @@ class Acceptor:
         self._is_listening = True
         self._watch()
 
-    def add(self, listening: ConnectionHandover) -> None:
+    def add(self, handover: ConnectionHandover) -> None:
         """Lets connections in there, too."""
-        self._listening_sockets.append(listening)
+        self._handovers.append(handover)
         self._watch()
 
-    def forget(self, listening: ConnectionHandover) -> None:
+    def forget(self, handover: ConnectionHandover) -> None:
         """Hands nothing more over there. May be called again."""
-        if listening in self._listening_sockets:
-            self._listening_sockets.remove(listening)
+        if handover in self._handovers:
+            self._handovers.remove(handover)
         self._watch()
 
     def close(self) -> None:
@@ -232,14 +232,14 @@ class Acceptor:
         was_listening, self._is_listening = self._is_listening, False
         self._watch()
         if was_listening:
-            while self._listening_sockets and self._accept():
+            while self._handovers and self._accept():
                 pass
         self._nobody.close()
         self._socket.close()  # at once: who connects in between is reset by the system
         if self._held is not None:
             self._held.close()
-        for listening in tuple(self._listening_sockets):
-            listening.close()
+        for handover in tuple(self._handovers):
+            handover.close()
 
     def _watch(self) -> None:
         """Looks for connections exactly while they can be taken."""
@@ -271,12 +271,12 @@ class Acceptor:
                     self._rest()
                     return False
                 return True  # it was gone before it was taken
-        for listening in sorted(self._listening_sockets, key=lambda one: (one.load, one.handed)):
-            if listening.hand(self._held):
+        for handover in sorted(self._handovers, key=lambda one: (one.load, one.handed)):
+            if handover.hand(self._held):
                 self._held.close()
                 self._held = None
                 return True
-        if self._listening_sockets:
+        if self._handovers:
             self._rest()
             return False
         held, self._held = self._held, None  # nobody is there, or any more

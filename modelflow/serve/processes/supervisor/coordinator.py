@@ -40,8 +40,9 @@ class Coordinator:
         self._replicas = replicas
         self._isolated = {name: number for number, name in isolated.items()}
         self._count = count
-        self._unloaded: set[str] = set()
-        self._configured: str | None = None
+        # What clients have changed, by model (None: the configuration). The last of each counts;
+        # those before it are kept as long as it may still fail.
+        self._asked: dict[str | None, list[Message]] = {}
         self._last: dict[ChildServer, Sequence[ModelSnapshot]] = {}
         self._departed: Sequence[ModelSnapshot] = ()
         self._deaths = Counter(dict.fromkeys(names, 0))  # whose counters begin with 0
@@ -49,7 +50,10 @@ class Coordinator:
     @property
     def changes(self) -> Message:
         """What a replica has to know that comes now."""
-        return {"configured": self._configured, "unloaded": sorted(self._unloaded)}
+        last = {name: asked[-1] for name, asked in self._asked.items()}
+        configured = last.pop(None)["config"] if None in last else None
+        unloaded = sorted(name or "" for name, one in last.items() if one["what"] == "unload")
+        return {"configured": configured, "unloaded": unloaded}
 
     async def answer(self, _: ChildServer, message: Message) -> Message:
         """Answers what a replica asks."""
@@ -90,10 +94,13 @@ class Coordinator:
         replicas = self._find_asked(message)
         if not replicas:
             return _GONE
-        undo = self._note(message)
+        is_configured = message["what"] == "configure"
+        names = [None, *message["names"]] if is_configured else [message["name"]]
+        for name in names:
+            self._asked.setdefault(name, []).append(message)
         problems = await asyncio.gather(*(_problem(replica, message) for replica in replicas))
-        if all(problems):
-            undo()
+        for name in names:
+            self._settle(name, message, is_done=not all(problems))
         return _one(list(zip(replicas, problems, strict=True)))
 
     def _find_asked(self, message: Message) -> list[ChildServer]:
@@ -106,24 +113,18 @@ class Coordinator:
             or (number is None and one.role is not Role.ISOLATED)
         ]
 
-    def _note(self, message: Message) -> Callable[[], None]:
-        """Notes a change; returns what takes it back, but no other change that came meanwhile."""
-        is_configured = message["what"] == "configure"
-        names = set(message["names"] if is_configured else [message["name"]])
-        unloaded, configured = self._unloaded & names, self._configured
-        if message["what"] == "unload":
-            self._unloaded |= names
+    def _settle(self, name: str | None, message: Message, *, is_done: bool) -> None:
+        """Forgets a change that has failed, or those before it if it is done."""
+        asked = self._asked.get(name, [])
+        place = next((place for place, one in enumerate(asked) if one is message), None)
+        if place is None:
+            return  # a later one is done already
+        if is_done:
+            del asked[:place]
         else:
-            self._unloaded -= names
-        if is_configured:
-            self._configured = message["config"]
-
-        def undo() -> None:
-            self._unloaded = self._unloaded - names | unloaded
-            if is_configured:
-                self._configured = configured
-
-        return undo
+            del asked[place]
+        if not asked:
+            del self._asked[name]
 
 
 async def _ask_snapshots(replica: ChildServer) -> Message | None:

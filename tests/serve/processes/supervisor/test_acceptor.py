@@ -18,12 +18,12 @@ class Behind:
         self.ended = []
         ours, self.sock = socket.socketpair()
         self.sock.setblocking(False)
-        self.listening = ConnectionHandover(ours, self._ended)
+        self.handover = ConnectionHandover(ours, self._ended)
         self.taken = []
 
-    def _ended(self, listening):
-        self.ended.append(listening)
-        self.acceptor.forget(listening)
+    def _ended(self, handover):
+        self.ended.append(handover)
+        self.acceptor.forget(handover)
 
     def take(self):
         """Takes what has been handed over; returns how many there are."""
@@ -39,7 +39,7 @@ class Behind:
         self.sock.send(REPORT.pack(len(self.taken), is_open))
 
     def close(self):
-        self.listening.close()
+        self.handover.close()
         self.sock.close()
         for one in self.taken:
             one.close()
@@ -81,13 +81,13 @@ def run(scene, count=2):
 def test_each_connection_goes_to_who_has_the_fewest():
     async def scene(house, one, two):
         for replica in (one, two):
-            house.acceptor.add(replica.listening)
+            house.acceptor.add(replica.handover)
         await house.connect(6)
         await house.until(lambda: one.take() + two.take() == 6)
         assert (len(one.taken), len(two.taken)) == (3, 3)
         one.report(3)
         two.report(0)  # all of its clients have gone
-        await house.until(lambda: two.listening.load == 0)
+        await house.until(lambda: two.handover.load == 0)
         await house.connect(3)
         await house.until(lambda: one.take() + two.take() == 9)
         assert (len(one.taken), len(two.taken)) == (3, 6)
@@ -98,7 +98,7 @@ def test_each_connection_goes_to_who_has_the_fewest():
 def test_connections_wait_until_there_is_somebody():
     async def scene(house, one):
         await house.connect(3)
-        house.acceptor.add(one.listening)
+        house.acceptor.add(one.handover)
         await house.until(lambda: one.take() == 3)
 
     run(scene, count=1)
@@ -106,11 +106,11 @@ def test_connections_wait_until_there_is_somebody():
 
 def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
     async def scene(house, one):
-        house.acceptor.add(one.listening)
-        one.listening._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        house.acceptor.add(one.handover)
+        one.handover._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         await house.connect(12)
         await house.until(lambda: house.acceptor._held is not None)
-        assert one.listening.handed < 12
+        assert one.handover.handed < 12
         assert not one.ended
         await house.until(lambda: one.take() == 12)
 
@@ -119,12 +119,12 @@ def test_who_takes_nothing_is_not_given_up_and_takes_what_has_waited():
 
 def test_who_has_gone_is_given_nothing_more():
     async def scene(house, one, two):
-        house.acceptor.add(one.listening)
-        house.acceptor.add(two.listening)
+        house.acceptor.add(one.handover)
+        house.acceptor.add(two.handover)
         one.sock.close()
         await house.connect(4)
         await house.until(lambda: two.take() == 4)
-        await house.until(lambda: one.ended == [one.listening])
+        await house.until(lambda: one.ended == [one.handover])
 
     run(scene)
 
@@ -133,7 +133,7 @@ def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
     monkeypatch.setattr("modelflow.serve.processes.supervisor.acceptor._SECONDS", 1000.0)
 
     async def scene(house, one):
-        house.acceptor.add(one.listening)
+        house.acceptor.add(one.handover)
         await house.connect(1)
         one.sock.close()  # and nobody has looked at either yet
         (client,) = house.clients
@@ -147,8 +147,8 @@ def test_who_connects_while_the_last_one_goes_is_answered_at_once(monkeypatch):
 
 def test_who_says_that_he_is_done_is_told_that_no_more_comes():
     async def scene(house, one, two):
-        house.acceptor.add(one.listening)
-        house.acceptor.add(two.listening)
+        house.acceptor.add(one.handover)
+        house.acceptor.add(two.handover)
         one.sock.shutdown(socket.SHUT_WR)
         await house.until(lambda: one.ended)
         assert one.sock.recv(1) == b""
@@ -160,8 +160,8 @@ def test_who_says_that_he_is_done_is_told_that_no_more_comes():
 
 def test_what_has_connected_before_the_end_is_handed_over():
     async def scene(house, one, two):
-        house.acceptor.add(one.listening)
-        house.acceptor.add(two.listening)
+        house.acceptor.add(one.handover)
+        house.acceptor.add(two.handover)
         await house.connect(10)  # nothing turns the loop meanwhile
         house.acceptor.close()
         assert one.take() + two.take() == 10

@@ -1,7 +1,11 @@
 """Changes that clients ask of all processes at once."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
+
+import pytest
 
 from modelflow.serve.processes.role import Role
 from modelflow.serve.processes.supervisor.coordinator import Coordinator
@@ -10,7 +14,7 @@ REFUSED = {"text": "the file is not there", "code": "INTERNAL"}
 
 
 class Child:
-    """Answers a load when it is told to, with a problem; everything else at once, with none."""
+    """Answers a change with ``fails`` when it is told to, with a problem; others at once."""
 
     role, number, name = Role.REPLICA, 1, "replica 1"
 
@@ -18,25 +22,84 @@ class Child:
         self.may_answer = asyncio.Event()
 
     async def ask(self, message):
-        if message["what"] != "load":
+        if "fails" not in message:
             return {"problem": None}
         await self.may_answer.wait()
         return {"problem": REFUSED}
 
 
-def test_a_change_that_fails_takes_back_no_other_that_came_meanwhile():
+def load(name, **more):
+    return {"what": "load", "name": name, **more}
+
+
+def unload(name, **more):
+    return {"what": "unload", "name": name, **more}
+
+
+def configure(config, *names, **more):
+    return {"what": "configure", "config": config, "names": list(names), **more}
+
+
+async def coordinated(*messages):
+    """What is remembered while the changes are under way that fail, and after they have failed."""
+    child: Any = Child()
+    coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
+    under_way = []
+    for message in messages:
+        under_way.append(asyncio.create_task(coordinator.answer(child, message)))
+        await asyncio.sleep(0)  # it has been asked
+        if "fails" not in message:
+            assert await under_way.pop() == {"problem": None}
+    before = coordinator.changes
+    child.may_answer.set()
+    for one in under_way:
+        assert await one == {"problem": REFUSED}
+    return before, coordinator.changes
+
+
+@pytest.mark.parametrize(
+    ("messages", "under_way", "after"),
+    [
+        ([unload("a"), load("a", fails=1)], (None, []), (None, ["a"])),
+        ([unload("a", fails=1)], (None, ["a"]), (None, [])),
+        (
+            [unload("a"), load("a", fails=1), configure("X", "c"), unload("b")],
+            ("X", ["b"]),
+            ("X", ["a", "b"]),
+        ),
+        ([configure("X", fails=1), configure("Y")], ("Y", []), ("Y", [])),
+        ([configure("X", fails=1), configure("Y", fails=2)], ("Y", []), (None, [])),
+        ([configure("X"), configure("Y", fails=1), configure("X")], ("X", []), ("X", [])),
+        ([unload("a"), configure("X", "a", fails=1)], ("X", []), (None, ["a"])),
+        ([unload("a"), load("a", fails=1), unload("a")], (None, ["a"]), (None, ["a"])),
+        ([unload("a", fails=1), load("a")], (None, []), (None, [])),
+    ],
+)
+def test_a_change_that_fails_takes_back_itself_alone(messages, under_way, after):
+    found = asyncio.run(coordinated(*messages))
+    expected = [{"configured": one, "unloaded": names} for one, names in (under_way, after)]
+    assert list(found) == expected
+
+
+class Client:
+    """Stands in a change, and tells so whether anybody keeps it."""
+
+
+def test_of_changes_that_others_have_replaced_nothing_is_kept():
     async def change():
         child: Any = Child()
-        coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
-        await coordinator.answer(child, {"what": "unload", "name": "a"})
-        load = asyncio.create_task(coordinator.answer(child, {"what": "load", "name": "a"}))
-        await asyncio.sleep(0)
-        assert coordinator.changes["unloaded"] == []  # who comes now loads it, too
-        configure = {"what": "configure", "config": "models", "names": ["c"]}
-        await coordinator.answer(child, configure)
-        await coordinator.answer(child, {"what": "unload", "name": "b"})
         child.may_answer.set()
-        assert await load == {"problem": REFUSED}
-        return coordinator.changes
+        coordinator = Coordinator(lambda: [child], 1, {}, [child.name])
+        kept = weakref.WeakSet[Client]()
 
-    assert asyncio.run(change()) == {"configured": "models", "unloaded": ["a", "b"]}
+        async def ask(change):
+            kept.add(client := Client())
+            await coordinator.answer(child, {**change, "client": client})
+
+        for number in range(100):
+            for each in (load("a"), unload("a"), unload(f"no{number}", fails=1)):
+                await ask(each)
+        gc.collect()
+        return len(kept), coordinator.changes
+
+    assert asyncio.run(change()) == (1, {"configured": None, "unloaded": ["a"]})
