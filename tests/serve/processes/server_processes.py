@@ -190,9 +190,9 @@ def _process_of(status, found):
 
 
 def is_alive(pid):
-    """Whether a process runs, and is no zombie."""
+    """Whether a process runs, and has not ended (Z) and is not being removed (X)."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):  # before it was opened, or since
         return False
 
@@ -216,8 +216,7 @@ def wait_until_ended(pids):
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
             with os.fdopen(descriptor):
-                select.select([descriptor], [], [], programs.LIMIT)
-        assert not is_alive(pid)
+                assert select.select([descriptor], [], [], programs.LIMIT)[0], "it has not ended"
 
 
 def lost_by_the_end(replica_group):
