@@ -403,9 +403,25 @@ def test_one_that_was_returned_and_given_up_ends_when_it_is_submitted():
             rest.answer()
 
 
-def test_of_requests_of_several_rows_nothing_is_made_before_there_is_room(monkeypatch):
+class Nobody:
+    """Watches a request, which is a session of its own then, and notes nothing."""
+
+    def on_call(self, part):
+        pass
+
+    def over(self):
+        pass
+
+
+def watched(values, ended):
+    request = modelflow.Request({"input": values}, ended)
+    request.watch(Nobody())
+    return request
+
+
+def test_of_requests_that_are_sessions_nothing_is_made_before_there_is_room(monkeypatch):
     held, ended, room, made = Held(), Ended(), threading.Event(), []
-    requests = [modelflow.Request({"input": [n, n]}, ended) for n in range(64)]
+    requests = [watched([n, n], ended) for n in range(64)]
     create = Scheduler.create_sessions
 
     def counting(scheduler, count):
@@ -430,7 +446,7 @@ def test_of_requests_of_several_rows_nothing_is_made_before_there_is_room(monkey
 
 def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
     held, ended, room, made = Held(), Ended(), threading.Event(), []
-    requests = [modelflow.Request({"input": [n, n]}, ended) for n in range(4)]
+    requests = [watched([n, n], ended) for n in range(4)]
     init = Buffer.__init__
 
     def counting(buffer, *values):
@@ -508,6 +524,56 @@ def test_rows_that_are_submitted_together_are_told_of_each_by_its_position():
         found = [row["output"] for row in batch_members.told(4)]
     assert [buffer.data for buffer in found] == [0, 1, None, 4]
     assert "3 is odd" in str(found[2].error)
+
+
+class Rows:
+    """Waits for requests of several rows."""
+
+    def __init__(self, sizes):
+        self._sizes = sizes
+        self.came = queue.SimpleQueue()
+
+    def on_result(self, requests, found):
+        end = 0
+        for request in requests:
+            start, end = end, end + self._sizes[request]
+            self.came.put((request, [buffer.data for buffer in found["output"][start:end]]))
+
+    def on_failure(self, requests, failure):
+        for request in requests:
+            self.came.put((request, failure))
+
+
+def test_requests_of_several_rows_are_told_of_each_as_a_whole():
+    sizes = [1, 3, 2]
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        rows = [modelflow.Buffer(2 * number) for number in range(6)]
+        submitted = flow.submit_rows(rows, members := Rows(sizes), sizes=sizes)
+        found = dict(members.came.get(timeout=60) for _ in sizes)
+        assert (submitted.count, found) == (3, {0: [0], 1: [1, 2, 3], 2: [4, 5]})
+        assert flow.stats().requests["ok"] == 3
+
+
+def test_a_request_of_several_rows_enters_whole_where_there_is_room_for_one():
+    waits, entered, gate, seen = waiting()
+    graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
+    sizes, room = [1, 8, 1], threading.Event()
+    with modelflow.Flow(graph, units=[waits]) as flow:
+        flow.submit_rows([modelflow.Buffer(0)], first := Party())
+        assert entered.wait(60)
+        rows = [modelflow.Buffer(number) for number in range(1, 11)]
+        submitted = flow.submit_rows(rows, members := Rows(sizes), room.set, sizes=sizes)
+        assert submitted.count == 2
+        assert not room.is_set()
+        submitted.cancel(1)
+        number, failure = members.came.get(timeout=60)
+        assert (number, type(failure)) == (1, Cancelled)
+        gate.set()
+        assert members.came.get(timeout=60) == (0, [1])
+        assert room.wait(60)
+        first.told(1)
+    assert seen == [0, 1]
+    assert flow.stats().requests["cancelled"] == 1
 
 
 def test_a_graph_in_which_rows_meet_takes_none_by_themselves():

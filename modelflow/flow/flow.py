@@ -244,7 +244,7 @@ class Flow(FlowLife):
         """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
 
         None waits for another, each has its own deadline, error and cancel. Their answers come by
-        their callbacks, in any order. In a graph of normal units those of one row share a session.
+        their callbacks, in any order. In a graph of normal units they share a session.
 
         Args:
             requests: Not submitted yet, or returned by an earlier call. Whoever has many that wait
@@ -289,26 +289,30 @@ class Flow(FlowLife):
         rows: Sequence[Buffer],
         batch_members: "BatchMembers",
         on_room: Callable[[], None] | None = None,
+        *,
+        sizes: Sequence[int] | None = None,
     ) -> SubmittedRows:
-        """Sends requests of one row each together, as `submit` does, at less cost for each.
+        """Sends requests together, as `submit` does, at less cost for each.
 
         None waits for another here either. Where the graph is not `is_row_by_row` they cannot.
 
         Args:
-            rows: What each brings, for the graph's only input. Nobody else changes an array.
-            batch_members: Who is told what becomes of them, by position, perhaps before this
-            returns, on
-                the thread that brought it about, which it must not hold up.
+            rows: What they bring, one after the other, for the graph's only input. Nobody else
+                changes an array.
+            batch_members: Who is told what becomes of them, by number, perhaps before this
+                returns, on the thread that brought it about, which it must not hold up.
             on_room: Called once if there is no room for all, when there may be.
+            sizes: How many of the rows each request has, at least 1; None: one each.
 
         Returns:
-            How many are on their way, the first ones; the others are not.
+            How many requests are on their way, the first ones; the others are not.
 
         Raises:
             StreamClosed: the flow does not run.
         """
         scheduler = self._running_scheduler()
-        submitted, backpressure = submit_rows(scheduler, batch_members, rows)
+        sizes = [1] * len(rows) if sizes is None else sizes
+        submitted, backpressure = submit_rows(scheduler, batch_members, rows, sizes)
         _go_on(scheduler, backpressure, on_room)
         return submitted
 

@@ -136,7 +136,7 @@ class Scheduler:
         return origin is not None and origin.is_row_by_row
 
     def create_request_batch(self) -> Session:
-        """Makes a session for requests of one row each; see `create_session`."""
+        """Makes a session for many requests; see `create_session`."""
         session = self.create_session()
         session.carry(RequestBatch(len(self.plan.origins[""].terminals)))
         return session

@@ -147,9 +147,10 @@ class SessionRegistry:
             ended = "expired" if spoilt.get(0) else "failed"
             self.stats.count("cancelled" if session.is_cancelled else ended, 1, seconds)
             return
-        gone = request_batch.size if session.is_cancelled else len(request_batch.gone)
-        late = sum(spoilt[position] for position in spoilt.keys() - request_batch.gone)
-        failed = len(spoilt.keys() - request_batch.gone) - late
+        given_up = set(map(request_batch.request_at, request_batch.gone))
+        gone = request_batch.size if session.is_cancelled else len(given_up)
+        late = sum(spoilt[request] for request in spoilt.keys() - given_up)
+        failed = len(spoilt.keys() - given_up) - late
         counts = {"cancelled": gone, "expired": late, "failed": failed}
         if session.is_cancelled:
             counts = {"cancelled": gone}

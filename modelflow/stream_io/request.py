@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +41,12 @@ class Request:
         "_on_result",
         "_open",
         "_place",
-        "_row",
+        "_rows",
         "_scheduler",
         "_session",
         "_watcher",
         "inputs",
-        "is_single",
+        "is_batchable",
     )
 
     inputs: Mapping[str, Sequence[Any]]
@@ -92,12 +92,12 @@ class Request:
         self._place: tuple[SubmittedRows, int] | None = None
         self._found: dict[str, list[Buffer]] | None = None
         self._failure: Exception | None = None
-        self._row: Buffer | None = None
-        self.is_single = False
-        """It can travel in a request batch: one value for one input, and no stream."""
+        self._rows: list[Buffer] | None = None
+        self.is_batchable = False
+        """It can travel in a request batch: values for one input, and no stream."""
         if on_result is None and len(inputs) == 1:
             (values,) = inputs.values()
-            self.is_single = len(values) == 1
+            self.is_batchable = len(values) > 0
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
         self._watcher: Watcher | None = None
@@ -108,7 +108,7 @@ class Request:
         It travels in no request batch then.
         """
         self._watcher = watcher
-        self.is_single = False
+        self.is_batchable = False
 
     @property
     def is_submitted(self) -> bool:
@@ -118,7 +118,7 @@ class Request:
     def begin(self, scheduler: "Scheduler", session: "Session") -> None:
         """Gives it the session that it is to be (called by `Flow`)."""
         self._scheduler, self._session = scheduler, session
-        self.is_single = False  # any more
+        self.is_batchable = False  # any more
         session.progress.is_collected = self._on_result is None
         if self._context:
             session.context.update(self._context)
@@ -132,21 +132,22 @@ class Request:
         if self._is_cancelled:
             scheduler.cancel(session)
 
-    def row(self) -> Buffer:
+    def rows(self) -> list[Buffer]:
         """Returns what it brings into a request batch (called by `submit`, perhaps again)."""
-        if self._row is None:
+        if self._rows is None:
             (values,) = self.inputs.values()
-            self._row = wrap_input(values[0])
-            self._row._deadline = self._due
-        return self._row
+            self._rows = [*map(wrap_input, values)]
+            for row in self._rows:
+                row._deadline = self._due
+        return self._rows
 
     def on_result(self, found: dict[str, list[Buffer]]) -> None:
-        """Takes what has become of its row, which was in a request batch."""
+        """Takes what has become of its rows, which were in a request batch."""
         self._found = found
         self._finish()
 
     def on_failure(self, failure: Exception) -> None:
-        """Takes why nothing comes any more of its row."""
+        """Takes why nothing comes any more of its rows."""
         self._failure = failure
         self._finish()
 
@@ -180,8 +181,8 @@ class Request:
         """Ends it at once: what is queued for it is dropped, `answer` raises `Cancelled`."""
         self._is_cancelled = True
         if self._place is not None:
-            submitted, position = self._place
-            submitted.cancel(position)
+            submitted, number = self._place
+            submitted.cancel(number)
         elif self._scheduler is not None and self._session is not None:
             self._scheduler.cancel(self._session)
 
@@ -267,8 +268,8 @@ def submit(
                 submitter.port(name)
     if not scheduler.is_row_by_row:
         return _submit_sessions(scheduler, requests)
-    for is_single, run in groupby(requests, _IS_SINGLE):
-        enter = _submit_request_batch if is_single else _submit_sessions
+    for is_batchable, run in groupby(requests, _IS_BATCHABLE):
+        enter = _submit_request_batch if is_batchable else _submit_sessions
         count, backpressure = enter(scheduler, list(run))
         done += count
         if backpressure is not None:
@@ -276,29 +277,32 @@ def submit(
     return done, None
 
 
-_IS_SINGLE = attrgetter("is_single")
+_IS_BATCHABLE = attrgetter("is_batchable")
 
 
 class _BatchedRequests:
-    """The requests of a request batch, each of which is told of its own row alone."""
+    """The requests of a request batch, each of which is told of its own rows alone."""
 
-    def __init__(self, requests: Sequence[Request]) -> None:
+    def __init__(self, requests: Sequence[Request], sizes: Sequence[int]) -> None:
         self._requests = requests
+        self._sizes = sizes
 
-    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+    def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         due: deque[Callable[[], None]] = deque()
-        for place, position in enumerate(positions):
-            own = {output: [buffers[place]] for output, buffers in found.items()}
-            due.append(partial(self._requests[position].on_result, own))
+        end = 0
+        for number in requests:
+            start, end = end, end + self._sizes[number]
+            own = {output: [*buffers[start:end]] for output, buffers in found.items()}
+            due.append(partial(self._requests[number].on_result, own))
         call_each(due, RAISED)
 
-    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
-        told = (partial(self._requests[position].on_failure, failure) for position in positions)
+    def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
+        told = (partial(self._requests[number].on_failure, failure) for number in requests)
         call_each(deque(told), RAISED)
 
 
 class SubmittedRows:
-    """Requests of one row each that `Flow.submit_rows` has sent on their way.
+    """Requests that `Flow.submit_rows` has sent on their way.
 
     Attributes:
         count: How many there was room for.
@@ -311,34 +315,43 @@ class SubmittedRows:
         self._session = session
         self.count = count
 
-    def cancel(self, position: int) -> None:
+    def cancel(self, number: int) -> None:
         """Ends one at once, whose party is told that it has failed, unless it is over."""
         request_batch = self._session.request_batch
         assert request_batch is not None  # it was made for them
         self._session.has_deadlines = True  # so that workers look at what is given up
-        request_batch.leave(position, Cancelled("the request was cancelled"))
+        request_batch.leave(number, Cancelled("the request was cancelled"))
 
 
 def submit_rows(
-    scheduler: "Scheduler", batch_members: BatchMembers, rows: Sequence[Buffer]
+    scheduler: "Scheduler",
+    batch_members: BatchMembers,
+    rows: Sequence[Buffer],
+    sizes: Sequence[int],
 ) -> tuple[SubmittedRows, "Backpressure | None"]:
     """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
-    session = scheduler.create_request_batch()
-    count, backpressure = scheduler.submitter.enter_request_batch(session, batch_members, rows)
+    session, submitter = scheduler.create_request_batch(), scheduler.submitter
+    count, backpressure = submitter.enter_request_batch(session, batch_members, rows, sizes)
     return SubmittedRows(session, count), backpressure
 
 
 def _submit_request_batch(
     scheduler: "Scheduler", requests: Sequence[Request]
 ) -> tuple[int, "Backpressure | None"]:
-    rows = [request.row() for request in requests]
-    submitted, backpressure = submit_rows(scheduler, _BatchedRequests(requests), rows)
-    for position in range(submitted.count):
-        request = requests[position]
-        request._place, request._row = (submitted, position), None
+    """Sends all as one session; of those that find no room, nothing is made."""
+    fitting, backpressure = scheduler.submitter.count_fitting(one.inputs for one in requests)
+    brought = [request.rows() for request in requests[:fitting]]
+    if not brought:
+        return 0, backpressure
+    rows, sizes = [*chain.from_iterable(brought)], [*map(len, brought)]
+    members = _BatchedRequests(requests, sizes)
+    submitted, later = submit_rows(scheduler, members, rows, sizes)
+    for number in range(submitted.count):
+        request = requests[number]
+        request._place, request._rows = (submitted, number), None
         if request._is_cancelled:
-            submitted.cancel(position)
-    return submitted.count, backpressure
+            submitted.cancel(number)
+    return submitted.count, backpressure if later is None else later
 
 
 def _submit_sessions(

@@ -5,8 +5,10 @@ with its end, are appended to that queue under one lock, and one worker is woken
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from modelflow.buffer import Buffer
@@ -122,8 +124,7 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: "InFlight | None") -> f
 def count_room(
     rows: int, port: EntryPort, in_flight: "InFlight | None", clock: "Clock"
 ) -> tuple[int, Backpressure | None]:
-    """Returns how many of a request batch's rows there is room for now, and what is in the next
-    one's way.
+    """Returns how many rows of a request batch there is room for, and what the next one waits for.
 
     Args:
         rows: How many want to go in.
@@ -140,6 +141,16 @@ def count_room(
         if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:
             count, backpressure = max(0, room), check_inbox(receiver, number, None)
     return int(count), backpressure
+
+
+def count_entering(sizes: Sequence[int], room: int) -> tuple[int, int]:
+    """Returns how many requests of so many rows each enter where there is room, and their rows.
+
+    ``[1, 8, 1]`` with room for two rows of the ten: the first two requests, with nine rows.
+    """
+    ends = [*accumulate(sizes, initial=0)]
+    count = bisect_left(ends, room)
+    return count, ends[count]
 
 
 def append_group(

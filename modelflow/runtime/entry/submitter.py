@@ -15,6 +15,7 @@ from modelflow.runtime.entry.request_group import (
     EntryPort,
     SessionEntry,
     append_group,
+    count_entering,
     count_fitting,
     count_room,
     free_rows,
@@ -192,14 +193,21 @@ class Submitter:
         return count, backpressure
 
     def enter_request_batch(
-        self, session: Session, batch_members: BatchMembers, rows: Sequence[Buffer]
+        self,
+        session: Session,
+        batch_members: BatchMembers,
+        rows: Sequence[Buffer],
+        sizes: Sequence[int],
     ) -> tuple[int, Backpressure | None]:
-        """Puts requests of one row each in, in order, as long as there is room: as one session.
+        """Puts requests in, in order, as long as there is room: as one session.
+
+        As everywhere, a request enters whole where there is room for one row.
 
         Args:
             session: Made for them.
             batch_members: Who waits for what becomes of them.
-            rows: What each brings, for the graph's only input.
+            rows: What they bring, one after the other, for the graph's only input.
+            sizes: How many of the rows each has, 1 at the least.
 
         Returns:
             How many are in, and what keeps the next one out; None: all are.
@@ -211,12 +219,13 @@ class Submitter:
         told: Sequence[Receiver] = ()
         try:
             with self._lock:
-                count, backpressure = count_room(len(rows), port, self._in_flight, self._clock)
+                room, backpressure = count_room(len(rows), port, self._in_flight, self._clock)
+                count, end = count_entering(sizes, room)
                 is_in_doubt = True
-                request_batch.board(batch_members, count)
-                is_in = session.progress.enter_whole({port.name: count})
+                request_batch.board(batch_members, sizes[:count])
+                is_in = session.progress.enter_whole({port.name: end})
                 if is_in and count:
-                    told = port.append((request_batch_segment(session, rows[:count]),))
+                    told = port.append((request_batch_segment(session, rows[:end]),))
                     is_in_doubt = False
         finally:
             if is_in_doubt:  # or empty: nothing will bring its end
@@ -225,7 +234,7 @@ class Submitter:
             receiver.call_due()
         if not is_in:
             request_batch.fail(self._on_end(session))
-        return count, backpressure
+        return count, backpressure if count < len(sizes) else None
 
     def close(self, session: Session) -> None:
         """Ends the inputs of the session that have not ended; what was sent is still worked on."""

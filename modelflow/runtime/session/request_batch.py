@@ -1,15 +1,17 @@
-"""A request batch: requests of one row each that travel as one session, and do not wait for each
-other.
+"""A request batch: requests that travel as one session, and do not wait for each other.
 
-Thirty-two requests of one image are one session with thirty-two rows, in a graph through which
-every row passes by itself (`Origin.is_row_by_row`). They are cut into batches like any rows, have
-no order to keep, and whatever comes out is handed to its request at once, by its position: what is
-slow, late, wrong or given up holds up no other. What a session costs, the request batch costs once.
+Thirty-two requests of an image or two are one session with forty rows, in a graph through which
+every row passes by itself (`Origin.is_row_by_row`). They are cut into batches like any rows and
+have no order to keep. A request is handed what came out as soon as all its own rows are there: what
+is slow, late, wrong or given up holds up no other. What a session costs, the request batch costs
+once.
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Protocol
 
 from modelflow.buffer import Buffer
@@ -21,20 +23,20 @@ RAISED = "a callback for the end of a request raised"
 
 
 class BatchMembers(Protocol):
-    """Who waits for what becomes of the rows. Each row is told of once, with no lock held."""
+    """Who waits for what becomes of the requests. Each is told of once, with no lock held."""
 
-    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
-        """Takes what came out of each output: of each of these rows one buffer, in their order."""
+    def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        """Takes what came out of each output: a buffer for each row of these requests, in order."""
 
-    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
+    def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
         """Notes that nothing comes any more of these; instead of `on_result`."""
 
 
 class RequestBatch:
-    """The requests of a session whose rows are one each. Safe from any thread."""
+    """The requests of a session: each has the rows behind those of the one before. Thread-safe."""
 
     gone: set[int]
-    """The positions that nobody waits for any more."""
+    """The positions of rows that nobody waits for any more."""
     _batch_members: BatchMembers
 
     def __init__(self, terminals: int) -> None:
@@ -46,27 +48,35 @@ class RequestBatch:
         self.gone = set()
         self._terminals = terminals
         self._lock = make_lock("bundle")
-        self._size = 0
+        self._firsts: Sequence[int] = ()  # where the rows of each request begin
+        self._rows = 0
         self._waiting: set[int] = set()
         self._left: dict[str, int] = {}
-        # Of several terminals: what has come of each row, and how many lack.
-        self._found: list[dict[str, Buffer]] = []
+        # Where a request is more than a row at one terminal: what has come of it, by its place
+        # among its rows, and how much lacks.
+        self._found: dict[int, dict[str, dict[int, Buffer]]] = {}
         self._lacking: list[int] = []
         self._due: deque[Callable[[], None]] = deque()
 
     @property
     def size(self) -> int:
         """How many requests it has carried."""
-        return self._size
+        return len(self._firsts)
 
-    def board(self, batch_members: BatchMembers, size: int) -> None:
-        """Takes who waits for so many rows; before any of them is in the graph."""
+    def board(self, batch_members: BatchMembers, sizes: Sequence[int]) -> None:
+        """Takes who waits for so many rows each; before any of them is in the graph."""
+        *firsts, rows = accumulate(sizes, initial=0)
         with self._lock:
-            self._batch_members, self._size = batch_members, size
-            self._waiting = set(range(size))
-            if self._terminals > 1:
-                self._found = [{} for _ in range(size)]
-                self._lacking = [self._terminals] * size
+            self._batch_members, self._rows = batch_members, rows
+            self._firsts = range(rows) if rows == len(sizes) else firsts
+            self._waiting = set(range(len(sizes)))
+            if self._terminals > 1 or rows > len(sizes):
+                self._found = {request: {} for request in self._waiting}
+                self._lacking = [self._terminals * size for size in sizes]
+
+    def request_at(self, position: int) -> int:
+        """Returns which request a row belongs to."""
+        return bisect_right(self._firsts, position) - 1
 
     def put(
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
@@ -77,9 +87,9 @@ class RequestBatch:
             True: they were the last ones there.
         """
         with self._lock:
-            left = self._left.get(terminal, self._size) - len(positions)
+            left = self._left.get(terminal, self._rows) - len(positions)
             self._left[terminal] = left
-            if self._terminals > 1:
+            if self._lacking:
                 self._put(terminal, positions, buffers, is_output)
             elif self._waiting.issuperset(positions):
                 self._arrive(positions, {terminal: buffers} if is_output else {})
@@ -92,23 +102,29 @@ class RequestBatch:
     def _put(
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
     ) -> None:
-        """As `put` for one terminal of several: a request is over when all have its row."""
+        """As `put` for one part of several: a request is over when all have come."""
         whole = []
         for position, buffer in zip(positions, buffers, strict=True):
+            request = self.request_at(position)
+            if request not in self._waiting:
+                continue
             if is_output:
-                self._found[position][terminal] = buffer
-            self._lacking[position] -= 1
-            if not self._lacking[position] and position in self._waiting:
-                whole.append(position)
+                self._found[request].setdefault(terminal, {})[position] = buffer
+            self._lacking[request] -= 1
+            if not self._lacking[request]:
+                whole.append(request)
         if whole:
-            names = self._found[whole[0]]
-            found = {name: [self._found[position][name] for position in whole] for name in names}
+            parts = [self._found.pop(request) for request in whole]
+            found = {
+                name: [rows[name][position] for rows in parts for position in sorted(rows[name])]
+                for name in parts[0]
+            }
             self._arrive(whole, found)
 
-    def _arrive(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
-        if positions:
-            self._waiting.difference_update(positions)
-            self._due.append(partial(self._batch_members.on_result, positions, found))
+    def _arrive(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        if requests:
+            self._waiting.difference_update(requests)
+            self._due.append(partial(self._batch_members.on_result, requests, found))
             self._let_go()
 
     def _let_go(self) -> None:
@@ -117,29 +133,31 @@ class RequestBatch:
             del self._batch_members
 
     def call_due(self) -> None:
-        """Tells of the rows that have come; with no lock held."""
+        """Tells of the requests that are whole; with no lock held."""
         call_each(self._due, RAISED)
 
-    def leave(self, position: int, failure: Exception) -> None:
-        """Gives up a row: it is worked on no more, and its request is told at once.
+    def leave(self, request: int, failure: Exception) -> None:
+        """Gives up a request: it is worked on no more, and who waits is told at once.
 
         Does nothing where the request is over.
         """
         with self._lock:
-            if position not in self._waiting:
+            if request not in self._waiting:
                 return
-            self._waiting.remove(position)
-            self.gone.add(position)
-            self._due.append(partial(self._batch_members.on_failure, (position,), failure))
+            self._waiting.remove(request)
+            self._found.pop(request, None)
+            end = self._firsts[request + 1] if request + 1 < self.size else self._rows
+            self.gone.update(range(self._firsts[request], end))
+            self._due.append(partial(self._batch_members.on_failure, (request,), failure))
             self._let_go()
         self.call_due()
 
     def fail(self, failure: Exception) -> None:
         """Ends every request that is not over."""
         with self._lock:
-            positions = sorted(self._waiting)
+            requests = sorted(self._waiting)
             self._waiting.clear()
-            if positions:
-                self._due.append(partial(self._batch_members.on_failure, positions, failure))
+            if requests:
+                self._due.append(partial(self._batch_members.on_failure, requests, failure))
                 self._let_go()
         self.call_due()

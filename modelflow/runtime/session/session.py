@@ -86,7 +86,7 @@ class Session:
     began: float | None
     """When it was opened, by the clock; None: it is a source's own, which is no request."""
     spoilt: dict[int, bool] | None
-    """Its requests that have failed, by position (0, where all of it is one); True: a deadline has
+    """Its requests that have failed, by number (0, where all of it is one); True: a deadline has
     passed."""
     on_error: Callable[[Buffer], None] | None
     """Called with each error that arrives where no reader is; None: nobody is told."""
@@ -144,7 +144,7 @@ class Session:
         return self.progress if self._opener is None else self._opener.progress
 
     def carry(self, request_batch: "RequestBatch") -> None:
-        """Has each of its rows be a request of its own; before any has entered."""
+        """Has its rows be those of many requests; before any has entered."""
         self.request_batch = request_batch
         self.results = {}
         self.progress.is_collected = True
@@ -156,7 +156,8 @@ class Session:
                 if self.spoilt is None:
                     self.spoilt = {}
                 is_late = isinstance(buffer.error.__cause__, DeadlineExceeded)
-                self.spoilt.setdefault(0 if self.request_batch is None else position, is_late)
+                batch = self.request_batch
+                self.spoilt.setdefault(0 if batch is None else batch.request_at(position), is_late)
 
     def tell_errors(self, buffers: Sequence[Buffer]) -> None:
         """Tells of the errors that arrive where no reader is; with no lock held."""

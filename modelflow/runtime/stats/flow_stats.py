@@ -53,7 +53,7 @@ class FlowStats(Mapping[str, NodeStats]):
             between them.
         seconds: How long the flow has run.
         nodes: The figures of each node, in topological order.
-        requests: Outcome -> sessions (or requests of one row each) that have ended so: ``ok``,
+        requests: Outcome -> sessions (or requests that share one) that have ended so: ``ok``,
             ``failed``, ``expired``, ``cancelled``.
         latency: How long they lasted, without those that were cancelled.
         in_flight: Sessions that are not over.

@@ -1,4 +1,6 @@
-"""Bundles: each row's request is told once, whatever comes in which order."""
+"""Request batches: each request is told once, whatever comes in which order."""
+
+import random
 
 import pytest
 
@@ -8,23 +10,47 @@ from modelflow.runtime.session.request_batch import RequestBatch
 
 
 class Waits:
-    """A party, which notes what it is told of each row."""
+    """Who waits, and notes what it is told of each request."""
 
     def __init__(self, count):
         self.found, self.failures = [[] for _ in range(count)], [[] for _ in range(count)]
 
-    def on_result(self, positions, found):
-        for place, position in enumerate(positions):
-            self.found[position].append({name: b[place].data for name, b in found.items()})
+    def on_result(self, requests, found):
+        for place, request in enumerate(requests):
+            self.found[request].append({name: b[place].data for name, b in found.items()})
 
-    def on_failure(self, positions, failure):
-        for position in positions:
-            self.failures[position].append(failure)
+    def on_failure(self, requests, failure):
+        for request in requests:
+            self.failures[request].append(failure)
+
+
+class WaitsForRows(Waits):
+    """The same of requests with several rows."""
+
+    def __init__(self, sizes):
+        super().__init__(len(sizes))
+        self._sizes = sizes
+
+    def on_result(self, requests, found):
+        columns = {name: iter(buffers) for name, buffers in found.items()}
+        for request in requests:
+            own = {
+                name: [next(column).data for _ in range(self._sizes[request])]
+                for name, column in columns.items()
+            }
+            self.found[request].append(own)
+        assert all(next(column, None) is None for column in columns.values())
 
 
 def boarded(count, terminals=1):
     request_batch, batch_members = RequestBatch(terminals), Waits(count)
-    request_batch.board(batch_members, count)
+    request_batch.board(batch_members, [1] * count)
+    return request_batch, batch_members
+
+
+def boarded_rows(sizes, terminals=1):
+    request_batch, batch_members = RequestBatch(terminals), WaitsForRows(sizes)
+    request_batch.board(batch_members, sizes)
     return request_batch, batch_members
 
 
@@ -103,3 +129,51 @@ def test_a_party_that_raises_is_logged_and_is_told_of_what_comes_then(caplog):
     request_batch.call_due()
     assert batch_members.found == [[], [{"out": "b"}]]
     assert "a callback for the end of a request raised" in caplog.text
+
+
+SIZES = [2, 1, 3]
+REQUESTS = [0, 0, 1, 2, 2, 2]  # of each position
+
+
+@pytest.mark.parametrize("terminals", [1, 2])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_request_of_several_rows_is_told_when_all_are_there_in_its_own_order(terminals, seed):
+    draw = random.Random(seed)
+    request_batch, batch_members = boarded_rows(SIZES, terminals)
+    assert (request_batch.size, [*map(request_batch.request_at, range(6))]) == (3, REQUESTS)
+    names = ("a", "b")[:terminals]
+    left = [(name, position) for name in names for position in range(6)]
+    draw.shuffle(left)
+    while left:
+        name = left[0][0]
+        count = draw.randint(1, 4)
+        positions = [position for one, position in left if one == name][:count]
+        left = [each for each in left if each[0] != name or each[1] not in positions]
+        is_last = not any(one == name for one, _ in left)
+        rows = buffers(*(f"{name}{position}" for position in positions))
+        assert request_batch.put(name, positions, rows, is_output=True) == is_last
+        request_batch.call_due()
+        waits_for = {REQUESTS[position] for _, position in left}
+        assert [not found for found in batch_members.found] == [n in waits_for for n in range(3)]
+    assert batch_members.found == [
+        [{name: [f"{name}{position}" for position in range(first, end)] for name in names}]
+        for first, end in ((0, 2), (2, 3), (3, 6))
+    ]
+    assert batch_members.failures == [[], [], []]
+
+
+@pytest.mark.parametrize("terminals", [1, 2])
+def test_all_rows_of_a_request_that_is_given_up_are_gone(terminals):
+    request_batch, batch_members = boarded_rows(SIZES, terminals)
+    names, failure = ("a", "b")[:terminals], Cancelled("enough")
+    request_batch.put("a", [0, 3], buffers(0, 3), is_output=True)
+    request_batch.leave(2, failure)
+    request_batch.leave(2, failure)
+    request_batch.leave(0, failure)
+    assert request_batch.gone == {0, 1, 3, 4, 5}
+    request_batch.put("a", [1, 2, 4, 5], buffers(1, 2, 4, 5), is_output=True)
+    if terminals > 1:
+        assert request_batch.put("b", range(6), buffers(*range(6)), is_output=True)
+    request_batch.call_due()
+    assert batch_members.found == [[], [{name: [2] for name in names}], []]
+    assert batch_members.failures == [[failure], [], [failure]]
