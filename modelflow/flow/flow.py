@@ -24,7 +24,7 @@ from modelflow.graph.graph_port import Signature
 from modelflow.graph.signature import signature_of
 from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
-from modelflow.stream_io.request import Request, SubmittedRows, submit, submit_rows
+from modelflow.stream_io.request import Request, SubmittedRows, set_deadlines, submit, submit_rows
 
 if TYPE_CHECKING:
     from modelflow.profile.recording import Recording
@@ -291,6 +291,7 @@ class Flow(FlowLife):
         on_room: Callable[[], None] | None = None,
         *,
         sizes: Sequence[int] | None = None,
+        deadlines: Sequence[float | None] | None = None,
     ) -> SubmittedRows:
         """Sends requests together, as `submit` does, at less cost for each.
 
@@ -303,6 +304,8 @@ class Flow(FlowLife):
                 returns, on the thread that brought it about, which it must not hold up.
             on_room: Called once if there is no room for all, when there may be.
             sizes: How many of the rows each request has, at least 1; None: one each.
+            deadlines: Until when somebody waits for each request, in the seconds of
+                `time.monotonic`; None: for ever.
 
         Returns:
             How many requests are on their way, the first ones; the others are not.
@@ -312,6 +315,8 @@ class Flow(FlowLife):
         """
         scheduler = self._running_scheduler()
         sizes = [1] * len(rows) if sizes is None else sizes
+        if deadlines is not None and any(due is not None for due in deadlines):
+            set_deadlines(rows, sizes, deadlines)
         submitted, backpressure = submit_rows(scheduler, batch_members, rows, sizes)
         _go_on(scheduler, backpressure, on_room)
         return submitted

@@ -15,7 +15,7 @@ from modelflow.http.answers import Answers
 from modelflow.http.connections import Connections, IdleTimer, Member
 from modelflow.http.options import join_address
 from modelflow.http.reply import Reply, reply_of_status
-from modelflow.http.request import END, LONGEST, Handler, HttpRequest, RequestHead
+from modelflow.http.request import Handler, HttpRequest, RequestHead
 from modelflow.http.request_reader import LongHeadError, RequestReader, length_of
 
 _log = logging.getLogger(__name__)
@@ -54,11 +54,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = RequestReader(self, handler, self._limits, connections.heads)
         self._answers = Answers(self._write, self._deliver)
-        self._known = connections.heads.known
         self._expiry = IdleTimer(self._loop, self._expire)
         self._count = 0  # of requests
         self._is_ending = False  # the next request is the last one
-        self._is_free = False  # nothing is read or owed, and the next request is not the last one
         self._idle_since = self._loop.time()  # or has just connected
         self._lingering: int | None = None  # bytes that are still read and dropped
         self._is_paused = False
@@ -92,31 +90,6 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Reads what came."""
-        if self._is_free:
-            # Most requests of most servers: one that came whole, with a head that has come before,
-            # for somebody who gathers them. What `RequestReader` and `receive` do, without a call.
-            self._is_free = False
-            end = data.find(END, 0, LONGEST) + len(END)
-            known = self._known.get(data[:end])
-            if known is not None and len(data) == end + known[1]:
-                gathering = known[0].gathering
-                if gathering is not None:
-                    http_request = HttpRequest(
-                        known[0], self._client, self._answers.give, self._all.loop_queue
-                    )
-                    http_request.body = data[end:]
-                    self._answers.owed.append(http_request)
-                    self._answers.is_old = False
-                    self._all.resting.pop(self, None)
-                    self._count += 1
-                    self._expiry.due = None
-                    if not gathering.requests:
-                        gathering.begin()
-                    gathering.requests.append(http_request)
-                    return
-        self._read(data)
-
-    def _read(self, data: bytes) -> None:
         if self._lingering is not None:
             self._hear_out(data)
             return
@@ -126,8 +99,6 @@ class Connection(asyncio.Protocol):
         except (LongHeadError, httptools.HttpParserError) as error:
             self._refuse_error(error)
         owed, reader = self._answers.owed, self._reader
-        if reader.is_within:  # a part of the next request, behind one that is answered already
-            self._is_free = False
         if len(owed) > _MOST_PIPELINED:
             self._balance()
         if owed and reader.body is None and not reader.unheard:
@@ -158,7 +129,6 @@ class Connection(asyncio.Protocol):
         http_request = HttpRequest(head, self._client, answers.give, self._all.loop_queue)
         answers.owed.append(http_request)
         answers.is_old = self._reader.is_old
-        self._is_free = False
         self._all.resting.pop(self, None)
         self._count += 1
         if not is_kept or self._is_ending or self._count == self._limits.requests:
@@ -206,8 +176,6 @@ class Connection(asyncio.Protocol):
                 expiry.due = due
             else:
                 expiry.wait_until(due)
-            is_last = self._is_ending or self._count + 1 == limits.requests
-            self._is_free = reader.is_kept and not (reader.is_within or is_last or self._is_paused)
         elif self._uninvited is answers.owed[0]:
             self.invite_body(self._uninvited)
 
@@ -300,7 +268,7 @@ class Connection(asyncio.Protocol):
         if self._answers.owed:
             self._answers.end()
         else:
-            self._is_ending, self._is_free = True, False
+            self._is_ending = True
             rested = self._loop.time() - self._idle_since
             self._loop.call_later(max(0.0, _GRACE_SECONDS - rested), self._close_if_idle)
 

@@ -27,10 +27,9 @@ class RequestHead:
         headers: Names in lower case, and values, in the order in which they came.
         named: The same by name; of several of one name the last.
         route: What whoever handles requests has found out from the head alone; None: nothing yet.
-        gathering: Where its requests may go once they are whole, instead of to who handles them.
     """
 
-    __slots__ = ("gathering", "headers", "method", "named", "route", "target")
+    __slots__ = ("headers", "method", "named", "route", "target")
 
     def __init__(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -41,7 +40,6 @@ class RequestHead:
         self.headers = headers
         self.named: Mapping[bytes, bytes] = dict(headers)
         self.route: Any = None
-        self.gathering: RequestGatherer | None = None
 
 
 LONGEST = 2048
@@ -239,25 +237,6 @@ class StreamingReply:
 
 def _nothing() -> None:
     """What is called where nobody wants to know."""
-
-
-class RequestGatherer(Protocol):
-    """Takes whole requests of one kind. For the server's thread.
-
-    Sixty-four clients ask a model for a row each, in one turn of the loop: the connections put
-    their requests in here, without a call for each, and when the turn is over all are read.
-
-    Attributes:
-        requests: Those that have come in this turn of the loop; to be appended to.
-    """
-
-    requests: list["HttpRequest"]
-
-    def add(self, http_request: "HttpRequest") -> None:
-        """Takes a request."""
-
-    def begin(self) -> None:
-        """Has `requests` answered when this turn of the loop is over; called for the first."""
 
 
 class Handler(Protocol):

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -321,6 +321,16 @@ class SubmittedRows:
         assert request_batch is not None  # it was made for them
         self._session.has_deadlines = True  # so that workers look at what is given up
         request_batch.leave(number, Cancelled("the request was cancelled"))
+
+
+def set_deadlines(
+    rows: Sequence[Buffer], sizes: Sequence[int], deadlines: Sequence[float | None]
+) -> None:
+    """Has the rows of each request be due when it is; see `Flow.submit_rows`."""
+    left = iter(rows)
+    for size, due in zip(sizes, deadlines, strict=True):
+        for row in islice(left, size):
+            row._deadline = due
 
 
 def submit_rows(

@@ -39,51 +39,24 @@ class Handler:
         http_request.answer(Reply(200, http_request.body, {}))
 
 
-class Gatherer(Handler):
-    """Answers requests that come with a length when it is told that a turn of the loop is over."""
+class Later(Handler):
+    """Answers requests when it is told that a turn of the loop is over."""
 
     def __init__(self):
         super().__init__()
-        self.gathering = Gathered()
-
-    def begin(self, http_request):
-        if b"content-length" in http_request.head.named:
-            http_request.head.gathering = self.gathering
-        return super().begin(http_request)
+        self.waiting = []
 
     def handle(self, http_request):
-        if http_request.head.gathering is None:
-            super().handle(http_request)
-        else:
-            http_request.on_end = lambda: self.budget.give_back(len(http_request.body))
-            self.gathering.add(http_request)
+        http_request.on_end = lambda: self.budget.give_back(len(http_request.body))
+        self.waiting.append(http_request)
 
     def end(self):
-        for http_request in self.gathering.taken():
-            head = http_request.head
-            self.seen.append((head.method, head.target, head.headers, http_request.body))
-            http_request.answer(Reply(200, http_request.body, {}))
-
-
-class Gathered:
-    """A `modelflow.http.request.RequestGatherer` that waits for the test."""
-
-    def __init__(self):
-        self.requests, self.turns, self.direct = [], 0, 0
-
-    def begin(self):
-        assert not self.requests
-        self.turns += 1
-
-    def add(self, http_request):
-        if not self.requests:
-            self.begin()
-        self.requests.append(http_request)
-
-    def taken(self):
-        requests, self.requests = self.requests, []
-        self.direct += sum(http_request.on_end is None for http_request in requests)
-        return [http_request for http_request in requests if not http_request.is_over]
+        waiting, self.waiting = self.waiting, []
+        for http_request in waiting:
+            if not http_request.is_over:
+                head = http_request.head
+                self.seen.append((head.method, head.target, head.headers, http_request.body))
+                http_request.answer(Reply(200, http_request.body, {}))
 
 
 class Transport(asyncio.Transport):
@@ -136,7 +109,7 @@ class Peer:
         for piece in pieces:
             if not self.transport.is_closed:
                 self.connection.data_received(piece)
-                if isinstance(self.handler, Gatherer):
+                if isinstance(self.handler, Later):
                     self.handler.end()
         return self.handler.seen
 
@@ -246,10 +219,10 @@ def test_any_pieces_of_any_requests_mean_the_same_as_where_every_head_is_read(pi
 
 
 @given(pieces=pieces_of_messages())
-def test_any_pieces_mean_the_same_where_whole_requests_are_gathered(pieces):
+def test_any_pieces_mean_the_same_where_requests_are_answered_later(pieces):
     def test():
         found = []
-        for handler in (Gatherer(), Handler()):
+        for handler in (Later(), Handler()):
             heads = HeaderCache()
             for message in MESSAGES:
                 other = Peer(heads, handler=handler)
@@ -259,71 +232,40 @@ def test_any_pieces_mean_the_same_where_whole_requests_are_gathered(pieces):
             peer = Peer(heads, handler=handler)
             peer.send(*pieces)
             peer.lose()
-            seen = sorted(handler.seen)  # those that are not gathered come first
-            found.append((seen, peer.transport.is_closed, peer.answers(), handler.budget._taken))
+            found.append(
+                (handler.seen, peer.transport.is_closed, peer.answers(), handler.budget._taken)
+            )
         return found
 
-    gathered, handled = in_loop(test)
-    assert gathered == handled
+    later, at_once = in_loop(test)
+    assert later == at_once
 
 
-def test_a_request_with_a_known_head_goes_where_it_is_gathered_unless_another_is_owed_or_begun():
+def test_a_request_with_a_known_head_is_not_answered_as_the_old_one_before_it():
     def test():
         message = request("/", b"x")
-        peer = Peer(handler=Gatherer())
-        peer.send(message, message, message, message)
-        counts = [peer.handler.gathering.direct]
-        peer.send(message + b"POST", message[4:], message)
-        counts.append(peer.handler.gathering.direct)
-        peer.connection.data_received(message)
-        peer.connection.data_received(message)  # the one before has no answer yet
-        peer.handler.end()
-        counts.append(peer.handler.gathering.direct)
-        peer.connection.data_received(request("/", method="GET") + message)
-        peer.connection.data_received(message)  # the GET is answered; what came behind it is not
-        peer.handler.end()
-        counts.append(peer.handler.gathering.direct)
-        peer.transport.when_written = peer.connection.pause_writing
-        peer.send(message, message)  # the second while the client takes nothing
-        counts.append(peer.handler.gathering.direct)
-        peer.transport.when_written = None
-        peer.connection.resume_writing()
-        peer.send(message, message)
-        counts.append(peer.handler.gathering.direct)
-        peer.lose()
-        return counts, len(peer.handler.seen), peer.transport.written.count(b"HTTP/1.1 200")
-
-    counts, seen, answered = in_loop(test)
-    assert counts == [2, 3, 4, 4, 5, 6]
-    assert (seen, answered) == (16, 16)
-
-
-def test_a_gathered_request_is_not_answered_as_the_old_one_before_it():
-    def test():
-        message = request("/", b"x")
-        peer = Peer(heads := HeaderCache(), handler=Gatherer())
+        peer = Peer(heads := HeaderCache(), handler=Later())
         peer.send(message, message)
         other = Peer(heads, handler=peer.handler)
         other.send(request("/", b"o", "Connection: keep-alive", version="1.0"))
         written = len(other.transport.written)
         other.send(message)
-        direct = other.handler.gathering.direct
         for one in (peer, other):
             one.lose()
-        return direct, other.transport.written[written:]
+        return other.transport.written[written:]
 
-    direct, answer = in_loop(test)
-    assert direct == 1
+    answer = in_loop(test)
+    assert answer.startswith(b"HTTP/1.1 200")
     assert b"keep-alive" not in answer
 
 
-def test_a_connection_whose_request_is_gathered_does_not_rest():
+def test_a_connection_whose_request_is_answered_later_does_not_rest():
     """It makes room for no other, and is not ended because it says nothing more."""
 
     async def test():
         message = request("/", b"x")
         limits = ConnectionLimits(keepalive=0.01, connections=1, per_client=1)
-        peer = Peer(handler=Gatherer(), limits=limits)
+        peer = Peer(handler=Later(), limits=limits)
         peer.send(message, message, message)
         peer.connection.data_received(message)
         other = Peer(limits=limits)
@@ -346,13 +288,13 @@ class Resting:
         pass
 
 
-def test_a_gathered_request_is_told_that_who_asked_has_gone_and_is_answered_no_more():
+def test_a_request_that_is_answered_later_is_told_that_who_asked_has_gone_and_is_answered_no_more():
     def test():
         message, told = request("/", b"x"), []
-        peer = Peer(handler=Gatherer())
+        peer = Peer(handler=Later())
         peer.send(message, message)
         peer.connection.data_received(message)
-        (http_request,) = peer.handler.gathering.requests
+        (http_request,) = peer.handler.waiting
         http_request.on_gone = lambda: told.append(http_request.body)
         written = peer.transport.written
         peer.lose()
@@ -367,7 +309,7 @@ def test_the_last_request_of_a_connection_is_told_so_although_its_head_is_known(
     def test():
         message = request("/", b"x")
         limits = ConnectionLimits(requests=4 if way == "limit" else 0)
-        peer = Peer(handler=Gatherer(), limits=limits)
+        peer = Peer(handler=Later(), limits=limits)
         peer.send(message, message, message)
         if way == "end":
             peer.connection.end()
@@ -397,7 +339,7 @@ def test_a_known_head_that_stands_in_the_value_of_a_header_is_no_request():
 
 def test_nor_where_it_stands_behind_a_request_that_is_answered_at_once():
     def test():
-        peer = Peer(handler=Gatherer())
+        peer = Peer(handler=Later())
         inner = request("/inner", b"in")
         peer.send(inner, inner, inner)
         peer.handler.seen.clear()

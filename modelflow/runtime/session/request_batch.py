@@ -7,7 +7,6 @@ is slow, late, wrong or given up holds up no other. What a session costs, the re
 once.
 """
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,6 +19,8 @@ from modelflow.runtime.waiting import call_each
 
 RAISED = "a callback for the end of a request raised"
 """What is logged where who waited for a request raises."""
+
+_NOTHING = Buffer(None)  # of a row that has not come
 
 
 class BatchMembers(Protocol):
@@ -48,35 +49,37 @@ class RequestBatch:
         self.gone = set()
         self._terminals = terminals
         self._lock = make_lock("bundle")
-        self._firsts: Sequence[int] = ()  # where the rows of each request begin
-        self._rows = 0
+        self._bounds: Sequence[int] = (0,)  # where the rows of each request begin, and their end
+        self._owners: Sequence[int] = ()  # the request of each row
         self._waiting: set[int] = set()
         self._left: dict[str, int] = {}
-        # Where a request is more than a row at one terminal: what has come of it, by its place
-        # among its rows, and how much lacks.
-        self._found: dict[int, dict[str, dict[int, Buffer]]] = {}
+        # Where a request is more than a row at one terminal: how much of each lacks, and what has
+        # come to each output, by position.
         self._lacking: list[int] = []
+        self._columns: dict[str, list[Buffer]] = {}
         self._due: deque[Callable[[], None]] = deque()
 
     @property
     def size(self) -> int:
         """How many requests it has carried."""
-        return len(self._firsts)
+        return len(self._bounds) - 1
 
     def board(self, batch_members: BatchMembers, sizes: Sequence[int]) -> None:
         """Takes who waits for so many rows each; before any of them is in the graph."""
-        *firsts, rows = accumulate(sizes, initial=0)
+        requests = range(len(sizes))
         with self._lock:
-            self._batch_members, self._rows = batch_members, rows
-            self._firsts = range(rows) if rows == len(sizes) else firsts
-            self._waiting = set(range(len(sizes)))
-            if self._terminals > 1 or rows > len(sizes):
-                self._found = {request: {} for request in self._waiting}
+            self._batch_members = batch_members
+            self._waiting = set(requests)
+            self._bounds = [*accumulate(sizes, initial=0)]
+            self._owners = requests
+            if self._bounds[-1] > len(sizes):
+                self._owners = [request for request in requests for _ in range(sizes[request])]
+            if self._terminals > 1 or self._owners is not requests:
                 self._lacking = [self._terminals * size for size in sizes]
 
     def request_at(self, position: int) -> int:
         """Returns which request a row belongs to."""
-        return bisect_right(self._firsts, position) - 1
+        return self._owners[position]
 
     def put(
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
@@ -87,7 +90,7 @@ class RequestBatch:
             True: they were the last ones there.
         """
         with self._lock:
-            left = self._left.get(terminal, self._rows) - len(positions)
+            left = self._left.get(terminal, len(self._owners)) - len(positions)
             self._left[terminal] = left
             if self._lacking:
                 self._put(terminal, positions, buffers, is_output)
@@ -103,23 +106,28 @@ class RequestBatch:
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
     ) -> None:
         """As `put` for one part of several: a request is over when all have come."""
-        whole = []
+        whole, lacking, owners = [], self._lacking, self._owners
+        if is_output and terminal not in self._columns:
+            self._columns[terminal] = [_NOTHING] * len(owners)
+        column = self._columns[terminal] if is_output else None
         for position, buffer in zip(positions, buffers, strict=True):
-            request = self.request_at(position)
-            if request not in self._waiting:
-                continue
-            if is_output:
-                self._found[request].setdefault(terminal, {})[position] = buffer
-            self._lacking[request] -= 1
-            if not self._lacking[request]:
+            if column is not None:
+                column[position] = buffer
+            request = owners[position]
+            lacking[request] -= 1
+            if not lacking[request] and request in self._waiting:
                 whole.append(request)
         if whole:
-            parts = [self._found.pop(request) for request in whole]
-            found = {
-                name: [rows[name][position] for rows in parts for position in sorted(rows[name])]
-                for name in parts[0]
-            }
-            self._arrive(whole, found)
+            self._arrive(whole, {name: self._take(name, whole) for name in self._columns})
+
+    def _take(self, output: str, requests: Sequence[int]) -> list[Buffer]:
+        """Returns what has come of these requests, and keeps it no longer."""
+        column, taken = self._columns[output], []
+        for request in requests:
+            start, end = self._bounds[request : request + 2]
+            taken += column[start:end]
+            column[start:end] = [_NOTHING] * (end - start)
+        return taken
 
     def _arrive(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         if requests:
@@ -145,9 +153,7 @@ class RequestBatch:
             if request not in self._waiting:
                 return
             self._waiting.remove(request)
-            self._found.pop(request, None)
-            end = self._firsts[request + 1] if request + 1 < self.size else self._rows
-            self.gone.update(range(self._firsts[request], end))
+            self.gone.update(range(*self._bounds[request : request + 2]))
             self._due.append(partial(self._batch_members.on_failure, (request,), failure))
             self._let_go()
         self.call_due()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from modelflow.http.reply import Reply
-from modelflow.http.request import HttpRequest, RequestGatherer
+from modelflow.http.request import HttpRequest
 from modelflow.serve.access.keys import Group
 
 # Routes that are kept, and the longest target of one.
@@ -17,9 +17,6 @@ _LONGEST = 256
 
 Answerer = Callable[[HttpRequest, Mapping[str, str]], None]
 """Answers a request, now or later; given what its path names."""
-
-Gatherer = Callable[[Mapping[str, str]], RequestGatherer]
-"""Makes what takes requests together; given what their path names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +28,11 @@ class Endpoint:
             whoever answers.
         answer: By method.
         group: What a key must open to ask there; None: no key is needed.
-        gather: Makes what takes the POST requests of a path that are small and whole, in the place
-            of ``answer``, given what the path names; None: nothing does.
     """
 
     pattern: re.Pattern[str]
     answer: Mapping[str, Answerer]
     group: Group | None = Group.INFER
-    gather: "Gatherer | None" = None
-
-    def gather_small(self, gather: "Gatherer") -> "Endpoint":
-        """Returns the same, where small POST requests may be gathered, too."""
-        return replace(self, gather=gather)
 
     def of(self, group: Group | None) -> "Endpoint":
         """Returns the same, for other keys."""
@@ -79,12 +69,10 @@ class Route(NamedTuple):
     Attributes:
         answer: Who it is.
         names: What the path names.
-        gathering: What may take it instead, with others; None: nothing does.
     """
 
     answer: Answerer
     names: Mapping[str, str]
-    gathering: RequestGatherer | None
 
 
 class Router:
@@ -152,9 +140,7 @@ def _find(endpoints: Sequence[Endpoint], method: str, path: str) -> Route | Repl
         if answer is not None:
             named = found.groupdict().items()
             names = {key: unquote(value) for key, value in named if value}
-            if one.gather is None or method != "POST":
-                return Route(answer, names, None)
-            return Route(answer, names, one.gather(names))
+            return Route(answer, names)
         allowed |= dict.fromkeys(one.answer)
     if not allowed:
         return Reply(HTTPStatus.NOT_FOUND, b"", {})

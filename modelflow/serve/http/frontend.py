@@ -21,13 +21,6 @@ from modelflow.serve.rest.tf_serving import TensorflowRest
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, sendable
 
-# Bytes of a body that may go with others.
-_SMALL = 16 << 10
-_DIGITS = 10
-# Headers of requests that go alone: their bodies are to be decompressed, or somebody waits for
-# their answer no longer than he says.
-_ALONE = frozenset({b"content-encoding", b"inference-timeout-ms"})
-
 
 class HttpFrontend:
     """Answers every request that comes over HTTP. On the server's thread."""
@@ -91,16 +84,7 @@ class HttpFrontend:
         found = self._router.find(head.method, head.target)
         if isinstance(found, Reply):
             return is_seen, _explain(head, found)
-        if not is_seen and self._is_small(head):
-            head.gathering = found.gathering
         return is_seen, found
-
-    def _is_small(self, head: RequestHead) -> bool:
-        """Tells whether requests with this head may go with others: small, and nothing special."""
-        length = head.named.get(b"content-length", b"")
-        most = min(_SMALL, self._limits.most)
-        is_small = len(length) < _DIGITS and length.isdigit() and int(length) <= most
-        return is_small and _ALONE.isdisjoint(head.named)
 
     def _receive(self, http_request: HttpRequest) -> None:
         form = self._router.form_of(http_request.path)
@@ -111,9 +95,6 @@ class HttpFrontend:
     def handle(self, http_request: HttpRequest) -> None:
         """Answers a whole request, now or later."""
         http_request.on_end = partial(self._limits.budget.give_back, len(http_request.body))
-        if http_request.head.gathering is not None:
-            http_request.head.gathering.add(http_request)
-            return
         _, route = http_request.head.route
         try:
             route.answer(http_request, route.names)

@@ -42,15 +42,16 @@ class ModelCounts:
         self.last = time.time()
         self.latencies[bisect_left(BOUNDS, seconds)] += 1
 
-    def on_answers(self, seconds: Sequence[float], answer_seconds: float) -> None:
-        """Counts requests of one item each that were answered together.
+    def on_answers(self, rows: int, seconds: Sequence[float], answer_seconds: float) -> None:
+        """Counts requests that were answered together.
 
         Args:
+            rows: The items of all.
             seconds: How long each took.
             answer_seconds: The part of that behind the graph, the same for each.
         """
         self.outcomes["OK"] += len(seconds)
-        self.rows += len(seconds)
+        self.rows += rows
         self.seconds += sum(seconds)
         self.answer_seconds += answer_seconds * len(seconds)
         self.last = time.time()

@@ -157,12 +157,16 @@ class Model(abc.ABC):
         """
 
     @abc.abstractmethod
-    def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
-        """Takes small requests that have come together, and answers each, now or later.
+    def receive(self, request: "Responder", reader: "RowReader", deadline: float | None) -> None:
+        """Takes a small request, and has it answered, now or later.
 
         Args:
-            requests: None has a context, or says how long it may take.
-            reader: What reads them, and writes their answers.
+            request: The request.
+            reader: What reads it, with others or by itself, and writes its answer.
+            deadline: Seconds for which whoever asks waits; None: for ever.
+
+        Raises:
+            Problem: there is no room for it.
         """
 
     @abc.abstractmethod

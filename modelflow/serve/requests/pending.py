@@ -1,14 +1,15 @@
 """Small requests that wait unread and are read together when they go in."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from modelflow.buffer import Buffer
+from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.requests.request_batch import RequestBatch
+from modelflow.serve.requests.request_batch import BatchMember, RequestBatch
 from modelflow.wire.problem import Code, Problem
 
 if TYPE_CHECKING:
@@ -20,48 +21,68 @@ if TYPE_CHECKING:
 
 
 class Responder(Protocol):
-    """A small request, whatever protocol it came by, and who waits for its answer.
+    """A small request, and who waits for its answer.
 
     Attributes:
         body: What was sent.
         is_over: It is answered, or who asks has gone away.
         on_gone: Called when who asks has gone away; to be set.
+        request_context: What is noted of it; None: nothing.
     """
 
     body: Any
     is_over: bool
     on_gone: Any
+    request_context: RequestObserver | None
 
     def answer(self, reply: Any, /) -> None:
         """Answers; a second answer, or one to somebody who has gone, is dropped."""
 
 
+class ReadRows(NamedTuple):
+    """What was read of requests that came together.
+
+    Attributes:
+        places: Which of them ask for rows that fit the model, by place; the others are to be read
+            by themselves.
+        sizes: How many rows each of these has, 1 at the least.
+        rows: Those of all, ``(rows, ...)``.
+        details: What the answer to each depends on.
+    """
+
+    places: Sequence[int]
+    sizes: Sequence[int]
+    rows: "npt.NDArray[Any]"
+    details: Sequence[Any]
+
+
+NOT_TOGETHER = ReadRows((), (), np.empty(0), ())
+"""Each request is to be read by itself."""
+
+
 class RowReader(Protocol):
-    """Reads requests of a protocol that ask for one row each, and writes their answers."""
+    """Reads small requests of a protocol, and writes their answers.
 
-    @property
-    def reply(self) -> Callable[[Any], Any]:
-        """Makes of one of `answers` what `Responder.answer` takes."""
+    What is not plainly rows that fit is left to `alone`, which says what is wrong with it: nothing
+    is refused here.
+    """
 
-    @property
-    def refusal(self) -> Callable[["Problem"], Any]:
-        """Makes the same of what went wrong."""
-
-    def rows(
-        self, bodies: Sequence[Any], model: "ServedModel"
-    ) -> "tuple[Sequence[int], npt.NDArray[Any]]":
-        """Returns which bodies ask for one row, each fit for the model, and these rows.
-
-        The others are to be read by themselves.
-        """
+    def rows(self, requests: Sequence[Any], model: "ServedModel") -> ReadRows:
+        """Reads requests to a model; which of them, is up to the reader."""
 
     def answers(
-        self, model: "ServedModel", found: Mapping[str, Sequence[Buffer]]
+        self,
+        members: Sequence[BatchMember],
+        model: "ServedModel",
+        found: Mapping[str, Sequence[Buffer]],
     ) -> "Sequence[Any | Problem]":
-        """Returns what each row is answered: of each output a buffer for each row has come."""
+        """Returns what each is answered: of each output a buffer for each row of theirs is here."""
 
-    def alone(self, responder: Any, model: "Model") -> None:
-        """Answers one request the usual way; its model is known."""
+    def refusal(self, problem: Problem, /) -> Any:
+        """Returns what one is answered that went wrong."""
+
+    def alone(self, request: Any, model: "Model", deadline: float | None) -> None:
+        """Answers one request by itself; what is wrong with it goes to who asks."""
 
 
 logger = logging.getLogger(__name__)
@@ -78,97 +99,87 @@ class PendingRequests:
     """
 
     def __init__(self, model: "ServedModel") -> None:
-        """Takes what they are sent to; they count there from the beginning."""
+        """Takes what they are sent to."""
         self._model = model
         self.row_type = _row_type(model.signature) if model.flow.is_row_by_row else None
-        self._requests: list[Responder] = []
-        self._began: list[float] = []  # when each of them came
-        self._reader: RowReader | None = None
+        self._members: dict[RowReader, list[BatchMember]] = {}
         self._is_limited = False
 
-    def __len__(self) -> int:
-        return len(self._requests)
+    def __bool__(self) -> bool:
+        return bool(self._members)
 
-    def add(self, requests: Sequence[Responder], reader: RowReader) -> None:
-        """Takes requests that have come together: they are read when there is room in the graph.
-
-        Those for which the model has no room are refused.
+    def add(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
+        """Takes a request that the model has admitted: it is read when it goes in.
 
         Args:
-            requests: Nobody of them says how long he waits.
-            reader: What reads them; always the same one for a model.
+            request: Who asks.
+            reader: What reads it.
+            deadline: Seconds for which who asks waits; None: for ever.
         """
-        model = self._model
-        if self.row_type is None or model.others:
-            for responder in requests:
-                reader.alone(responder, model)
-            return
-        room = model.room(len(requests))
-        taken = requests[:room]
-        model.admission.take(len(taken))
-        for responder in taken:
-            responder.on_gone = self._on_cancel
-        self._reader = reader
-        self._requests += taken
-        self._began += [SYSTEM_CLOCK.now()] * len(taken)
-        if len(taken) < len(requests):
-            reply = reader.refusal(model.admission.refuse(len(requests) - len(taken)))
-            for responder in requests[room:]:
-                responder.answer(reply)
+        request.on_gone = self._on_cancel
+        limit = self._model.time_limit.seconds
+        member = BatchMember(request, SYSTEM_CLOCK.now(), limit, deadline)
+        members = self._members.get(reader)
+        if members is None:
+            members = self._members[reader] = []
+        members.append(member)
 
     def wait(self) -> None:
         """Waits for room in the graph: those that wait too long are given up."""
-        if not self._is_limited and self._requests:
+        if not self._is_limited and self._members:
             self._is_limited = True
-            self._model.time_limit.add_oldest(self, self._waiting())
-
-    def _waiting(self) -> "list[tuple[Responder, float]]":
-        return [*zip(self._requests, self._began, strict=True)]
+            waiting = [member for members in self._members.values() for member in members]
+            self._model.time_limit.add_first(self, waiting)
 
     def give_up(self, _: Problem) -> None:
-        """Refuses those that have waited as long as any may; see `TimeLimit.add_oldest`."""
+        """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
         self._is_limited = False
-        waiting, reader, limit = self._waiting(), self._reader, self._model.time_limit
-        assert reader is not None  # it has come with the first of them
-        problem = limit.problem()
-        reply = reader.refusal(problem)
-        for place in limit.list_late(waiting):
-            self._model.on_done(problem.code)
-            waiting[place][0].answer(reply)
+        limit = self._model.time_limit
+        for reader, members in self._members.items():
+            for place in limit.list_late(members):
+                problem = limit.problem_of(members[place])
+                self._model.on_done(problem.code)
+                members[place].responder.answer(reader.refusal(problem))
         self.wait()
 
-    def read(self) -> RequestBatch | None:
-        """Reads all that are here; returns those that go on together, None: none do."""
-        waiting = [each for each in self._waiting() if not each[0].is_over]
+    def read(self) -> list[RequestBatch]:
+        """Reads all that are here; returns those that go on together."""
         if self._is_limited:
             self._is_limited = False
             self._model.time_limit.forget(self)
-        self._requests, self._began = [], []
-        if not waiting:
-            return None
-        model, reader = self._model, self._reader
-        assert reader is not None  # it has come with the first of them
-        places, rows = self._rows(reader, [responder.body for responder, _ in waiting])
-        if len(places) < len(waiting):
-            for place in sorted({*range(len(waiting))}.difference(places)):
-                responder, _ = waiting[place]
-                responder.on_gone = _nothing
-                model.on_done()
-                reader.alone(responder, model)
-            waiting = [waiting[place] for place in places]
-        if not waiting:
-            return None
-        rows.flags.writeable = False  # units see them as they are
-        return RequestBatch(model, reader, waiting, [*map(Buffer, rows)])
+        pending, self._members = self._members, {}
+        batches = []
+        for reader, members in pending.items():
+            here = [member for member in members if not member.responder.is_over]
+            together = self._read(reader, here)
+            if together:
+                batches.append(RequestBatch(self._model, reader, together))
+        return batches
 
-    def _rows(
-        self, reader: RowReader, bodies: Sequence[Any]
-    ) -> "tuple[Sequence[int], npt.NDArray[Any]]":
+    def _read(self, reader: RowReader, members: list[BatchMember]) -> list[BatchMember]:
+        """Reads them; returns those that go on together."""
         try:
-            return reader.rows(bodies, self._model)
+            places, sizes, rows, details = reader.rows([m.responder for m in members], self._model)
         except Exception:
             logger.exception("requests could not be read together; each is read by itself")
-            return (), np.empty(0)
+            places, sizes, rows, details = NOT_TOGETHER
+        rows.flags.writeable = False  # units see them as they are
+        buffers, end = [*map(Buffer, rows)], 0
+        for place, size, known in zip(places, sizes, details, strict=True):
+            start, end = end, end + size
+            member = members[place]
+            member.size, member.details, member.rows = size, known, buffers[start:end]
+        if len(places) == len(members):
+            return members
+        for place in sorted({*range(len(members))}.difference(places)):
+            self._read_alone(reader, members[place])
+        return [members[place] for place in places]
+
+    def _read_alone(self, reader: RowReader, member: BatchMember) -> None:
+        member.responder.on_gone = _nothing
+        self._model.on_done()
+        left = None if member.deadline is None else member.deadline - SYSTEM_CLOCK.now()
+        reader.alone(member.responder, self._model, left)
 
     def _on_cancel(self) -> None:
         """Notes that who asked has gone before its request was read."""

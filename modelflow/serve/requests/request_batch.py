@@ -1,11 +1,10 @@
-"""Requests of one row each on their way together: into a flow, and back to those who asked."""
+"""Requests on their way together: into a flow, and back to those who asked."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
-from modelflow.errors import Cancelled
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.status import internal_problem, problem_of
 from modelflow.wire.problem import Problem
@@ -16,35 +15,67 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
-class RequestBatch:
-    """Requests of one row each, a `BatchMembers` of the flow.
+class BatchMember:
+    """One request of a `RequestBatch`. Times are moments of the clock.
 
-    None waits for another: each is answered as soon as its row is there. For the server's thread,
+    Attributes:
+        responder: Who waits for the answer.
+        began: When it came.
+        deadline: When nothing is computed for it any more; None: it said nothing.
+        until: When it is given up: its deadline, or the server's limit where that is earlier.
+        rows: What it brings, once it is read; nothing behind its way into the flow.
+        size: How many rows that are.
+        details: What its reader needs to know of it for the answer.
+    """
+
+    __slots__ = ("began", "deadline", "details", "responder", "rows", "size", "until")
+
+    def __init__(
+        self, responder: "Responder", began: float, limit: float, deadline: float | None
+    ) -> None:
+        """Takes who asks.
+
+        Args:
+            responder: Who waits for the answer.
+            began: When it came.
+            limit: Seconds that any request may take.
+            deadline: Seconds for which who asks waits; None: for ever.
+        """
+        self.responder = responder
+        self.began = began
+        self.until = began + limit
+        self.deadline = None if deadline is None else began + deadline
+        if self.deadline is not None and self.deadline < self.until:
+            self.until = self.deadline
+        self.rows: Sequence[Buffer] = ()
+        self.size = 0
+        self.details: Any = None
+
+
+class RequestBatch:
+    """Requests that were read together, `BatchMembers` of the flow.
+
+    None waits for another: each is answered as soon as its rows are there. For the server's thread,
     but where it says otherwise.
     """
 
     def __init__(
-        self,
-        model: "ServedModel",
-        reader: "RowReader",
-        waiting: "Sequence[tuple[Responder, float]]",
-        rows: Sequence[Buffer],
+        self, model: "ServedModel", reader: "RowReader", members: Sequence[BatchMember]
     ) -> None:
         """Takes requests that the model has admitted.
 
         Args:
             model: What is asked.
             reader: What writes the answers.
-            waiting: The requests, and when each came.
-            rows: What each brings.
+            members: The requests.
         """
         self._model = model
         self._reader = reader
-        self._waiting = waiting
-        self._rows = rows
-        self._unanswered = len(waiting)
-        self._is_in = self._is_late = False
-        model.time_limit.add_oldest(self, waiting)
+        self._members = members
+        self._unanswered = len(members)
+        self._is_in = False
+        self._late: set[int] = set()  # given up while the flow has them
+        model.time_limit.add_first(self, members)
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "RequestBatch | None":
         """Sends them on their way; returns those that found no room, which go on by themselves.
@@ -56,81 +87,82 @@ class RequestBatch:
         Raises:
             StreamClosed: the flow takes nothing any more.
         """
-        here = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
-        if len(here) < len(self._waiting):  # who asked has gone meanwhile, or was given up
-            self._waiting = [self._waiting[place] for place in here]
-            self._rows = [self._rows[place] for place in here]
-            self._unanswered = len(here)
-        if not here:
+        # Who asked may have gone meanwhile, or was given up.
+        members = [member for member in self._members if not member.responder.is_over]
+        self._members, self._unanswered = members, len(members)
+        if not members:
             self._model.time_limit.forget(self)
             return None
         self._is_in = True
-        submitted = flow.submit_rows(self._rows, self, on_room)
-        waiting, rows, count = self._waiting, self._rows, submitted.count
-        for position in range(count):
-            waiting[position][0].on_gone = partial(submitted.cancel, position)
-        self._rows = ()
-        if count == len(waiting):
+        submitted = flow.submit_rows(
+            [row for member in members for row in member.rows],
+            self,
+            on_room,
+            sizes=[member.size for member in members],
+            deadlines=[member.deadline for member in members],
+        )
+        count = submitted.count
+        for number in range(count):
+            member = members[number]
+            member.rows = ()
+            member.responder.on_gone = partial(submitted.cancel, number)
+        if count == len(members):
             return None
-        self._waiting, self._unanswered = waiting[:count], count
+        self._members, self._unanswered = members[:count], count
         if not count:
             self._model.time_limit.forget(self)
-        return RequestBatch(self._model, self._reader, waiting[count:], rows[count:])
+        return RequestBatch(self._model, self._reader, members[count:])
 
     def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
         self._model.over(partial(self._refuse, problem))
 
-    def give_up(self, _: Problem) -> None:
-        """Refuses those that have waited as long as any may; see `TimeLimit.add_oldest`."""
+    def give_up(self, problem: Problem) -> None:
+        """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
         limit = self._model.time_limit
-        late = limit.list_late(self._waiting)
+        late = limit.list_late(self._members)
+        self._late.update(late)
         if self._is_in:
-            self._is_late = bool(late)
-            for place in late:
-                self._waiting[place][0].on_gone()  # the flow says that it is over
+            for number in late:
+                self._members[number].responder.on_gone()  # the flow says that it is over
         else:
-            self._fail(late, limit.problem())
-        limit.add_oldest(self, (each for n, each in enumerate(self._waiting) if n not in late))
+            self._fail(late, problem)
+        limit.add_first(self, [m for n, m in enumerate(self._members) if n not in self._late])
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 
-    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+    def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         """Has the answers of these written, on the server's thread."""
-        self._model.over(partial(self._answer, positions, found, SYSTEM_CLOCK.now()))
+        self._model.over(partial(self._answer, requests, found, SYSTEM_CLOCK.now()))
 
-    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
+    def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
         """Has these refused, on the server's thread."""
-        if self._is_late and isinstance(failure, Cancelled):
-            problem = self._model.time_limit.problem()
-        else:
-            problem = problem_of(failure) or internal_problem(failure)
-        self._model.over(partial(self._fail, positions, problem))
+        problem = problem_of(failure) or internal_problem(failure)
+        self._model.over(partial(self._fail, requests, problem))
 
     # -- and back on the server's thread ----------------------------------------------------------
 
     def _answer(
-        self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]], left: float
+        self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]], left: float
     ) -> None:
-        model, waiting = self._model, self._waiting
-        self._count_out(len(positions))
-        reader = self._reader
+        model, reader = self._model, self._reader
+        members = [self._members[number] for number in requests]
+        self._count_out(len(members))
         try:
-            answers = reader.answers(model, found)
+            answers = reader.answers(members, model, found)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is left waiting
-            answers = [internal_problem(error)] * len(positions)
-        reply = reader.reply
+            answers = [internal_problem(error)] * len(members)
         now = SYSTEM_CLOCK.now()
-        figures, seconds = model.figures, []
-        for position, answer in zip(positions, answers, strict=True):
-            responder, began = waiting[position]
+        rows, seconds = 0, []
+        for member, answer in zip(members, answers, strict=True):
             if isinstance(answer, Problem):
-                figures.on_failure(answer.code, 1, now - began)
-                responder.answer(reader.refusal(answer))
+                model.figures.on_failure(answer.code, member.size, now - member.began)
+                member.responder.answer(reader.refusal(answer))
             else:
-                seconds.append(now - began)
-                responder.answer(reply(answer))
-        figures.on_answers(seconds, now - left)
+                rows += member.size
+                seconds.append(now - member.began)
+                member.responder.answer(answer)
+        model.figures.on_answers(rows, seconds, now - left)
 
     def _count_out(self, count: int) -> None:
         self._model.admission.on_done(count)
@@ -140,14 +172,14 @@ class RequestBatch:
 
     def _refuse(self, problem: Problem) -> None:
         # Who has gone, until now, has counted itself out.
-        left = [place for place, (one, _) in enumerate(self._waiting) if not one.is_over]
-        self._fail(left, problem)
+        members = enumerate(self._members)
+        self._fail([number for number, one in members if not one.responder.is_over], problem)
 
-    def _fail(self, positions: Sequence[int], problem: Problem) -> None:
-        now, figures = SYSTEM_CLOCK.now(), self._model.figures
-        self._count_out(len(positions))
-        reply = self._reader.refusal(problem)
-        for position in positions:
-            responder, began = self._waiting[position]
-            figures.on_failure(problem.code, 1, now - began)
-            responder.answer(reply)
+    def _fail(self, requests: Sequence[int], problem: Problem) -> None:
+        now, model = SYSTEM_CLOCK.now(), self._model
+        self._count_out(len(requests))
+        for number in requests:
+            member = self._members[number]
+            own = model.time_limit.problem_of(member) if number in self._late else problem
+            model.figures.on_failure(own.code, member.size, now - member.began)
+            member.responder.answer(self._reader.refusal(own))

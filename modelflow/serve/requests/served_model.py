@@ -119,13 +119,10 @@ class ServedModel(Model):
         context = (
             None if request_context is None else request_context.enter(self.name, self.version)
         )
-        admission = self.admission
-        if deadline is not None or admission.under_way >= admission.most:
-            self._make_room(deadline)
         # Made before it is counted: whoever sees it counted may reckon with its deadline.
         given = items or self.triggers
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
-        admission.admit(deadline)
+        self._admit(deadline)
         if request_context is not None:
             call.watch(request_context)
         limit = self.time_limit
@@ -138,22 +135,32 @@ class ServedModel(Model):
         self._submit_queue.add(call)
         return call
 
-    def receive(self, requests: Sequence[Responder], reader: RowReader) -> None:
-        """Takes small requests that have come together, and sends them if there is room.
+    def receive(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
+        """Takes a small request: those of one turn of the loop are read together.
 
         Args:
-            requests: The requests.
-            reader: What reads them, and writes their answers.
-        """
-        self.unread.add(requests, reader)
-        self._submit_queue.hurry()
+            request: The request.
+            reader: What reads it, and writes its answer.
+            deadline: Seconds for which whoever asks waits; None: for ever.
 
-    def room(self, wanted: int) -> int:
-        """Returns how many requests more may be under way; all of ``wanted``, if that can be."""
+        Raises:
+            OverloadedError: there is no room for it.
+        """
+        context = request.request_context
+        if self.unread.row_type is None or self.others or (context and context.watcher()):
+            reader.alone(request, self, deadline)
+            return
+        if context is not None:
+            context.enter(self.name, self.version)
+        self._admit(deadline)
+        self.unread.add(request, reader, deadline)
+        self._submit_queue.wake()
+
+    def _admit(self, deadline: float | None) -> None:
         admission = self.admission
-        if admission.most - admission.under_way < wanted:
-            self._catch_up()
-        return max(0, admission.most - admission.under_way)
+        if deadline is not None or admission.under_way >= admission.most:
+            self._make_room(deadline)
+        admission.admit(deadline)
 
     def on_done(self, code: Code | None = None) -> None:
         """Notes that a request is over that never went in: with a code, or as another one."""

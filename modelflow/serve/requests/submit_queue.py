@@ -20,7 +20,7 @@ from modelflow.wire.problem import Code, Problem
 
 
 class SubmitQueue:
-    """Takes calls one by one and gives them to a flow in gangs. For the loop's thread."""
+    """Takes calls one by one and gives them to a flow together. For the loop's thread."""
 
     def __init__(
         self,
@@ -47,7 +47,13 @@ class SubmitQueue:
     def add(self, call: InferCall) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
-        if not (self._is_due or self._is_blocked):
+        self.wake()
+
+    def wake(self) -> None:
+        """Has what is here, and is still unread, go in when this turn of the loop is over."""
+        if self._is_blocked:
+            self._unread.wait()
+        elif not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
@@ -68,9 +74,7 @@ class SubmitQueue:
     def _enter(self) -> None:
         if self._unread:
             self._is_due = True  # what is added now goes in below
-            request_batch = self._unread.read()
-            if request_batch is not None:
-                self._waiting.append(request_batch)
+            self._waiting.extend(self._unread.read())
         self._is_due = self._is_blocked = False
         try:
             while self._waiting and not self._is_blocked:

@@ -11,7 +11,7 @@ from modelflow.wire.problem import Code, Problem, refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from modelflow.serve.requests.pending import Responder
+    from modelflow.serve.requests.request_batch import BatchMember
 
 
 _HEADER = b"inference-timeout-ms"
@@ -83,25 +83,29 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             loop = asyncio.get_running_loop()
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
-    def add_oldest(self, one: LimitedRequest, asking: "Iterable[tuple[Responder, float]]") -> None:
-        """Starts one timer for a batch of requests, due when its oldest request times out.
+    def add_first(self, one: LimitedRequest, members: "Iterable[BatchMember]") -> None:
+        """Starts one timer for many requests, due when the first of them is to be given up.
 
         Args:
             one: What is given up: with `list_late` it finds which, and adds itself again.
-            asking: Who asks, in order, and when each came, by the clock.
+            members: The requests.
         """
-        began = next((began for responder, began in asking if not responder.is_over), None)
-        if began is not None:
-            self.add(one, max(0.0, began + self.seconds - SYSTEM_CLOCK.now()))
+        until = min((each.until for each in members if not each.responder.is_over), default=None)
+        if until is not None:
+            self.add(one, max(0.0, until - SYSTEM_CLOCK.now()))
 
-    def list_late(self, asking: "Iterable[tuple[Responder, float]]") -> list[int]:
-        """Returns the places of those who ask together that have waited as long as any may."""
-        latest = SYSTEM_CLOCK.now() - self.seconds + _EARLY
+    def list_late(self, members: "Iterable[BatchMember]") -> list[int]:
+        """Returns the places of those that have waited as long as they may."""
+        now = SYSTEM_CLOCK.now() + _EARLY
         return [
             place
-            for place, (responder, began) in enumerate(asking)
-            if began <= latest and not responder.is_over
+            for place, member in enumerate(members)
+            if member.until <= now and not member.responder.is_over
         ]
+
+    def problem_of(self, member: "BatchMember") -> Problem:
+        """Returns what a request is told that has waited as long as it may."""
+        return _too_late() if member.until == member.deadline else self.problem()
 
     def renew(self, one: LimitedRequest) -> None:
         """Begins anew for a stream, which has given a part; its deadline stays."""
@@ -119,9 +123,13 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
 
     def _expire(self, one: LimitedRequest) -> None:
         del self.own[one]
-        one.give_up(Problem("its deadline passed before it was computed", Code.DEADLINE_EXCEEDED))
+        one.give_up(_too_late())
 
     def problem(self) -> Problem:
         """Returns what a request is told that has taken as long as any may."""
         text = f"there was no answer within {self.seconds:g} s (--request-timeout)"
         return Problem(text, Code.DEADLINE_EXCEEDED)
+
+
+def _too_late() -> Problem:
+    return Problem("its deadline passed before it was computed", Code.DEADLINE_EXCEEDED)

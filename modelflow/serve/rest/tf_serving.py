@@ -1,6 +1,5 @@
 """TensorFlow Serving's REST interface: ``/v1/models/...``."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,8 @@ from modelflow.serve.protocols.tf_serving import (
 )
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.pending import RowReader
+from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
+from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import as_tensor, check_item, values_of
 from modelflow.serve.requests.status import internal_problem, problem_of
 from modelflow.serve.requests.time_limits import seconds_of
@@ -52,87 +52,53 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
-class RowGatherer:
-    """Small requests of one path, a `RequestGatherer`. For the server's thread.
-
-    Attributes:
-        requests: Those that have come in this turn of the loop.
-    """
-
-    def __init__(self, models: Models, path: Mapping[str, str], reader: RowReader) -> None:
-        """Takes what is served, what the path names of it, and what reads the requests."""
-        self.requests: list[HttpRequest] = []
-        self._models = models
-        self._path = path
-        self._reader = reader
-
-    def begin(self) -> None:
-        """Has `requests` read when this turn of the loop is over; called for the first."""
-        asyncio.get_running_loop().call_soon(self._end)
-
-    def add(self, http_request: HttpRequest) -> None:
-        """Takes a request."""
-        if not self.requests:
-            self.begin()
-        self.requests.append(http_request)
-
-    def _end(self) -> None:
-        requests, self.requests = self.requests, []
-        requests = [http_request for http_request in requests if not http_request.is_over]
-        try:
-            model = self._models.find(**self._path)
-            model.receive(requests, self._reader)
-        except Exception as error:  # noqa: BLE001 - of whatever kind, nobody is left waiting
-            reply = refusal_of(error)
-            for http_request in requests:
-                http_request.answer(reply)
-
-
 _WHERE = "'instances'"
+# Bytes of a body that may be read with others.
+_SMALL = 16 << 10
 
 
 class PredictRows:
-    """Reads and answers them; a `modelflow.serve.requests.pending.RowReader`.
+    """Reads requests of rows without names; a `modelflow.serve.requests.pending.RowReader`."""
 
-    What is not plainly a row that fits is left to who reads one request at a time, who says what is
-    wrong with it: nothing is refused here.
-    """
+    refusal = staticmethod(refusal)
 
-    def __init__(self, options: ServeOptions, alone: Callable[[HttpRequest, Model], None]) -> None:
+    def __init__(
+        self,
+        options: ServeOptions,
+        alone: Callable[[HttpRequest, Model, float | None], None],
+    ) -> None:
         """Takes what a body may hold, and who has a model answer a request by itself."""
-        self._options = options
+        self._limits = options.json
         self.alone = alone
-        self.reply = partial(Reply, 200, headers=JSON)
-        self.refusal = refusal
 
-    def rows(
-        self, bodies: Sequence[bytes], model: "ServedModel"
-    ) -> tuple[Sequence[int], npt.NDArray[Any]]:
-        """Returns which bodies ask for one row that fits, and these rows, ``(count, ...)``."""
-        found = read_rows(bodies)
-        if None not in found:
-            places: Sequence[int] = range(len(found))
-        else:
-            places = [place for place, row in enumerate(found) if row is not None]
-            found = [found[place] for place in places]
+    def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
+        """Returns which requests ask for rows that fit, and these."""
+        found = read_rows([http_request.body for http_request in requests])
+        places = [place for place, rows in enumerate(found) if rows]
+        sizes = [len(rows) for rows in found if rows]
+        values = [row for rows in found if rows for row in rows]
         (port,) = model.signature.inputs
+        most = max(sizes, default=0)
         try:
-            array = array_of(found, model.unread.row_type, _WHERE)
+            array = array_of(values, model.unread.row_type, _WHERE)
             check_item(port, array[0])
-            model.options.check_elements(array.size, _WHERE)
-            model.options.check_rows(len(array), _WHERE)
+            elements = most * array[0].size
+            model.options.check_elements(elements, _WHERE)
+            model.options.check_rows(most, _WHERE)
         except (Problem, IndexError):  # one is wrong, or they differ; or none is here
-            return (), np.empty(0)
-        limits = self._options.json
+            return NOT_TOGETHER
         # Of rows without numbers nobody has counted the lists.
-        if array.ndim >= limits.depth or not 0 < array.size <= limits.elements * len(array):
-            return (), array
-        return places, array
+        if array.ndim >= self._limits.depth or not 0 < elements <= self._limits.elements:
+            return NOT_TOGETHER
+        return ReadRows(places, sizes, array, [None] * len(places))
 
     def answers(
-        self, model: "ServedModel", found: Mapping[str, Sequence[Buffer]]
-    ) -> Sequence[bytes | Problem]:
-        """Returns the document that answers each row."""
+        self,
+        members: Sequence[BatchMember],
+        model: "ServedModel",
+        found: Mapping[str, Sequence[Buffer]],
+    ) -> Sequence[Reply | Problem]:
+        """Returns the document that answers each request."""
         columns, ports = {}, model.outputs
         for name, buffers in found.items():
             column = column_of(buffers) if ports[name].is_batched else None
@@ -140,14 +106,15 @@ class PredictRows:
                 break
             columns[name] = column
         else:
-            texts = rows_answers(columns)
+            texts = rows_answers(columns, [member.size for member in members])
             if texts is not None:
-                return texts
-        count = max(map(len, found.values()), default=0)
-        return [
-            _answer(ports, {name: buffers[place] for name, buffers in found.items()})
-            for place in range(count)
-        ]
+                return [Reply(200, text, JSON) for text in texts]
+        answers, end = [], 0
+        for member in members:
+            start, end = end, end + member.size
+            own = {name: buffers[start:end] for name, buffers in found.items()}
+            answers.append(_answer(ports, own))
+        return answers
 
 
 def column_of(buffers: Sequence[Buffer]) -> npt.NDArray[Any] | None:
@@ -167,16 +134,18 @@ def column_of(buffers: Sequence[Buffer]) -> npt.NDArray[Any] | None:
     return np.array(data)
 
 
-def _answer(ports: Mapping[str, GraphPort], row: Mapping[str, Buffer]) -> bytes | Problem:
-    """Returns the document that answers a row, or why there is none."""
+def _answer(ports: Mapping[str, GraphPort], found: Mapping[str, Sequence[Buffer]]) -> Any:
+    """Returns the document that answers a request, or why there is none."""
     outputs = {}
     try:
-        for name, buffer in row.items():
-            if buffer.error is not None:
-                return problem_of(buffer.error) or internal_problem(buffer.error)
-            value = values_of(ports[name], (buffer,))
+        for name, buffers in found.items():
+            for place, buffer in enumerate(buffers):
+                if buffer.error is not None:
+                    item = place if len(buffers) > 1 else None
+                    return problem_of(buffer.error, item) or internal_problem(buffer.error)
+            value = values_of(ports[name], buffers)
             outputs[name] = value if isinstance(value, np.ndarray) else as_tensor(value)
-        return predict_answer(outputs, is_row=True)
+        return Reply(200, predict_answer(outputs, is_row=True), JSON)
     except (Problem, ModelflowError) as error:
         return problem_of(error) or internal_problem(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
@@ -195,29 +164,30 @@ class TensorflowRest:
         self._options = options
         self._reader = PredictRows(options, self._alone)
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint(f"{_MODEL}:predict", POST=self._predict).gather_small(self._gathering),
+            endpoint(f"{_MODEL}:predict", POST=self._predict),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
             endpoint(f"{_MODEL}:regress", POST=partial(self._examples, REGRESS_METHOD)),
             endpoint(f"{_MODEL}/metadata", GET=self._metadata),
             endpoint(_MODEL, GET=self._status),
         )
 
-    def _gathering(self, path: Mapping[str, str]) -> RowGatherer:
-        return RowGatherer(self._models, path, self._reader)
-
     def _predict(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        self._ask(self._models.find(**path), http_request)
+        model, seconds = self._models.find(**path), seconds_of(http_request)
+        is_plain = b"content-encoding" not in http_request.head.named
+        if is_plain and len(http_request.body) <= _SMALL:
+            model.receive(http_request, self._reader, seconds)
+        else:
+            self._ask(http_request, model, seconds)
 
-    def _ask(self, model: Model, http_request: HttpRequest) -> None:
-        seconds = seconds_of(http_request)
+    def _ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         model.expect(seconds)
         sent = whole_body(http_request, self._options.expanded)
         self._send(model, http_request, seconds, *read_predict(sent, self._options.json))
 
-    def _alone(self, http_request: HttpRequest, model: Model) -> None:
-        """Answers a request that was gathered, and does not go with others."""
+    def _alone(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
+        """Answers a request that cannot be read with others."""
         try:
-            self._ask(model, http_request)
+            self._ask(http_request, model, seconds)
         except Exception as error:  # noqa: BLE001 - the others are answered all the same
             http_request.answer(refusal_of(error))
 

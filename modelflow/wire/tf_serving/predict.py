@@ -5,6 +5,7 @@ Row format is ``{"instances": [...]}``, answered with ``{"predictions": [...]}``
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -59,17 +60,18 @@ def read_predict(
     return name, True, rows
 
 
-def read_rows(bodies: Sequence[bytes]) -> list[Any]:
-    """Reads small bodies of ``:predict`` that say nothing but one row each.
+def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
+    """Reads small bodies of ``:predict`` that say nothing but rows without names.
 
     Returns:
-        The row of each; None: it says something else, or is no JSON, and belongs to `read_predict`.
+        The rows of each; None: it says something else, or is no JSON, and belongs to
+        `read_predict`.
     """
     if orjson is None:
         return [None] * len(bodies)
-    rows: list[Any] = []
+    found: list[list[Any] | None] = []
     for body in bodies:
-        row = None
+        rows = None
         try:
             document = orjson.loads(body)
         except ValueError:
@@ -77,20 +79,23 @@ def read_rows(bodies: Sequence[bytes]) -> list[Any]:
         else:
             # A key that stands there twice is one, too, and the limits hold for both.
             if type(document) is dict and len(document) == 1 and body.count(b":") == 1:
-                found = document.get("instances")
-                if type(found) is list and len(found) == 1 and type(found[0]) is not dict:
-                    row = found[0]
-        rows.append(row)
-    return rows
+                given = document.get("instances")
+                if type(given) is list and given and dict not in set(map(type, given)):
+                    rows = given
+        found.append(rows)
+    return found
 
 
-def rows_answers(outputs: Mapping[str, npt.NDArray[Any]]) -> list[bytes] | None:
-    """Returns what `predict_answer` would return of each row by itself.
+def rows_answers(
+    outputs: Mapping[str, npt.NDArray[Any]], sizes: Sequence[int]
+) -> list[bytes] | None:
+    """Returns what `predict_answer` would return of the rows of each request.
 
     None: only that can tell.
 
     Args:
-        outputs: Numbers; axis 0 are the rows, one of each request.
+        outputs: Numbers; axis 0 are the rows of all requests.
+        sizes: How many rows each request has.
     """
     if len(outputs) != 1:
         return None
@@ -99,9 +104,10 @@ def rows_answers(outputs: Mapping[str, npt.NDArray[Any]]) -> list[bytes] | None:
         return None
     # Written at once, and cut where one row ends and the next begins: [[1,2],[3,4]] at ],[ .
     opened, closed = b"[" * (array.ndim - 1), b"]" * (array.ndim - 1)
-    texts = array_json(array)[array.ndim : -array.ndim].split(closed + b"," + opened)
+    between = closed + b"," + opened
+    texts = iter(array_json(array)[array.ndim : -array.ndim].split(between))
     before, behind = b'{"predictions":[' + opened, closed + b"]}"
-    return [before + text + behind for text in texts]
+    return [before + between.join(islice(texts, size)) + behind for size in sizes]
 
 
 def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str, Any]:

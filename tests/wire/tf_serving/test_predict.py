@@ -204,15 +204,20 @@ def test_no_rows_are_an_answer():
 @given(
     hnp.arrays(
         st.sampled_from([np.float32, np.float64, np.int64, np.uint8, np.bool_, np.float16]),
-        hnp.array_shapes(max_dims=4, min_side=0),
-    )
+        hnp.array_shapes(max_dims=4, min_side=0, max_side=6),
+    ),
+    st.data(),
 )
-def test_answers_that_are_written_together_are_those_that_each_would_get(array):
-    together = rows_answers({"y": array}) if len(array) else None
+def test_answers_that_are_written_together_are_those_that_each_would_get(array, data):
+    sizes = []
+    while sum(sizes) < len(array):
+        sizes.append(data.draw(st.integers(1, len(array) - sum(sizes))))
+    together = rows_answers({"y": array}, sizes) if sizes else None
     if together is None:
         assert not array.size  # else it would cost more, and nobody would see it
     else:
-        assert together == [predict_answer({"y": row[np.newaxis]}, is_row=True) for row in array]
+        own = np.split(array, np.cumsum(sizes)[:-1])
+        assert together == [predict_answer({"y": rows}, is_row=True) for rows in own]
 
 
 @pytest.mark.parametrize(
@@ -225,20 +230,22 @@ def test_answers_that_are_written_together_are_those_that_each_would_get(array):
     ],
 )
 def test_answers_that_are_no_numbers_of_one_output_are_not_written_together(outputs):
-    assert rows_answers({name: np.asarray(value) for name, value in outputs.items()}) is None
+    arrays = {name: np.asarray(value) for name, value in outputs.items()}
+    assert rows_answers(arrays, [1, 1]) is None
 
 
 @pytest.mark.parametrize(
-    ("body", "row"),
+    ("body", "rows"),
     [
-        (b'{"instances": [[1.0, 2.0]]}', [1.0, 2.0]),
-        (b'{"instances": [5]}', 5),
-        (b'{"instances": [[1.0], [2.0]]}', None),
+        (b'{"instances": [[1.0, 2.0]]}', [[1.0, 2.0]]),
+        (b'{"instances": [5]}', [5]),
+        (b'{"instances": [[1.0], [2.0]]}', [[1.0], [2.0]]),
+        (b'{"instances": [5, {"x": 1}]}', None),
         (b'{"instances": []}', None),
         (b'{"instances": [{"x": 1}]}', None),
         (b'{"instances": [[1.0]], "signature_name": "s"}', None),
         (b'{"inputs": [[1.0]]}', None),
-        (b'{"instances": [null]}', None),
+        (b'{"instances": [null]}', [None]),
         (b'{"instances": [[NaN]]}', None),
         (b'{"instances": [[1.0]]} more', None),
         (b'{"instances": 1}', None),
@@ -247,5 +254,5 @@ def test_answers_that_are_no_numbers_of_one_output_are_not_written_together(outp
         (b"", None),
     ],
 )
-def test_only_what_is_plainly_one_row_is_read_with_others(body, row):
-    assert read_rows([body, b'{"instances": [7]}', body]) == [row, 7, row]
+def test_only_what_is_plainly_rows_is_read_with_others(body, rows):
+    assert read_rows([body, b'{"instances": [7]}', body]) == [rows, [7], rows]

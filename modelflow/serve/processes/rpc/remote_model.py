@@ -194,10 +194,9 @@ class RemoteModel(Model):
         """How it gathers items into calls."""
         return self._batching
 
-    def receive(self, requests: "Sequence[Responder]", reader: "RowReader") -> None:
-        """Has each read by itself: they go to the other process together."""
-        for responder in requests:
-            reader.alone(responder, self)
+    def receive(self, request: "Responder", reader: "RowReader", deadline: float | None) -> None:
+        """Has it read by itself: those of one turn go to the other process together."""
+        reader.alone(request, self, deadline)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""
