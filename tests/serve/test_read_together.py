@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,9 +22,9 @@ from tests.serve.clients import TYPED, ask, served
 
 PREDICT = "/v1/models/m:predict"
 NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # below, an id is answered
-ROWS = st.integers(1, 3).flatmap(
+ROWS = (st.integers(2, 2) | st.integers(1, 3)).flatmap(
     lambda length: st.lists(
-        st.lists(NUMBERS, min_size=length, max_size=length), min_size=1, max_size=3
+        st.lists(NUMBERS, min_size=length, max_size=length), min_size=1, max_size=8
     )
 )
 GOOD = ROWS.map(lambda rows: json.dumps({"instances": rows}).encode())
@@ -60,38 +61,99 @@ def server():
         yield running
 
 
-def _message(body):
-    head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+INFER = "/v2/models/m/infer"
+SAME = st.integers(2, 2) | st.integers(1, 3)  # lengths of rows: mostly such as go together
+
+
+@st.composite
+def infer_requests(draw):
+    """Open Inference requests: path, headers and body."""
+    count, length = draw(st.integers(1, 8)), draw(SAME)
+    row = st.lists(NUMBERS, min_size=length, max_size=length)
+    rows = np.array(draw(st.lists(row, min_size=count, max_size=count)), np.float32)
+    tensor = {"name": "input", "datatype": "FP32", "shape": [*rows.shape]}
+    document = {"inputs": [tensor]}
+    if draw(st.booleans()):
+        document["id"] = draw(st.sampled_from(["a", "b"]))
+    if draw(st.booleans()):
+        asked_for = {"name": draw(st.sampled_from(["output", "none"]))}
+        if draw(st.booleans()):
+            name = draw(st.sampled_from(["binary_data", "classification", "nothing"]))
+            asked_for["parameters"] = {name: draw(st.sampled_from([True, 1]))}
+        document["outputs"] = [asked_for]
+    if draw(st.booleans()):
+        name = draw(st.sampled_from(["timeout", "binary_data_output", "priority"]))
+        document["parameters"] = {name: draw(st.sampled_from([True, 0, 60_000_000]))}
+    tensor["datatype"] = draw(st.sampled_from(["FP32"] * 8 + ["INT64"]))
+    tensor["name"] = draw(st.sampled_from(["input"] * 8 + ["other"]))
+    if draw(st.booleans()):
+        tensor["data"] = rows.tolist()
+        return INFER, (), json.dumps(document).encode()
+    tensor["parameters"] = {"binary_data_size": rows.nbytes - draw(st.sampled_from([0] * 8 + [1]))}
+    head = json.dumps(document).encode()
+    return INFER, (f"Inference-Header-Content-Length: {len(head)}",), head + rows.tobytes()
+
+
+PREDICTS = (GOOD | OTHERS).map(lambda body: (PREDICT, (), body))
+HEADERS = st.lists(
+    st.sampled_from(
+        [
+            "X-Request-Id: one",
+            "X-Request-Id: two",
+            "Inference-Timeout-Ms: 60000",
+            "Inference-Timeout-Ms: soon",
+            "Content-Encoding: gzip",
+            "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ]
+    ),
+    max_size=2,
+    unique_by=lambda header: header.partition(":")[0],
+)
+
+
+def _message(body, path=PREDICT, headers=()):
+    lines = [f"POST {path} HTTP/1.1", "Host: x", *headers, f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def _answers(server, pieces, count):
     """What is answered to requests that are sent so, over one connection."""
+    return [(status, json.loads(body)) for status, _, body in _whole_answers(server, pieces, count)]
+
+
+def _whole_answers(server, pieces, count):
     host, port = server.address.removeprefix("http://").split(":")
     found = []
     with socket.create_connection((host, int(port)), timeout=60) as client:
         for piece in pieces:
             client.sendall(piece)
             if len(pieces) > 1:
-                found.append(_answer(client))
+                found.append(_whole_answer(client))
         while len(found) < count:
-            found.append(_answer(client))
+            found.append(_whole_answer(client))
     return found
 
 
 def _answer(client):
+    status, _, body = _whole_answer(client)
+    return status, json.loads(body)
+
+
+def _whole_answer(client):
     response = http.client.HTTPResponse(client)
     response.fp = client.makefile("rb", 0)  # nothing of the next answer is read
     response.begin()
-    return response.status, json.loads(response.read())
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    headers.pop("date", None)
+    return response.status, headers, response.read()
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(GOOD | OTHERS, min_size=1, max_size=12))
-def test_requests_that_come_together_are_answered_as_each_alone(server, bodies):
-    messages = [_message(body) for body in bodies]
-    alone = _answers(server, messages, len(messages))
-    assert _answers(server, [b"".join(messages)], len(messages)) == alone
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(PREDICTS | infer_requests(), HEADERS), min_size=1, max_size=12))
+def test_requests_that_come_together_are_answered_as_each_alone(server, requests):
+    messages = [_message(body, path, (*headers, *more)) for (path, headers, body), more in requests]
+    alone = _whole_answers(server, messages, len(messages))
+    assert _whole_answers(server, [b"".join(messages)], len(messages)) == alone
     assert server.model("m").admission.under_way == 0
 
 

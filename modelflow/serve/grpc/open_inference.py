@@ -208,11 +208,11 @@ def _send(
 
 
 def _answer(request: InferRequest, call: Inference) -> Any:
-    return infer_message(answer_of(call, request))
+    return infer_message(answer_of(call.model, call.outputs(), request))
 
 
 def _whole_stream(request: InferRequest, call: Inference) -> Any:
-    return stream_answer(answer_of(call, request), is_final=True)
+    return stream_answer(answer_of(call.model, call.outputs(), request), is_final=True)
 
 
 def _answer_change(rpc: Rpc, name: str, error: Exception | None) -> None:

@@ -11,10 +11,10 @@ from modelflow.serve.grpc.service import Answerer, Rpc, Service
 from modelflow.serve.interfaces import ReplicaGroup
 from modelflow.serve.protocols.tf_serving import (
     classes_of,
-    outputs_of,
     send_examples,
     signatures_of,
     statuses_of,
+    tensors_of,
     values_of_regression,
 )
 from modelflow.serve.repository.models import Models
@@ -246,7 +246,7 @@ def _read_spec(spec: Any) -> tuple[str, str, str]:
 
 
 def _prediction(wanted: tuple[str, ...], call: Inference) -> Any:
-    outputs, model = outputs_of(call), call.model
+    outputs, model = tensors_of(call.outputs()), call.model
     chosen = {name: outputs[name] for name in wanted}
     return predict_response(model.name, model.version, model.signature_name, chosen)
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 import modelflow
 from modelflow.graph.graph_port import GraphPort
 from modelflow.http.request import RequestObserver
@@ -275,21 +273,24 @@ def infer(
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
     """
-    check_parameters(request)
-    _check(request, model)
+    check_request(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
     if request.parameters:
         seconds = earlier(seconds, _timeout(request))
     return model.infer(arrays, done, seconds, request_context, is_stream=is_stream)
 
 
-def answer_of(call: Inference, request: InferRequest) -> InferAnswer:
+def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) -> InferAnswer:
     """Returns the answer to a request: the outputs that it asks for, as arrays or as classes.
 
+    Args:
+        model: What has answered.
+        values: What came out of each output.
+        request: What it was asked.
+
     Raises:
-        Problem: the request failed, or an output is no tensor of scores.
+        Problem: classes are wanted, and an output is no tensor of scores.
     """
-    values, model = call.outputs(), call.model
     tensors = []
     for name, value in values.items():
         if not request.outputs or name in request.outputs:
@@ -303,14 +304,21 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
     Raises:
         Problem: classes are wanted, and it is no tensor of scores.
     """
-    array = value if isinstance(value, np.ndarray) else as_tensor(value)
+    array = as_tensor(value)
     asked = request.outputs.get(port.name)
     if asked is not None and asked.classes:
         array = classify(array, asked.classes, port.labels, f"output {port.name!r}")
     return InferTensor(port.name, datatype_of(array.dtype), array)
 
 
-def _check(request: InferRequest, model: Model) -> None:
+def check_request(request: InferRequest, model: Model) -> None:
+    """Checks that a model can do what a request asks for.
+
+    Raises:
+        Problem: an input is of another type, an output is none of the model's, or a parameter is
+            not obeyed.
+    """
+    check_parameters(request)
     for name, tensor in request.inputs.items():
         wanted = model.types.get(name)
         if wanted is not None and tensor.datatype != datatype_of(wanted):

@@ -20,16 +20,9 @@ from modelflow.wire.tf_serving.documents import SignatureInfo, VersionStatus
 from modelflow.wire.tf_serving.examples import Example, serialize
 
 
-def outputs_of(call: Inference) -> dict[str, npt.NDArray[Any]]:
-    """Returns the outputs of a call that is over, as arrays.
-
-    Raises:
-        Problem: the request failed.
-    """
-    tensors: dict[str, npt.NDArray[Any]] = {}
-    for name, value in call.outputs().items():
-        tensors[name] = value if isinstance(value, np.ndarray) else as_tensor(value)
-    return tensors
+def tensors_of(outputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Returns what came out of each output as an array."""
+    return {name: as_tensor(value) for name, value in outputs.items()}
 
 
 def signatures_of(model: Model) -> Mapping[str, SignatureInfo]:
@@ -112,7 +105,7 @@ def classes_of(
     Raises:
         Problem: the request failed, or these are no classes.
     """
-    outputs = outputs_of(call)
+    outputs = tensors_of(call.outputs())
     labels, scores = outputs.get("classes"), outputs.get("scores")
     if labels is None and scores is None:
         refuse(
@@ -134,7 +127,7 @@ def values_of_regression(call: Inference) -> npt.NDArray[Any]:
     Raises:
         Problem: the request failed, or there is not one value an example.
     """
-    outputs = outputs_of(call)
+    outputs = tensors_of(call.outputs())
     if set(outputs) != {"outputs"}:
         refuse(
             f"Expected one output Tensor 'outputs'; found {sorted(outputs)}",

@@ -7,6 +7,7 @@ buffers that come out of "scores", ``(10,)`` each, are one array ``(2, 10)``.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.files.json_value import json_value
 from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
+from modelflow.serve.requests.status import attempt, internal_problem, problem_of
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tensor import TensorSpec, shape_text
 
@@ -161,6 +163,65 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
     return data if numbers is None else _join(port, numbers)
 
 
+def column_of(buffers: Sequence[Buffer]) -> Array | None:
+    """Returns what came out of an output as an array; None: it is not numbers of one shape."""
+    data = []
+    for buffer in buffers:
+        if buffer.error is not None:
+            return None
+        data.append(buffer.data)
+    first = data[0]
+    if len(set(map(type, data))) > 1 or not isinstance(first, np.ndarray | np.generic | float):
+        return None
+    if isinstance(first, np.ndarray):
+        for one in data:
+            if one.shape != first.shape or one.dtype != first.dtype:
+                return None
+    return np.array(data)
+
+
+def split_values(
+    ports: Mapping[str, GraphPort], sizes: Sequence[int], found: Mapping[str, Sequence[Buffer]]
+) -> list[dict[str, Array | list[Any]] | Problem]:
+    """Returns what `values_of` gives of each of some requests, or why there is nothing.
+
+    Args:
+        ports: The outputs, by name.
+        sizes: How many rows each request has.
+        found: Of each output a buffer for each of their rows.
+    """
+    columns = {
+        name: column_of(buffers) if ports[name].is_batched else None
+        for name, buffers in found.items()
+    }
+
+    def values(start: int, end: int) -> dict[str, Array | list[Any]]:
+        own: dict[str, Array | list[Any]] = {}
+        for name, column in columns.items():
+            if column is None:
+                buffers = found[name][start:end]
+                check_buffers(buffers)
+                own[name] = values_of(ports[name], buffers)
+            else:
+                own[name] = column[start:end]
+        return own
+
+    bounds = [0, *accumulate(sizes)]
+    return [attempt(values, start, end) for start, end in pairwise(bounds)]
+
+
+def check_buffers(buffers: Sequence[Buffer]) -> None:
+    """Checks that none of what came out of an output, for the rows of a request, is in error.
+
+    Raises:
+        Problem: one is.
+    """
+    for place, buffer in enumerate(buffers):
+        if buffer.error is not None:
+            item = place if len(buffers) > 1 else None
+            raise problem_of(buffer.error, item) or internal_problem(buffer.error)
+
+
 def _whole(port: GraphPort, value: Any) -> Array | list[Any]:
     """Returns the only buffer of an output that is not batched."""
     numbers = _numbers_of(port, [value])
@@ -276,7 +337,7 @@ def describe_tensor(port: GraphPort) -> TensorSpec | None:
     return TensorSpec(tensor.name, tensor.dtype, (None, *tensor.shape))
 
 
-def as_tensor(value: npt.NDArray[Any] | list[Any]) -> npt.NDArray[Any]:
+def as_tensor(value: Any) -> npt.NDArray[Any]:
     """Returns what came out of an output as an array; what is none as an array of JSON texts."""
     if isinstance(value, np.ndarray):
         return value

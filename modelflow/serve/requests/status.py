@@ -2,13 +2,15 @@
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from modelflow.errors import (
     Cancelled,
     DeadlineExceeded,
     FlowUnitError,
+    ModelflowError,
     NoReplicaError,
     QueueFullError,
     StreamClosed,
@@ -17,6 +19,7 @@ from modelflow.wire.problem import Code, Problem
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
 HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
     {
@@ -107,3 +110,13 @@ def internal_problem(error: Exception) -> Problem:
     logger.error("request %s failed: %s", number, error, exc_info=cause or error)
     text = f"the request failed inside the server, whose log tells why under the id {number}"
     return Problem(text, Code.INTERNAL)
+
+
+def attempt(make: Callable[..., T], *given: Any) -> T | Problem:
+    """Returns what ``make`` makes of ``given``, or what a client is told where it raises."""
+    try:
+        return make(*given)
+    except ModelflowError as error:
+        return problem_of(error) or internal_problem(error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
+        return internal_problem(error)

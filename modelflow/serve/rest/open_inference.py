@@ -1,11 +1,24 @@
 """The Open Inference Protocol's REST interface: ``/v2/...``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from modelflow.buffer import Buffer
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.access.error_reply import JSON, compress_reply, settle, whole_body
+from modelflow.serve.access.error_reply import (
+    JSON,
+    answer_alone,
+    compress_reply,
+    is_small,
+    refusal,
+    settle,
+    whole_body,
+)
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
@@ -13,6 +26,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.open_inference import (
     SERVER,
     answer_of,
+    check_request,
     configuration,
     find_model,
     find_versions,
@@ -22,7 +36,10 @@ from modelflow.serve.protocols.open_inference import (
 )
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
-from modelflow.serve.requests.rows import describe_tensor
+from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
+from modelflow.serve.requests.request_batch import BatchMember
+from modelflow.serve.requests.rows import check_item, describe_tensor, split_values
+from modelflow.serve.requests.status import attempt
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
@@ -30,6 +47,9 @@ from modelflow.wire.open_inference.infer import InferRequest
 from modelflow.wire.open_inference.infer_json import infer_answer, read_infer, read_raw_input
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tensor import DATATYPES, TensorSpec, datatype_of
+
+if TYPE_CHECKING:
+    from modelflow.serve.requests.served_model import ServedModel
 
 _MODEL = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?"
 _LENGTH = b"inference-header-content-length"
@@ -43,6 +63,7 @@ class OpenInferenceRest:
         self._models = models
         self._group = replica_group
         self._options = options
+        self._reader = InferRows(options, partial(answer_alone, self._ask))
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
@@ -55,22 +76,18 @@ class OpenInferenceRest:
 
     def _infer(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model, seconds = find_model(self._models, **path), seconds_of(http_request)
+        if is_small(http_request):
+            model.receive(http_request, self._reader, seconds)
+        else:
+            self._ask(http_request, model, seconds)
+
+    def _ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         model.expect(seconds)
-        request = self._read(http_request, model)
+        request = _read(http_request, model, self._options)
         done = partial(_answer, http_request, request)
         http_request.on_gone = infer(
             model, request, done, seconds, http_request.request_context
         ).cancel
-
-    def _read(self, http_request: HttpRequest, model: Model) -> InferRequest:
-        body = whole_body(http_request, self._options.expanded)
-        length = http_request.head.named.get(_LENGTH)
-        if length is not None and not length.isdigit():
-            text = length.decode("latin-1")
-            refuse(f"Inference-Header-Content-Length: {text!r}; expected a number of bytes")
-        if length is not None and not int(length):
-            return _read_raw(body, model)
-        return read_infer(body, None if length is None else int(length), self._options.json)
 
     def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))
@@ -106,6 +123,90 @@ def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
     http_request.answer(Reply(200, server_document(*SERVER), JSON))
 
 
+class InferRows:
+    """Reads requests for one tensor of rows; a `modelflow.serve.requests.pending.RowReader`."""
+
+    refusal = staticmethod(refusal)
+
+    def __init__(
+        self,
+        options: ServeOptions,
+        alone: Callable[[HttpRequest, Model, float | None], None],
+    ) -> None:
+        """Takes what a body may hold, and who has a model answer a request by itself."""
+        self._options = options
+        self.alone = alone
+
+    def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
+        """Returns which requests have rows of the shape that the first of them has, and these."""
+        places: list[int] = []
+        arrays: list[npt.NDArray[Any]] = []
+        details: list[InferRequest] = []
+        for place, http_request in enumerate(requests):
+            try:
+                request = _read(http_request, model, self._options)
+                array = _rows_of(request, model)
+            except Problem:
+                continue  # it is told by itself
+            if array is not None and (not arrays or array.shape[1:] == arrays[0].shape[1:]):
+                places.append(place)
+                arrays.append(array)
+                details.append(request)
+        if not arrays:
+            return NOT_TOGETHER
+        rows = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return ReadRows(places, [*map(len, arrays)], rows, details)
+
+    def answers(
+        self,
+        members: Sequence[BatchMember],
+        model: "ServedModel",
+        found: Mapping[str, Sequence[Buffer]],
+    ) -> Sequence[Reply | Problem]:
+        """Returns the document, or the bytes, that answer each request."""
+        sizes = [member.size for member in members]
+        return [
+            values
+            if isinstance(values, Problem)
+            else attempt(_reply, member.responder, member.details, model, values)
+            for member, values in zip(
+                members, split_values(model.outputs, sizes, found), strict=True
+            )
+        ]
+
+
+def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> InferRequest:
+    body = whole_body(http_request, options.expanded)
+    length = http_request.head.named.get(_LENGTH)
+    if length is not None and not length.isdigit():
+        text = length.decode("latin-1")
+        refuse(f"Inference-Header-Content-Length: {text!r}; expected a number of bytes")
+    if length is not None and not int(length):
+        return _read_raw(body, model)
+    return read_infer(body, None if length is None else int(length), options.json)
+
+
+def _rows_of(request: InferRequest, model: Model) -> npt.NDArray[Any] | None:
+    """Returns the rows of a request's only tensor; None: it has another form, or a deadline.
+
+    Raises:
+        Problem: they do not fit the model.
+    """
+    (port,) = model.signature.inputs
+    tensor = request.inputs.get(port.name)
+    if tensor is None or len(request.inputs) > 1 or "timeout" in request.parameters:
+        return None
+    check_request(request, model)
+    array = tensor.array
+    if not array.ndim or not len(array):
+        return None
+    check_item(port, array[0])
+    where = f"input {port.name!r}"
+    model.options.check_elements(array.size, where)
+    model.options.check_rows(len(array), where)
+    return array
+
+
 def _read_raw(body: bytes, model: Model) -> InferRequest:
     ports = model.signature.inputs
     if len(ports) != 1:
@@ -116,12 +217,14 @@ def _read_raw(body: bytes, model: Model) -> InferRequest:
 
 
 def _answer(http_request: HttpRequest, request: InferRequest, call: Inference) -> None:
-    settle(http_request, lambda: compress_reply(http_request, _reply(call, request)))
+    settle(http_request, lambda: _reply(http_request, request, call.model, call.outputs()))
 
 
-def _reply(call: Inference, request: InferRequest) -> Reply:
-    body, length = infer_answer(answer_of(call, request), request)
-    if length is None:
-        return Reply(200, body, JSON)
-    headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
-    return Reply(200, body, headers)
+def _reply(
+    http_request: HttpRequest, request: InferRequest, model: Model, values: Mapping[str, Any]
+) -> Reply:
+    body, length = infer_answer(answer_of(model, values, request), request)
+    headers = JSON
+    if length is not None:
+        headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
+    return compress_reply(http_request, Reply(200, body, headers))

@@ -4,31 +4,33 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from modelflow.buffer import Buffer
-from modelflow.errors import ModelflowError
-from modelflow.graph.graph_port import GraphPort
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.access.error_reply import JSON, refusal, refusal_of, settle, whole_body
+from modelflow.serve.access.error_reply import (
+    JSON,
+    answer_alone,
+    is_small,
+    refusal,
+    settle,
+    whole_body,
+)
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.tf_serving import (
     classes_of,
-    outputs_of,
     send_examples,
     signatures_of,
     statuses_of,
+    tensors_of,
     values_of_regression,
 )
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
-from modelflow.serve.requests.rows import as_tensor, check_item, values_of
-from modelflow.serve.requests.status import internal_problem, problem_of
+from modelflow.serve.requests.rows import check_item, column_of, split_values
+from modelflow.serve.requests.status import attempt
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import Problem
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
 
 
 _WHERE = "'instances'"
-# Bytes of a body that may be read with others.
-_SMALL = 16 << 10
 
 
 class PredictRows:
@@ -109,47 +109,15 @@ class PredictRows:
             texts = rows_answers(columns, [member.size for member in members])
             if texts is not None:
                 return [Reply(200, text, JSON) for text in texts]
-        answers, end = [], 0
-        for member in members:
-            start, end = end, end + member.size
-            own = {name: buffers[start:end] for name, buffers in found.items()}
-            answers.append(_answer(ports, own))
-        return answers
+        sizes = [member.size for member in members]
+        return [
+            attempt(_rows_reply, values) if not isinstance(values, Problem) else values
+            for values in split_values(ports, sizes, found)
+        ]
 
 
-def column_of(buffers: Sequence[Buffer]) -> npt.NDArray[Any] | None:
-    """Returns what came out of an output as an array; None: it is not numbers of one shape."""
-    data = []
-    for buffer in buffers:
-        if buffer.error is not None:
-            return None
-        data.append(buffer.data)
-    first = data[0]
-    if len(set(map(type, data))) > 1 or not isinstance(first, np.ndarray | np.generic | float):
-        return None
-    if isinstance(first, np.ndarray):
-        for one in data:
-            if one.shape != first.shape or one.dtype != first.dtype:
-                return None
-    return np.array(data)
-
-
-def _answer(ports: Mapping[str, GraphPort], found: Mapping[str, Sequence[Buffer]]) -> Any:
-    """Returns the document that answers a request, or why there is none."""
-    outputs = {}
-    try:
-        for name, buffers in found.items():
-            for place, buffer in enumerate(buffers):
-                if buffer.error is not None:
-                    item = place if len(buffers) > 1 else None
-                    return problem_of(buffer.error, item) or internal_problem(buffer.error)
-            value = values_of(ports[name], buffers)
-            outputs[name] = value if isinstance(value, np.ndarray) else as_tensor(value)
-        return Reply(200, predict_answer(outputs, is_row=True), JSON)
-    except (Problem, ModelflowError) as error:
-        return problem_of(error) or internal_problem(error)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
-        return internal_problem(error)
+def _rows_reply(values: Mapping[str, Any]) -> Reply:
+    return Reply(200, predict_answer(tensors_of(values), is_row=True), JSON)
 
 
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
@@ -162,7 +130,7 @@ class TensorflowRest:
         """Takes what is served, and what a body may hold."""
         self._models = models
         self._options = options
-        self._reader = PredictRows(options, self._alone)
+        self._reader = PredictRows(options, partial(answer_alone, self._ask))
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}:predict", POST=self._predict),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
@@ -173,8 +141,7 @@ class TensorflowRest:
 
     def _predict(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model, seconds = self._models.find(**path), seconds_of(http_request)
-        is_plain = b"content-encoding" not in http_request.head.named
-        if is_plain and len(http_request.body) <= _SMALL:
+        if is_small(http_request):
             model.receive(http_request, self._reader, seconds)
         else:
             self._ask(http_request, model, seconds)
@@ -183,13 +150,6 @@ class TensorflowRest:
         model.expect(seconds)
         sent = whole_body(http_request, self._options.expanded)
         self._send(model, http_request, seconds, *read_predict(sent, self._options.json))
-
-    def _alone(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        """Answers a request that cannot be read with others."""
-        try:
-            self._ask(http_request, model, seconds)
-        except Exception as error:  # noqa: BLE001 - the others are answered all the same
-            http_request.answer(refusal_of(error))
 
     def _send(
         self,
@@ -231,11 +191,11 @@ class TensorflowRest:
 
 
 def _row_reply(call: Inference) -> Reply:
-    return Reply(200, predict_answer(outputs_of(call), is_row=True), JSON)
+    return _rows_reply(call.outputs())
 
 
 def _column_reply(call: Inference) -> Reply:
-    return Reply(200, predict_answer(outputs_of(call), is_row=False), JSON)
+    return Reply(200, predict_answer(tensors_of(call.outputs()), is_row=False), JSON)
 
 
 def _results(method: str, call: Inference) -> Reply:
