@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ class Request:
         "_watcher",
         "inputs",
         "is_batchable",
+        "size",
     )
 
     inputs: Mapping[str, Sequence[Any]]
@@ -93,11 +94,10 @@ class Request:
         self._found: dict[str, list[Buffer]] | None = None
         self._failure: Exception | None = None
         self._rows: list[Buffer] | None = None
-        self.is_batchable = False
+        self.size = max(map(len, inputs.values()), default=0)
+        """How many values it has, for the input that has the most."""
+        self.is_batchable = len(inputs) == 1 and self.size > 0 and on_result is None
         """It can travel in a request batch: values for one input, and no stream."""
-        if on_result is None and len(inputs) == 1:
-            (values,) = inputs.values()
-            self.is_batchable = len(values) > 0
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
         self._watcher: Watcher | None = None
@@ -348,20 +348,16 @@ def submit_rows(
 def _submit_request_batch(
     scheduler: "Scheduler", requests: Sequence[Request]
 ) -> tuple[int, "Backpressure | None"]:
-    """Sends all as one session; of those that find no room, nothing is made."""
-    fitting, backpressure = scheduler.submitter.count_fitting(one.inputs for one in requests)
-    brought = [request.rows() for request in requests[:fitting]]
-    if not brought:
-        return 0, backpressure
-    rows, sizes = [*chain.from_iterable(brought)], [*map(len, brought)]
+    sizes = [request.size for request in requests]
+    rows = [row for request in requests for row in request.rows()]
     members = _BatchedRequests(requests, sizes)
-    submitted, later = submit_rows(scheduler, members, rows, sizes)
+    submitted, backpressure = submit_rows(scheduler, members, rows, sizes)
     for number in range(submitted.count):
         request = requests[number]
         request._place, request._rows = (submitted, number), None
         if request._is_cancelled:
             submitted.cancel(number)
-    return submitted.count, backpressure if later is None else later
+    return submitted.count, backpressure
 
 
 def _submit_sessions(

@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,12 +72,12 @@ def infer_requests(draw):
     count, length = draw(st.integers(1, 8)), draw(SAME)
     row = st.lists(NUMBERS, min_size=length, max_size=length)
     rows = np.array(draw(st.lists(row, min_size=count, max_size=count)), np.float32)
-    tensor = {"name": "input", "datatype": "FP32", "shape": [*rows.shape]}
-    document = {"inputs": [tensor]}
+    tensor: dict[str, Any] = {"name": "input", "datatype": "FP32", "shape": [*rows.shape]}
+    document: dict[str, Any] = {"inputs": [tensor]}
     if draw(st.booleans()):
         document["id"] = draw(st.sampled_from(["a", "b"]))
     if draw(st.booleans()):
-        asked_for = {"name": draw(st.sampled_from(["output", "none"]))}
+        asked_for: dict[str, Any] = {"name": draw(st.sampled_from(["output", "none"]))}
         if draw(st.booleans()):
             name = draw(st.sampled_from(["binary_data", "classification", "nothing"]))
             asked_for["parameters"] = {name: draw(st.sampled_from([True, 1]))}

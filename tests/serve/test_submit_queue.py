@@ -66,7 +66,7 @@ async def block(held, asked):
 
 
 @pytest.mark.parametrize("waiting", [4, 64, 256])
-def test_only_of_requests_that_go_in_are_buffers_made(waiting, monkeypatch):
+def test_buffers_are_made_of_requests_that_go_in_and_of_the_next_one(waiting, monkeypatch):
     made = []
     init = Buffer.__init__
 
@@ -82,7 +82,7 @@ def test_only_of_requests_that_go_in_are_buffers_made(waiting, monkeypatch):
             for number in range(waiting):
                 asked.send(*[number] * ROWS)
             await asyncio.sleep(0)
-            assert len(made) == 2 * ROWS  # two have found room
+            assert len(made) == 3 * ROWS  # two have found room, and one waits for it
             made.clear()
             held.go.set()
             answered = await asked.all()

@@ -52,8 +52,6 @@ class InferCall:
         """When it came."""
         self.left_at = self.began
         """When it came out of the flow."""
-        self.rows = max(map(len, items.values()), default=0)
-        """How many items it has."""
         on_result = self._came if is_stream else None
         self.request = Request(
             items,
@@ -63,6 +61,8 @@ class InferCall:
             on_result=on_result,
         )
         """What goes into the flow."""
+        self.rows = self.request.size
+        """How many items it has."""
         self.is_over = False
         """The flow has given all of it."""
         self.is_without_axis = False

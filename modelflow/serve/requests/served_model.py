@@ -122,7 +122,10 @@ class ServedModel(Model):
         # Made before it is counted: whoever sees it counted may reckon with its deadline.
         given = items or self.triggers
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
-        self._admit(deadline)
+        admission = self.admission
+        if deadline is not None or admission.under_way >= admission.most:
+            self._make_room(deadline)
+        admission.admit(deadline)
         if request_context is not None:
             call.watch(request_context)
         limit = self.time_limit
@@ -152,15 +155,12 @@ class ServedModel(Model):
             return
         if context is not None:
             context.enter(self.name, self.version)
-        self._admit(deadline)
-        self.unread.add(request, reader, deadline)
-        self._submit_queue.wake()
-
-    def _admit(self, deadline: float | None) -> None:
         admission = self.admission
         if deadline is not None or admission.under_way >= admission.most:
             self._make_room(deadline)
         admission.admit(deadline)
+        self.unread.add(request, reader, deadline)
+        self._submit_queue.wake()
 
     def on_done(self, code: Code | None = None) -> None:
         """Notes that a request is over that never went in: with a code, or as another one."""

@@ -47,7 +47,9 @@ class SubmitQueue:
     def add(self, call: InferCall) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
-        self.wake()
+        if not (self._is_due or self._is_blocked):  # as `wake`, without a call
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._enter)
 
     def wake(self) -> None:
         """Has what is here, and is still unread, go in when this turn of the loop is over."""
