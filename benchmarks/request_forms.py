@@ -2,7 +2,7 @@
 
 python benchmarks/request_forms.py [--connections 1,8,64] [--rounds 3] [--seconds 2] [--quick]
 
-One model, ``mean`` of four floats, in a server of its own. Each line is a form of a request; its
+One model, the first of four floats, in a server of its own. Each line is a form of a request; its
 cost is the server's processor time in microseconds, and as a ratio to the cheapest form in the same
 run and with as many connections.
 """
@@ -25,7 +25,7 @@ from machine import cpu_seconds
 from measure import print_table
 from serving import HERE, asked
 
-V1, V2 = "/v1/models/mean:predict", "/v2/models/mean/infer"
+V1, V2 = "/v1/models/first:predict", "/v2/models/first/infer"
 FLOATS = 4
 
 
@@ -95,8 +95,8 @@ def cost_of(form: Form, connections: int, seconds: float) -> float:
     """Returns the microseconds of the server's processor time that a request of a form costs."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = str(HERE / "serving_peers" / "modelflow_server.py")
-    more = {} if form.log is None else {"MEAN_LOG": form.log}
+    server = str(HERE / "serving_peers" / "first_server.py")
+    more = {} if form.log is None else {"FIRST_LOG": form.log}
     with (
         tempfile.TemporaryDirectory() as folder,
         started(

@@ -1,6 +1,5 @@
 """The model as a graph, served by `modelflow.serve.Server`: HTTP's port, gRPC's, its server."""
 
-import os
 import sys
 import threading
 from dataclasses import replace
@@ -37,7 +36,7 @@ def mean(rows: list[Row]) -> list[float]:
 
 if __name__ == "__main__":
     flow = modelflow.Flow(GRAPH, units=[mean])
-    options = ServeOptions(http_port=int(sys.argv[1]), access_log=os.environ.get("MEAN_LOG"))
+    options = ServeOptions(http_port=int(sys.argv[1]))
     if len(sys.argv) > 2:
         port, kind = sys.argv[2:]
         options = replace(options, grpc_port=int(port), grpc_server=GrpcKind(kind))

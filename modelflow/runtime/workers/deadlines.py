@@ -19,6 +19,9 @@ from modelflow.runtime.stats import WorkerStats
 
 def deadlines_of(columns: Columns) -> list[float | None]:
     """Returns the earliest deadline of each row, over all ports and all of a gathered stream."""
+    column, *others = columns
+    if not others and column and type(column[0]) is Buffer:  # as below, at less cost: most rows
+        return [buffer._deadline for buffer in column]
     return [
         min(
             (

@@ -16,8 +16,10 @@ logger = logging.getLogger(__name__)
 
 # Lines that wait for a disk that does not take them; more are counted and dropped.
 _MOST_WAITING = 100_000
-# Lines that are written at once.
+# Lines that are written at once, and the seconds for which others may join the first of them: a
+# thread that was woken for each line would cost more than the rest of many a request.
 _AT_ONCE = 1000
+_PAUSE = 0.005
 _STDOUT = "-"
 # What a pipe takes as a whole, or not at all (PIPE_BUF of Linux): lines of several processes do not
 # mix there. In a file opened to append, all that is written at once stays together.
@@ -39,6 +41,7 @@ class AccessLog:
         self._path = path
         self._file = self._open()
         self._waiting: queue.SimpleQueue[Mapping[str, Any] | _Order] = queue.SimpleQueue()
+        self._has_order = threading.Event()
         self._lost = 0
         self._is_failing = False
         self._ending = threading.RLock()  # as `Server` has it
@@ -56,14 +59,18 @@ class AccessLog:
 
     def reopen(self) -> None:
         """Opens the file anew, behind what is to be written yet: somebody has moved it away."""
-        self._waiting.put(_REOPEN)
+        self._order(_REOPEN)
 
     def close(self) -> None:
         """Writes what there is, and ends. May be called again."""
         with self._ending:
             if self._thread.is_alive():
-                self._waiting.put(_CLOSE)
+                self._order(_CLOSE)
                 self._thread.join()
+
+    def _order(self, order: "_Order") -> None:
+        self._waiting.put(order)
+        self._has_order.set()
 
     def _open(self) -> BinaryIO:
         if self._path == _STDOUT:
@@ -78,6 +85,7 @@ class AccessLog:
             for text in _wholes(lines, _OF_PIPE if self._path == _STDOUT else None):
                 self._put(text)
             if order is _REOPEN:
+                self._has_order.clear()
                 self._open_again()
         if self._lost:
             logger.error("access log %s: %d lines were lost", self._path, self._lost)
@@ -87,6 +95,7 @@ class AccessLog:
         """Waits for lines; gives those that have come, and the order behind them."""
         lines: list[Mapping[str, Any]] = []
         found = self._waiting.get()
+        self._has_order.wait(_PAUSE)
         with suppress(queue.Empty):
             while not isinstance(found, _Order):
                 lines.append(found)

@@ -78,7 +78,7 @@ class RequestBatch:
         model.time_limit.add_first(self, members)
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "RequestBatch | None":
-        """Sends them on their way; returns those that found no room, which go on by themselves.
+        """Sends them on their way; returns those that found no room, to be entered again.
 
         Args:
             flow: Where they go in.
@@ -93,7 +93,6 @@ class RequestBatch:
         if not members:
             self._model.time_limit.forget(self)
             return None
-        self._is_in = True
         submitted = flow.submit_rows(
             [row for member in members for row in member.rows],
             self,
@@ -102,6 +101,9 @@ class RequestBatch:
             deadlines=[member.deadline for member in members],
         )
         count = submitted.count
+        if not count:
+            return self
+        self._is_in = True
         for number in range(count):
             member = members[number]
             member.rows = ()
@@ -109,8 +111,6 @@ class RequestBatch:
         if count == len(members):
             return None
         self._members, self._unanswered = members[:count], count
-        if not count:
-            self._model.time_limit.forget(self)
         return RequestBatch(self._model, self._reader, members[count:])
 
     def refuse(self, problem: Problem) -> None:
