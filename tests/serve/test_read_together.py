@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import modelflow
 from modelflow.http.request import HttpRequest, RequestHead
-from modelflow.serve.rest.tf_serving import PredictRows
+from modelflow.serve.rest.tf_serving import PredictReader
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
 from modelflow.wire.json_outline import JsonLimits
@@ -328,7 +328,7 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
             http_request.body = b'{"instances": [[1.0]]}'
 
         def come_and_go():
-            reader = PredictRows(ServeOptions(), lambda *_: None)
+            reader = PredictReader(ServeOptions())
             for http_request in http_requests:
                 model.receive(http_request, reader, None)
             # Behind their way in, and before they are told that there is none.
@@ -385,7 +385,7 @@ def test_requests_that_cannot_be_read_together_are_read_each_by_itself(server, m
     def rows(*_):
         raise MemoryError
 
-    monkeypatch.setattr(PredictRows, "rows", rows)
+    monkeypatch.setattr(PredictReader, "rows", rows)
     found = _answers(server, [b"".join(map(_row, range(3)))], 3)
     assert [document["predictions"] for _, document in found] == [[0.0], [1.0], [2.0]]
     assert "could not be read together" in caplog.text
@@ -396,7 +396,7 @@ def test_where_answers_cannot_be_written_each_client_is_told_so(server, monkeypa
     def answers(*_):
         raise MemoryError
 
-    monkeypatch.setattr(PredictRows, "answers", answers)
+    monkeypatch.setattr(PredictReader, "answers", answers)
     found = _answers(server, [b"".join(map(_row, range(3)))], 3)
     assert [status for status, _ in found] == [500] * 3
     assert "inside the server" in found[0][1]["error"]

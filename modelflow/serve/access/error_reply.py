@@ -19,8 +19,6 @@ _WINDOWS: Mapping[str, int] = MappingProxyType({"gzip": 31, "deflate": 15})
 _NONE = re.compile(r"q\s*=\s*0(\.0*)?")
 # Shorter answers are not worth it.
 _LEAST = 1024
-# The longest body that may be read with others.
-_SMALL = 16 << 10
 
 
 class EncodingError(Problem):
@@ -63,11 +61,6 @@ def whole_body(http_request: HttpRequest, most: int) -> bytes:
     if not reader.eof:
         refuse(f"the body ends in the middle of its {encoding}")
     return body
-
-
-def is_small(http_request: HttpRequest) -> bool:
-    """Tells whether a request may be read with others: its body is short, and as it was sent."""
-    return len(http_request.body) <= _SMALL and b"content-encoding" not in http_request.head.named
 
 
 def compress_reply(http_request: HttpRequest, reply: Reply) -> Reply:
@@ -135,11 +128,3 @@ def settle(http_request: HttpRequest, make: Callable[..., Reply], *given: Any) -
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
         reply = refusal_of(error)
     http_request.answer(reply)
-
-
-def answer_alone(ask: Callable[..., None], http_request: HttpRequest, *given: Any) -> None:
-    """Has a request answered that is not read with others; says why there is no answer."""
-    try:
-        ask(http_request, *given)
-    except Exception as error:  # noqa: BLE001 - the others are answered all the same
-        http_request.answer(refusal_of(error))

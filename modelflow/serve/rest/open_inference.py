@@ -1,24 +1,15 @@
 """The Open Inference Protocol's REST interface: ``/v2/...``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.buffer import Buffer
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.access.error_reply import (
-    JSON,
-    answer_alone,
-    compress_reply,
-    is_small,
-    refusal,
-    settle,
-    whole_body,
-)
+from modelflow.serve.access.error_reply import JSON, compress_reply, settle, whole_body
 from modelflow.serve.access.keys import Group
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
@@ -35,12 +26,10 @@ from modelflow.serve.protocols.open_inference import (
     statistics_of,
 )
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.model import Model
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
-from modelflow.serve.requests.request_batch import BatchMember
-from modelflow.serve.requests.rows import check_item, describe_tensor, split_values
-from modelflow.serve.requests.status import attempt
-from modelflow.serve.requests.time_limits import seconds_of
+from modelflow.serve.requests.rows import check_item, describe_tensor
+from modelflow.serve.rest.row_reader import RestRowReader
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
 from modelflow.wire.open_inference.infer import InferRequest
@@ -62,8 +51,7 @@ class OpenInferenceRest:
         """Takes what is served, who else serves it, and what a body may hold."""
         self._models = models
         self._group = replica_group
-        self._options = options
-        self._reader = InferRows(options, partial(answer_alone, self._ask))
+        self._reader = InferReader(options)
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}/infer", POST=self._infer),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
@@ -75,19 +63,7 @@ class OpenInferenceRest:
         )
 
     def _infer(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model, seconds = find_model(self._models, **path), seconds_of(http_request)
-        if is_small(http_request):
-            model.receive(http_request, self._reader, seconds)
-        else:
-            self._ask(http_request, model, seconds)
-
-    def _ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        model.expect(seconds)
-        request = _read(http_request, model, self._options)
-        done = partial(_answer, http_request, request)
-        http_request.on_gone = infer(
-            model, request, done, seconds, http_request.request_context
-        ).cancel
+        self._reader.receive(http_request, find_model(self._models, **path))
 
     def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))
@@ -123,19 +99,17 @@ def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
     http_request.answer(Reply(200, server_document(*SERVER), JSON))
 
 
-class InferRows:
-    """Reads requests for one tensor of rows; a `modelflow.serve.requests.pending.RowReader`."""
+class InferReader(RestRowReader):
+    """Reads infer requests; those for one tensor of rows together."""
 
-    refusal = staticmethod(refusal)
-
-    def __init__(
-        self,
-        options: ServeOptions,
-        alone: Callable[[HttpRequest, Model, float | None], None],
-    ) -> None:
-        """Takes what a body may hold, and who has a model answer a request by itself."""
-        self._options = options
-        self.alone = alone
+    def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
+        """Reads one request and sends it; see `RestRowReader.ask`."""
+        model.expect(seconds)
+        request = _read(http_request, model, self.options)
+        done = partial(self.answer, http_request, request)
+        http_request.on_gone = infer(
+            model, request, done, seconds, http_request.request_context
+        ).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
         """Returns which requests have rows of the shape that the first of them has, and these."""
@@ -144,7 +118,7 @@ class InferRows:
         details: list[InferRequest] = []
         for place, http_request in enumerate(requests):
             try:
-                request = _read(http_request, model, self._options)
+                request = _read(http_request, model, self.options)
                 array = _rows_of(request, model)
             except Problem:
                 continue  # it is told by itself
@@ -157,22 +131,15 @@ class InferRows:
         rows = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         return ReadRows(places, [*map(len, arrays)], rows, details)
 
-    def answers(
-        self,
-        members: Sequence[BatchMember],
-        model: "ServedModel",
-        found: Mapping[str, Sequence[Buffer]],
-    ) -> Sequence[Reply | Problem]:
-        """Returns the document, or the bytes, that answer each request."""
-        sizes = [member.size for member in members]
-        return [
-            values
-            if isinstance(values, Problem)
-            else attempt(_reply, member.responder, member.details, model, values)
-            for member, values in zip(
-                members, split_values(model.outputs, sizes, found), strict=True
-            )
-        ]
+    def reply(
+        self, http_request: HttpRequest, details: Any, model: Model, values: Mapping[str, Any]
+    ) -> Reply:
+        """Returns the document, or the bytes, that ``details`` (the request) asks for."""
+        body, length = infer_answer(answer_of(model, values, details), details)
+        headers = JSON
+        if length is not None:
+            headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
+        return compress_reply(http_request, Reply(200, body, headers))
 
 
 def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> InferRequest:
@@ -214,17 +181,3 @@ def _read_raw(body: bytes, model: Model) -> InferRequest:
     tensor = describe_tensor(ports[0]) or TensorSpec(ports[0].name, DATATYPES["BYTES"], (None,))
     named = TensorSpec(ports[0].name, tensor.dtype, tensor.shape)
     return read_raw_input(body, named, datatype_of(tensor.dtype))
-
-
-def _answer(http_request: HttpRequest, request: InferRequest, call: Inference) -> None:
-    settle(http_request, lambda: _reply(http_request, request, call.model, call.outputs()))
-
-
-def _reply(
-    http_request: HttpRequest, request: InferRequest, model: Model, values: Mapping[str, Any]
-) -> Reply:
-    body, length = infer_answer(answer_of(model, values, request), request)
-    headers = JSON
-    if length is not None:
-        headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
-    return compress_reply(http_request, Reply(200, body, headers))

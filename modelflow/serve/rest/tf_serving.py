@@ -1,20 +1,13 @@
 """TensorFlow Serving's REST interface: ``/v1/models/...``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
-from modelflow.serve.access.error_reply import (
-    JSON,
-    answer_alone,
-    is_small,
-    refusal,
-    settle,
-    whole_body,
-)
+from modelflow.serve.access.error_reply import JSON, settle, whole_body
 from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.protocols.tf_serving import (
@@ -29,9 +22,9 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
-from modelflow.serve.requests.rows import check_item, column_of, split_values
-from modelflow.serve.requests.status import attempt
+from modelflow.serve.requests.rows import check_item, column_of
 from modelflow.serve.requests.time_limits import seconds_of
+from modelflow.serve.rest.row_reader import RestRowReader
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.documents import (
@@ -57,19 +50,20 @@ if TYPE_CHECKING:
 _WHERE = "'instances'"
 
 
-class PredictRows:
-    """Reads requests of rows without names; a `modelflow.serve.requests.pending.RowReader`."""
+class PredictReader(RestRowReader):
+    """Reads predict requests; rows without names together."""
 
-    refusal = staticmethod(refusal)
-
-    def __init__(
-        self,
-        options: ServeOptions,
-        alone: Callable[[HttpRequest, Model, float | None], None],
-    ) -> None:
-        """Takes what a body may hold, and who has a model answer a request by itself."""
-        self._limits = options.json
-        self.alone = alone
+    def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
+        """Reads one request and sends it; see `RestRowReader.ask`."""
+        model.expect(seconds)
+        sent = whole_body(http_request, self.options.expanded)
+        signature, is_row, value = read_predict(sent, self.options.json)
+        model = model.with_signature(signature)
+        arrays = (arrays_of_rows if is_row else arrays_of_columns)(value, model.types)
+        done = partial(self.answer, http_request, is_row)
+        http_request.on_gone = model.infer(
+            arrays, done, seconds, http_request.request_context
+        ).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
         """Returns which requests ask for rows that fit, and these."""
@@ -88,9 +82,10 @@ class PredictRows:
         except (Problem, IndexError):  # one is wrong, or they differ; or none is here
             return NOT_TOGETHER
         # Of rows without numbers nobody has counted the lists.
-        if array.ndim >= self._limits.depth or not 0 < elements <= self._limits.elements:
+        limits = self.options.json
+        if array.ndim >= limits.depth or not 0 < elements <= limits.elements:
             return NOT_TOGETHER
-        return ReadRows(places, sizes, array, [None] * len(places))
+        return ReadRows(places, sizes, array, [True] * len(places))
 
     def answers(
         self,
@@ -109,15 +104,17 @@ class PredictRows:
             texts = rows_answers(columns, [member.size for member in members])
             if texts is not None:
                 return [Reply(200, text, JSON) for text in texts]
-        sizes = [member.size for member in members]
-        return [
-            attempt(_rows_reply, values) if not isinstance(values, Problem) else values
-            for values in split_values(ports, sizes, found)
-        ]
+        return super().answers(members, model, found)
 
-
-def _rows_reply(values: Mapping[str, Any]) -> Reply:
-    return Reply(200, predict_answer(tensors_of(values), is_row=True), JSON)
+    def reply(
+        self,
+        http_request: HttpRequest,  # noqa: ARG002 - the answer is the same for all
+        details: Any,
+        model: Model,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> Reply:
+        """Returns the document, in rows where ``details`` is true, else in columns."""
+        return Reply(200, predict_answer(tensors_of(values), is_row=details), JSON)
 
 
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
@@ -130,7 +127,7 @@ class TensorflowRest:
         """Takes what is served, and what a body may hold."""
         self._models = models
         self._options = options
-        self._reader = PredictRows(options, partial(answer_alone, self._ask))
+        self._reader = PredictReader(options)
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint(f"{_MODEL}:predict", POST=self._predict),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
@@ -140,35 +137,7 @@ class TensorflowRest:
         )
 
     def _predict(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        model, seconds = self._models.find(**path), seconds_of(http_request)
-        if is_small(http_request):
-            model.receive(http_request, self._reader, seconds)
-        else:
-            self._ask(http_request, model, seconds)
-
-    def _ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        model.expect(seconds)
-        sent = whole_body(http_request, self._options.expanded)
-        self._send(model, http_request, seconds, *read_predict(sent, self._options.json))
-
-    def _send(
-        self,
-        model: Model,
-        http_request: HttpRequest,
-        seconds: float | None,
-        signature: str,
-        is_row: bool,
-        value: Any,
-    ) -> None:
-        model = model.with_signature(signature)
-        if is_row:
-            arrays, reply = arrays_of_rows(value, model.types), _row_reply
-        else:
-            arrays, reply = arrays_of_columns(value, model.types), _column_reply
-        done = partial(settle, http_request, reply)
-        http_request.on_gone = model.infer(
-            arrays, done, seconds, http_request.request_context
-        ).cancel
+        self._reader.receive(http_request, self._models.find(**path))
 
     def _examples(self, method: str, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
@@ -188,14 +157,6 @@ class TensorflowRest:
         model = self._models.find(**path)
         document = metadata_document(model.name, model.version, signatures_of(model))
         http_request.answer(Reply(200, document, JSON))
-
-
-def _row_reply(call: Inference) -> Reply:
-    return _rows_reply(call.outputs())
-
-
-def _column_reply(call: Inference) -> Reply:
-    return Reply(200, predict_answer(tensors_of(call.outputs()), is_row=False), JSON)
 
 
 def _results(method: str, call: Inference) -> Reply:

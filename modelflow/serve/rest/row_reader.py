@@ -1,0 +1,102 @@
+"""How short requests over HTTP are read together; what each protocol says of them is its own."""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from modelflow.buffer import Buffer
+from modelflow.http.reply import Reply
+from modelflow.http.request import HttpRequest
+from modelflow.serve.access.error_reply import refusal, refusal_of, settle
+from modelflow.serve.options import ServeOptions
+from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.pending import ReadRows
+from modelflow.serve.requests.request_batch import BatchMember
+from modelflow.serve.requests.rows import split_values
+from modelflow.serve.requests.status import attempt
+from modelflow.serve.requests.time_limits import seconds_of
+from modelflow.wire.problem import Problem
+
+if TYPE_CHECKING:
+    from modelflow.serve.requests.served_model import ServedModel
+
+# The longest body that may be read with others.
+_SMALL = 16 << 10
+
+
+class RestRowReader(abc.ABC):
+    """Reads requests of one protocol; a `modelflow.serve.requests.pending.RowReader`."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        """Takes what a body may hold."""
+        self.options = options
+
+    def receive(self, http_request: HttpRequest, model: Model) -> None:
+        """Has a request answered, now or later.
+
+        Raises:
+            Problem: it is not taken, or cannot be understood.
+        """
+        seconds = seconds_of(http_request)
+        is_plain = b"content-encoding" not in http_request.head.named
+        if is_plain and len(http_request.body) <= _SMALL:
+            model.receive(http_request, self, seconds)
+        else:
+            self.ask(http_request, model, seconds)
+
+    def alone(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
+        """Has a request answered that cannot be read with others, and be it with a problem."""
+        try:
+            self.ask(http_request, model, seconds)
+        except Exception as error:  # noqa: BLE001 - the others are answered all the same
+            http_request.answer(refusal_of(error))
+
+    def answer(self, http_request: HttpRequest, details: Any, call: Inference) -> None:
+        """Answers a request that was sent by itself, or says why there is no answer."""
+        settle(
+            http_request,
+            lambda: self.reply(http_request, details, call.model, call.outputs()),
+        )
+
+    def refusal(self, problem: Problem) -> Reply:
+        """Returns the answer to a request that failed."""
+        return refusal(problem)
+
+    def answers(
+        self,
+        members: Sequence[BatchMember],
+        model: "ServedModel",
+        found: Mapping[str, Sequence[Buffer]],
+    ) -> Sequence[Reply | Problem]:
+        """Returns the answer to each request; see `RowReader.answers`."""
+        sizes = [member.size for member in members]
+        return [
+            values
+            if isinstance(values, Problem)
+            else attempt(self.reply, member.responder, member.details, model, values)
+            for member, values in zip(
+                members, split_values(model.outputs, sizes, found), strict=True
+            )
+        ]
+
+    @abc.abstractmethod
+    def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
+        """Reads one request and sends it.
+
+        Raises:
+            Problem: it is not taken, or cannot be understood.
+        """
+
+    @abc.abstractmethod
+    def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
+        """Reads requests together; see `RowReader.rows`."""
+
+    @abc.abstractmethod
+    def reply(
+        self, http_request: HttpRequest, details: Any, model: Model, values: Mapping[str, Any]
+    ) -> Reply:
+        """Returns the answer to a request, of what came out of each output.
+
+        Raises:
+            Problem: the protocol has no form for it.
+        """
