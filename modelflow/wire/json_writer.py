@@ -8,6 +8,8 @@ import base64
 import json
 import math
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -33,6 +35,10 @@ def json_of(value: Any) -> bytes:
     Raises:
         Problem: something in it has no form in JSON.
     """
+    if orjson is not None and _is_plain((value,)):
+        with suppress(TypeError):  # a number that is too long, say: below
+            text: bytes = orjson.dumps(value)
+            return text
     if isinstance(value, dict):
         pairs = (_scalar(str(name)) + b":" + json_of(held) for name, held in value.items())
         return b"{" + b",".join(pairs) + b"}"
@@ -41,6 +47,21 @@ def json_of(value: Any) -> bytes:
     if isinstance(value, (np.ndarray, np.generic)):
         return array_json(np.asarray(value))
     return _scalar(value)
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+_HOLDERS = frozenset({list, tuple, dict})
+
+
+def _is_plain(values: Iterable[Any]) -> bool:
+    """Tells whether all is text, whole numbers and words: orjson alone writes it as here."""
+    for value in values:
+        kind = type(value)
+        if kind not in _PLAIN and (
+            kind not in _HOLDERS or not _is_plain(value.values() if kind is dict else value)
+        ):
+            return False
+    return True
 
 
 def json_line(value: Any) -> str:
