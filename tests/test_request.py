@@ -3,6 +3,7 @@
 import gc
 import queue
 import threading
+import time
 import weakref
 
 import pytest
@@ -552,6 +553,34 @@ def test_requests_of_several_rows_are_told_of_each_as_a_whole():
         found = dict(members.came.get(timeout=60) for _ in sizes)
         assert (submitted.count, found) == (3, {0: [0], 1: [1, 2, 3], 2: [4, 5]})
         assert flow.stats().requests["ok"] == 3
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 2], [3, 0], [4, -1], []])
+def test_sizes_that_do_not_fit_the_rows_are_said(sizes):
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        rows = [modelflow.Buffer(0) for _ in range(3)]
+        with pytest.raises(ValueError, match=r"rows in all; expected 3, 1 each at least"):
+            flow.submit_rows(rows, Rows(sizes), sizes=sizes)
+
+
+@pytest.mark.parametrize("sizes", [[2, 1], [1, 1, 1]])
+def test_of_a_request_whose_deadline_has_passed_no_row_is_worked_on(sizes):
+    seen = []
+
+    @modelflow.flowunit(name="half")
+    def note(number: int):
+        seen.append(number)
+        return number
+
+    with modelflow.Flow(ECHO, units=[note]) as flow:
+        rows = [modelflow.Buffer(number) for number in range(3)]
+        deadlines = [time.monotonic() - 1, *[None] * (len(sizes) - 1)]
+        members = Rows(sizes)
+        flow.submit_rows(rows, members, sizes=sizes, deadlines=deadlines)
+        found = dict(members.came.get(timeout=60) for _ in sizes)
+    assert seen == [*range(sizes[0], 3)]
+    assert found[0] == [None] * sizes[0]
+    assert flow.stats().requests["expired"] == 1
 
 
 def test_a_request_of_several_rows_enters_whole_where_there_is_room_for_one():

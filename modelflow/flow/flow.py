@@ -312,9 +312,13 @@ class Flow(FlowLife):
 
         Raises:
             StreamClosed: the flow does not run.
+            ValueError: ``sizes`` do not fit the rows.
         """
         scheduler = self._running_scheduler()
         sizes = [1] * len(rows) if sizes is None else sizes
+        if sum(sizes) != len(rows) or min(sizes, default=1) < 1:
+            message = f"sizes: got {sum(sizes)} rows in all; expected {len(rows)}, 1 each at least"
+            raise ValueError(message)
         if deadlines is not None and any(due is not None for due in deadlines):
             set_deadlines(rows, sizes, deadlines)
         submitted, backpressure = submit_rows(scheduler, batch_members, rows, sizes)

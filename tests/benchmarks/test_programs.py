@@ -52,6 +52,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("serving_workers", ("one process", "workers: 1", "workers: 2")),
         ("http_load", ("as it is", "max_requests=8", "wrong answers: 0")),
         ("serving --peers=", ("modelflow",)),
+        ("request_forms", ("one row", "two rows")),
         (
             "serving_overload",
             ("capacity", "0.5x", "1x", "3x", "20 ms", "clients that go away", "2 ", "ran on"),

@@ -269,6 +269,51 @@ def test_who_goes_while_its_row_waits_in_the_flow_is_not_worked_for_and_counts_o
         assert model.figures.outcomes == {"OK": 2, "CANCELLED": 1}
 
 
+def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over():
+    entered, go = threading.Semaphore(0), threading.Semaphore(0)
+
+    @modelflow.flowunit(name="mean")
+    def wait(row):
+        entered.release()
+        go.acquire(timeout=60)
+        return row.sum()
+
+    del function._declared["mean"]
+    with (
+        served(wait, "batch_size=1, queue_size=1, threads=1") as server,
+        contextlib.ExitStack() as open_clients,
+    ):
+        model = server.model("m")
+        clients = []
+
+        def ask_for(number, *headers):
+            client = open_clients.enter_context(_connect(server))
+            client.sendall(_message(b'{"instances": [[%d]]}' % number, headers=headers))
+            clients.append(client)
+            while model.admission.under_way + model.figures.requests < len(clients):
+                pass
+
+        ask_for(0)  # the unit has it
+        assert entered.acquire(timeout=60)
+        ask_for(1)  # in its queue
+        ask_for(2)  # these three wait unread
+        ask_for(3, "Inference-Timeout-Ms: 300")
+        ask_for(4, "Inference-Timeout-Ms: 600")
+        go.release()
+        assert _answer(clients[0]) == (200, {"predictions": [0.0]})
+        assert entered.acquire(timeout=60)  # and the queue has room for one of them
+        assert _answer(clients[3])[0] == 504
+        go.release()
+        assert _answer(clients[1]) == (200, {"predictions": [1.0]})
+        assert _answer(clients[4])[0] == 504  # though the unit does not come back
+        for _ in range(3):
+            go.release()
+        assert _answer(clients[2]) == (200, {"predictions": [2.0]})
+        while model.admission.under_way:
+            pass
+        assert model.figures.outcomes == {"OK": 3, "DEADLINE_EXCEEDED": 2}
+
+
 def test_an_item_that_fails_is_told_its_error_and_the_others_their_answers():
     serving, _, go = _waiting(8)
     go.set()

@@ -25,10 +25,20 @@ class BatchMember:
         until: When it is given up: its deadline, or the server's limit where that is earlier.
         rows: What it brings, once it is read; nothing behind its way into the flow.
         size: How many rows that are.
+        is_given_up: It has waited as long as it may, and the flow is told so.
         details: What its reader needs to know of it for the answer.
     """
 
-    __slots__ = ("began", "deadline", "details", "responder", "rows", "size", "until")
+    __slots__ = (
+        "began",
+        "deadline",
+        "details",
+        "is_given_up",
+        "responder",
+        "rows",
+        "size",
+        "until",
+    )
 
     def __init__(
         self, responder: "Responder", began: float, limit: float, deadline: float | None
@@ -49,6 +59,7 @@ class BatchMember:
             self.until = self.deadline
         self.rows: Sequence[Buffer] = ()
         self.size = 0
+        self.is_given_up = False
         self.details: Any = None
 
 
@@ -74,7 +85,6 @@ class RequestBatch:
         self._members = members
         self._unanswered = len(members)
         self._is_in = False
-        self._late: set[int] = set()  # given up while the flow has them
         model.time_limit.add_first(self, members)
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "RequestBatch | None":
@@ -121,13 +131,13 @@ class RequestBatch:
         """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
         limit = self._model.time_limit
         late = limit.list_late(self._members)
-        self._late.update(late)
-        if self._is_in:
-            for number in late:
+        for number in late:
+            self._members[number].is_given_up = True
+            if self._is_in:
                 self._members[number].responder.on_gone()  # the flow says that it is over
-        else:
+        if not self._is_in:
             self._fail(late, problem)
-        limit.add_first(self, [m for n, m in enumerate(self._members) if n not in self._late])
+        limit.add_first(self, self._members)
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 
@@ -180,6 +190,6 @@ class RequestBatch:
         self._count_out(len(requests))
         for number in requests:
             member = self._members[number]
-            own = model.time_limit.problem_of(member) if number in self._late else problem
+            own = model.time_limit.problem_of(member) if member.is_given_up else problem
             model.figures.on_failure(own.code, member.size, now - member.began)
             member.responder.answer(self._reader.refusal(own))

@@ -90,7 +90,7 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             one: What is given up: with `list_late` it finds which, and adds itself again.
             members: The requests.
         """
-        until = min((each.until for each in members if not each.responder.is_over), default=None)
+        until = min((each.until for each in members if _waits(each)), default=None)
         if until is not None:
             self.add(one, max(0.0, until - SYSTEM_CLOCK.now()))
 
@@ -98,9 +98,7 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
         """Returns the places of those that have waited as long as they may."""
         now = SYSTEM_CLOCK.now() + _EARLY
         return [
-            place
-            for place, member in enumerate(members)
-            if member.until <= now and not member.responder.is_over
+            place for place, member in enumerate(members) if member.until <= now and _waits(member)
         ]
 
     def problem_of(self, member: "BatchMember") -> Problem:
@@ -129,6 +127,10 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
         """Returns what a request is told that has taken as long as any may."""
         text = f"there was no answer within {self.seconds:g} s (--request-timeout)"
         return Problem(text, Code.DEADLINE_EXCEEDED)
+
+
+def _waits(member: "BatchMember") -> bool:
+    return not (member.responder.is_over or member.is_given_up)
 
 
 def _too_late() -> Problem:
