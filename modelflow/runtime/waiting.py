@@ -74,11 +74,6 @@ class Waiting:
             self.count -= len(self._callbacks)
             self._callbacks.clear()
 
-    def wake_one(self) -> None:
-        """Wakes one of the threads; with the lock held."""
-        if self._condition is not None:
-            self._condition.notify()
-
     def call_due(self) -> None:
         """Calls the callbacks that are due; with no lock held."""
         if self.due:

@@ -10,6 +10,7 @@ from modelflow.buffer import Buffer
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.serve.options import ServeOptions
+from modelflow.serve.requests.model import Terms
 from modelflow.serve.requests.served_model import ServedModel
 from modelflow.wire.problem import Code, Problem
 
@@ -46,7 +47,7 @@ class Asked:
         self.answered = []
 
     def send(self, *values, deadline=None):
-        return self.model.send({"input": list(values)}, self.answered.append, deadline)
+        return self.model.send({"input": list(values)}, self.answered.append, Terms(deadline))
 
     async def all(self):
         while self.model.admission.under_way > 0:

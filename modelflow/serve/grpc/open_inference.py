@@ -190,9 +190,8 @@ class OpenInferenceGrpc:
         if all(port.is_single for port in model.signature.outputs):
             _send(rpc, model, request, _whole_stream)
         else:
-            send = lambda make_reply: infer(  # noqa: E731
-                model, request, make_reply, rpc.seconds, rpc.request_context, is_stream=True
-            )
+            terms = rpc.terms._replace(is_stream=True)
+            send = lambda done: infer(model, request, done, terms)  # noqa: E731
             ResponseStream(InferParts(model, request, message), send).begin(rpc)
 
 
@@ -204,7 +203,7 @@ def _send(
 ) -> None:
     """Sends a request that has one answer."""
     make_reply = partial(rpc.settle, answer, request)
-    rpc.on_gone = infer(model, request, make_reply, rpc.seconds, rpc.request_context).cancel
+    rpc.on_gone = infer(model, request, make_reply, rpc.terms).cancel
 
 
 def _answer(request: InferRequest, call: Inference) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from modelflow.http.request import RequestObserver
 from modelflow.serve.access.keys import Group
+from modelflow.serve.requests.model import Terms
 from modelflow.serve.requests.status import internal_problem
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import Protocol
@@ -60,6 +61,11 @@ class Rpc:
         self.on_answer: Callable[[], None] = _nothing
         self.refusal: Callable[[Problem], Any] | None = None
         self._answers: deque[Any] = deque()  # None: there is none behind it
+
+    @property
+    def terms(self) -> Terms:
+        """What it says beside its message."""
+        return Terms(self.seconds, self.request_context)
 
     @property
     def has_room(self) -> bool:

@@ -84,13 +84,8 @@ class Tasks:
         self._rpc.on_gone = self._cancel
         try:
             for place, (_, model) in enumerate(self._tasks):
-                self._calls[place] = send_examples(
-                    model,
-                    examples,
-                    partial(self._one_done, place),
-                    self._rpc.seconds,
-                    self._rpc.request_context,
-                )
+                done = partial(self._one_done, place)
+                self._calls[place] = send_examples(model, examples, done, self._rpc.terms)
         except Problem:
             self._cancel()
             raise
@@ -188,7 +183,7 @@ class TensorflowGrpc:
             message, model.types, most_elements=model.options.max_tensor_elements
         )
         make_reply = partial(rpc.settle, _prediction, wanted)
-        rpc.on_gone = model.infer(arrays, make_reply, rpc.seconds, rpc.request_context).cancel
+        rpc.on_gone = model.infer(arrays, make_reply, rpc.terms).cancel
 
     def _metadata(self, rpc: Rpc, message: Any) -> None:
         if not message.metadata_field:
@@ -207,9 +202,7 @@ class TensorflowGrpc:
         model = self._find(message.model_spec).with_signature(message.model_spec.signature_name)
         examples = examples_of_input(message.input)
         make_reply = partial(rpc.settle, examples_response, method)
-        rpc.on_gone = send_examples(
-            model, examples, make_reply, rpc.seconds, rpc.request_context
-        ).cancel
+        rpc.on_gone = send_examples(model, examples, make_reply, rpc.terms).cancel
 
     def _tasks(self, rpc: Rpc, message: Any) -> None:
         tasks = read_tasks(message)

@@ -10,11 +10,10 @@ from typing import Any
 
 import modelflow
 from modelflow.graph.graph_port import GraphPort
-from modelflow.http.request import RequestObserver
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.metrics.statistics import Statistics
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
 from modelflow.serve.requests.time_limits import earlier
 from modelflow.wire.json_to_array import json_type
@@ -254,10 +253,7 @@ def infer(
     model: Model,
     request: InferRequest,
     done: Callable[[Inference], None],
-    seconds: float | None,
-    request_context: RequestObserver | None,
-    *,
-    is_stream: bool = False,
+    terms: Terms,
 ) -> Inference:
     """Sends a request to a model; ``done`` is called when it has an answer.
 
@@ -265,10 +261,7 @@ def infer(
         model: What is asked.
         request: What it is asked.
         done: Called on this thread, with what has the answer.
-        seconds: How long the client waits, as far as its protocol says; its parameter ``timeout``
-            may say less.
-        request_context: What is noted of it.
-        is_stream: ``done`` is called for each part of the answer; see `Model.send`.
+        terms: What it says beside; its parameter ``timeout`` may say less than the deadline.
 
     Raises:
         Problem: the request does not fit the model, or there are too many requests.
@@ -276,8 +269,8 @@ def infer(
     check_request(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
     if request.parameters:
-        seconds = earlier(seconds, _timeout(request))
-    return model.infer(arrays, done, seconds, request_context, is_stream=is_stream)
+        terms = terms._replace(deadline=earlier(terms.deadline, _timeout(request)))
+    return model.infer(arrays, done, terms)
 
 
 def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) -> InferAnswer:

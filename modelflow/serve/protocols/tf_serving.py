@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from modelflow.graph.graph_port import GraphPort, tensor_text
-from modelflow.http.request import RequestObserver
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
 from modelflow.wire.problem import Code, refuse, shorten
 from modelflow.wire.tensor import TensorSpec
@@ -53,8 +52,7 @@ def send_examples(
     model: Model,
     examples: Sequence[Example],
     done: Callable[[Inference], None],
-    deadline: float | None,
-    request_context: RequestObserver | None,
+    terms: Terms,
 ) -> Inference:
     """Sends examples to a signature, of any method name: TensorFlow 2 writes none but predict.
 
@@ -62,8 +60,7 @@ def send_examples(
         model: The signature.
         examples: An item each.
         done: Called on this thread when there is an answer.
-        deadline: Seconds for which the client waits; None: for ever.
-        request_context: What is noted of the request.
+        terms: What the request says beside.
 
     Raises:
         Problem: the signature takes no examples, they are over a limit of the model, or there is
@@ -80,7 +77,7 @@ def send_examples(
         )
     array = np.empty(len(examples), np.object_)
     array[:] = _serialize(examples, model.options)
-    return model.infer({inputs[0].name: array}, done, deadline, request_context)
+    return model.infer({inputs[0].name: array}, done, terms)
 
 
 def _serialize(examples: Sequence[Example], options: ServeOptions) -> list[bytes]:

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy.typing as npt
 
@@ -43,6 +43,24 @@ class Batching:
         stage = flow.plan.nodes[node.node]
         sizes = tuple(stage.unit.allowed_batch_sizes)
         return cls(stage.batch_size, sizes, stage.batch_timeout)
+
+
+class Terms(NamedTuple):
+    """What a request says beside its values.
+
+    Attributes:
+        deadline: Seconds from now after which nobody waits for the answer; None: for ever.
+        context: What is noted of the request; its session is told of it.
+        is_stream: The answer is taken part by part; see `Inference.part`.
+    """
+
+    deadline: float | None = None
+    context: RequestObserver | None = None
+    is_stream: bool = False
+
+
+NO_TERMS = Terms()
+"""Of a request that says nothing but its values."""
 
 
 class Inference(Protocol):
@@ -174,12 +192,14 @@ class Model(abc.ABC):
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Inference], None],
-        deadline: float | None = None,
-        request_context: RequestObserver | None = None,
-        *,
-        is_stream: bool = False,
+        terms: Terms = NO_TERMS,
     ) -> Inference:
-        """Sends a request of arrays, one for each input.
+        """Sends a request.
+
+        Args:
+            arrays: One for each input.
+            done: Called on this thread when it has an answer; of a stream, whenever it has a part.
+            terms: What it says beside.
 
         Raises:
             Problem: it does not fit, or there is no room for it; or it is told so by ``done``.
@@ -190,9 +210,6 @@ class Model(abc.ABC):
         self,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
-        deadline: float | None = None,
-        request_context: RequestObserver | None = None,
-        *,
-        is_stream: bool = False,
+        terms: Terms = NO_TERMS,
     ) -> Inference:
         """Sends a request of items; see `infer`."""

@@ -8,14 +8,13 @@ from typing import Any
 import numpy.typing as npt
 
 from modelflow.flow import Flow
-from modelflow.http.request import RequestObserver
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.metrics.model_counts import ModelCounts
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
-from modelflow.serve.requests.model import Batching, Model
+from modelflow.serve.requests.model import NO_TERMS, Batching, Model, Terms
 from modelflow.serve.requests.pending import PendingRequests, Responder, RowReader
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
@@ -70,16 +69,9 @@ class ServedModel(Model):
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[InferCall], None],
-        deadline: float | None = None,
-        request_context: RequestObserver | None = None,
-        *,
-        is_stream: bool = False,
+        terms: Terms = NO_TERMS,
     ) -> InferCall:
-        """Sends a request of arrays, one for each input; see `send`.
-
-        Raises:
-            Problem: they do not fit the model's inputs, or there are too many requests.
-        """
+        """Sends a request of arrays, one for each input; see `Model.infer`."""
         options = self.options
         for name, array in arrays.items():
             if array.size > options.max_tensor_elements:
@@ -87,7 +79,7 @@ class ServedModel(Model):
             if array.ndim and len(array) > options.max_rows and self._is_batched(name):
                 options.check_rows(len(array), f"input {name!r}")
         items = items_of(self.signature, arrays)
-        call = self.send(items, done, deadline, request_context, is_stream=is_stream)
+        call = self.send(items, done, terms)
         ports = self.signature.inputs
         call.is_without_axis = bool(ports) and all(is_whole(p, arrays[p.name]) for p in ports)
         return call
@@ -99,23 +91,14 @@ class ServedModel(Model):
         self,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[InferCall], None],
-        deadline: float | None = None,
-        request_context: RequestObserver | None = None,
-        *,
-        is_stream: bool = False,
+        terms: Terms = NO_TERMS,
     ) -> InferCall:
-        """Sends a request; ``done`` is called on this thread when it has an answer.
-
-        Args:
-            items: Those of each input.
-            done: Called once; of a stream, whenever it has a part of its answer.
-            deadline: Seconds from now after which nobody waits for the answer; None: for ever.
-            request_context: What is noted of the request; its session is told of it.
-            is_stream: The answer is taken part by part; see `InferCall.part`.
+        """Sends a request of items of each input; see `Model.infer`.
 
         Raises:
             OverloadedError: there is no room for it.
         """
+        deadline, request_context, is_stream = terms
         context = (
             None if request_context is None else request_context.enter(self.name, self.version)
         )

@@ -29,7 +29,7 @@ from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model
 from modelflow.serve.requests.response_stream import ResponseStream
 from modelflow.serve.requests.rows import check_item
-from modelflow.serve.requests.time_limits import seconds_of
+from modelflow.serve.rest.row_reader import terms_of
 from modelflow.wire.form_data import FORM_DATA, fields_of
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
@@ -167,22 +167,14 @@ class Generate:
     def _generate(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
         items = self._items(http_request, model)
-        http_request.on_gone = model.send(
-            items,
-            partial(_answer, http_request),
-            seconds_of(http_request),
-            http_request.request_context,
-        ).cancel
+        done = partial(_answer, http_request)
+        http_request.on_gone = model.send(items, done, terms_of(http_request)).cancel
 
     def _stream(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
-        items, seconds, request_context = (
-            self._items(http_request, model),
-            seconds_of(http_request),
-            http_request.request_context,
-        )
-        send = lambda done: model.send(items, done, seconds, request_context, is_stream=True)  # noqa: E731
-        feed = ResponseStream(_Events(), send)
+        items = self._items(http_request, model)
+        terms = terms_of(http_request)._replace(is_stream=True)
+        feed = ResponseStream(_Events(), lambda done: model.send(items, done, terms))
         http_request.on_gone = feed.cancel
 
         def notify(problem: Problem | None) -> None:

@@ -26,7 +26,7 @@ from modelflow.serve.protocols.open_inference import (
     statistics_of,
 )
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Model
+from modelflow.serve.requests.model import Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.rows import check_item, describe_tensor
 from modelflow.serve.rest.row_reader import RestRowReader
@@ -107,9 +107,8 @@ class InferReader(RestRowReader):
         model.expect(seconds)
         request = _read(http_request, model, self.options)
         done = partial(self.answer, http_request, request)
-        http_request.on_gone = infer(
-            model, request, done, seconds, http_request.request_context
-        ).cancel
+        terms = Terms(seconds, http_request.request_context)
+        http_request.on_gone = infer(model, request, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
         """Returns which requests have rows of the shape that the first of them has, and these."""

@@ -9,7 +9,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import refusal, refusal_of, settle
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.pending import ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import split_values
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 # The longest body that may be read with others.
 _SMALL = 16 << 10
+
+
+def terms_of(http_request: HttpRequest) -> Terms:
+    """Returns what a request over HTTP says beside its body.
+
+    Raises:
+        Problem: its header ``Inference-Timeout-Ms`` is no time.
+    """
+    return Terms(seconds_of(http_request), http_request.request_context)
 
 
 class RestRowReader(abc.ABC):

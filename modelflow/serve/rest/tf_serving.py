@@ -19,12 +19,11 @@ from modelflow.serve.protocols.tf_serving import (
     values_of_regression,
 )
 from modelflow.serve.repository.models import Models
-from modelflow.serve.requests.model import Inference, Model
+from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item, column_of
-from modelflow.serve.requests.time_limits import seconds_of
-from modelflow.serve.rest.row_reader import RestRowReader
+from modelflow.serve.rest.row_reader import RestRowReader, terms_of
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.tf_serving.documents import (
@@ -61,9 +60,8 @@ class PredictReader(RestRowReader):
         model = model.with_signature(signature)
         arrays = (arrays_of_rows if is_row else arrays_of_columns)(value, model.types)
         done = partial(self.answer, http_request, is_row)
-        http_request.on_gone = model.infer(
-            arrays, done, seconds, http_request.request_context
-        ).cancel
+        terms = Terms(seconds, http_request.request_context)
+        http_request.on_gone = model.infer(arrays, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
         """Returns which requests ask for rows that fit, and these."""
@@ -146,7 +144,7 @@ class TensorflowRest:
         model = model.with_signature(body.signature_name)
         done = partial(settle, http_request, _results, method)
         http_request.on_gone = send_examples(
-            model, body.examples, done, seconds_of(http_request), http_request.request_context
+            model, body.examples, done, terms_of(http_request)
         ).cancel
 
     def _status(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:

@@ -9,10 +9,9 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.graph.graph_port import GraphPort, Signature
-from modelflow.http.request import RequestObserver
 from modelflow.ipc.frame import dtype_of
 from modelflow.serve.options import ServeOptions
-from modelflow.serve.requests.model import Batching, Inference, Model
+from modelflow.serve.requests.model import NO_TERMS, Batching, Inference, Model, Terms
 from modelflow.serve.requests.rows import rows_of
 from modelflow.wire.problem import Problem
 from modelflow.wire.tensor import TensorSpec
@@ -205,10 +204,7 @@ class RemoteModel(Model):
         self,
         arrays: Mapping[str, npt.NDArray[Any]],
         done: Callable[[Inference], None],
-        deadline: float | None = None,
-        request_context: RequestObserver | None = None,
-        *,
-        is_stream: bool = False,
+        terms: Terms = NO_TERMS,
     ) -> RemoteCall:
         """Sends a request of arrays, one for each input.
 
@@ -218,30 +214,26 @@ class RemoteModel(Model):
         for name, array in arrays.items():
             self.options.check_elements(array.size, f"input {name!r}")
         call = RemoteCall(self, rows_of(self.signature, arrays), done, self._rpc_client)
-        context = (
-            None if request_context is None else request_context.enter(self.name, self.version)
-        )
-        self._rpc_client.infer(call, self._key, arrays, (deadline, context, is_stream))
-        self.time_limit.add(call, deadline)
-        return call
+        return self._ask(self._rpc_client.infer, call, arrays, terms)
 
     def send(
         self,
         items: Mapping[str, Sequence[Any]],
         done: Callable[[Inference], None],
-        deadline: float | None = None,
-        request_context: RequestObserver | None = None,
-        *,
-        is_stream: bool = False,
+        terms: Terms = NO_TERMS,
     ) -> RemoteCall:
         """Sends a request of items; see `infer`."""
         rows = max(map(len, items.values()), default=0)
         call = RemoteCall(self, rows, done, self._rpc_client)
-        context = (
-            None if request_context is None else request_context.enter(self.name, self.version)
-        )
-        self._rpc_client.send(call, self._key, items, (deadline, context, is_stream))
-        self.time_limit.add(call, deadline)
+        return self._ask(self._rpc_client.send, call, items, terms)
+
+    def _ask(
+        self, send: Callable[..., None], call: RemoteCall, values: Mapping[str, Any], terms: Terms
+    ) -> RemoteCall:
+        observer = terms.context
+        context = None if observer is None else observer.enter(self.name, self.version)
+        send(call, self._key, values, (terms.deadline, context, terms.is_stream))
+        self.time_limit.add(call, terms.deadline)
         return call
 
 

@@ -14,7 +14,7 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.processes.rpc.model_directory import ModelDirectory
 from modelflow.serve.processes.rpc.rpc_client import words_of
-from modelflow.serve.requests.model import Inference
+from modelflow.serve.requests.model import Inference, Terms
 from modelflow.serve.requests.status import internal_problem
 from modelflow.wire.problem import Code, Problem
 
@@ -118,7 +118,7 @@ class RequestServer:
             model = self._directory.find(key)
             ask: Any = model.infer if kind == "infer" else model.send
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
-            self._calls[number] = ask(found, done, deadline, request_context, is_stream=is_stream)
+            self._calls[number] = ask(found, done, Terms(deadline, request_context, is_stream))
         except Problem as problem:
             self._link.say("problem", number, *words_of(problem))
         except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside

@@ -11,7 +11,7 @@ from modelflow.serve.processes.rpc.remote_model import RemoteCall
 from modelflow.serve.requests.admission import OverloadedError
 from modelflow.wire.problem import Code, Problem
 
-Terms = tuple[float | None, Mapping[str, Any] | None, bool]
+SentTerms = tuple[float | None, Mapping[str, Any] | None, bool]
 """The seconds for which somebody waits, what the session is told, and whether it is a stream."""
 
 
@@ -29,7 +29,7 @@ class RpcClient:
         self._link = link
 
     def infer(
-        self, call: RemoteCall, key: int, arrays: Mapping[str, npt.NDArray[Any]], terms: Terms
+        self, call: RemoteCall, key: int, arrays: Mapping[str, npt.NDArray[Any]], terms: SentTerms
     ) -> None:
         """Sends a request of arrays.
 
@@ -41,7 +41,7 @@ class RpcClient:
         link.say("infer", self._number(call), key, values, *terms)
 
     def send(
-        self, call: RemoteCall, key: int, items: Mapping[str, Sequence[Any]], terms: Terms
+        self, call: RemoteCall, key: int, items: Mapping[str, Sequence[Any]], terms: SentTerms
     ) -> None:
         """Sends a request of items; see `infer`."""
         link = self._get_link()
