@@ -563,6 +563,23 @@ def test_sizes_that_do_not_fit_the_rows_are_said(sizes):
             flow.submit_rows(rows, Rows(sizes), sizes=sizes)
 
 
+def test_deadlines_are_one_for_each_request():
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        rows = [modelflow.Buffer(0) for _ in range(3)]
+        with pytest.raises(ValueError, match="deadlines: got 1; expected 2, one a request"):
+            flow.submit_rows(rows, Rows([1, 2]), sizes=[1, 2], deadlines=[None])
+
+
+def test_values_that_are_added_before_a_request_is_submitted_belong_to_it():
+    values, ended = [0], Ended()
+    requests = [modelflow.Request({"input": given}, ended) for given in (values, [8])]
+    values.append(4)
+    with modelflow.Flow(ECHO, units=[half]) as flow:
+        flow.submit(requests)
+        ended.wait(2)
+    assert [data(request) for request in requests] == [[0, 2], [4]]
+
+
 @pytest.mark.parametrize("sizes", [[2, 1], [1, 1, 1]])
 def test_of_a_request_whose_deadline_has_passed_no_row_is_worked_on(sizes):
     seen = []

@@ -305,21 +305,24 @@ class Flow(FlowLife):
             on_room: Called once if there is no room for all, when there may be.
             sizes: How many of the rows each request has, at least 1; None: one each.
             deadlines: Until when somebody waits for each request, in the seconds of
-                `time.monotonic`; None: for ever.
+                `time.monotonic`; None: for ever, or as the rows themselves say where all is None.
 
         Returns:
             How many requests are on their way, the first ones; the others are not.
 
         Raises:
             StreamClosed: the flow does not run.
-            ValueError: ``sizes`` do not fit the rows.
+            ValueError: ``sizes`` do not fit the rows, or ``deadlines`` the requests.
         """
         scheduler = self._running_scheduler()
         sizes = [1] * len(rows) if sizes is None else sizes
         if sum(sizes) != len(rows) or min(sizes, default=1) < 1:
             message = f"sizes: got {sum(sizes)} rows in all; expected {len(rows)}, 1 each at least"
             raise ValueError(message)
-        if deadlines is not None and any(due is not None for due in deadlines):
+        if deadlines is not None:
+            if len(deadlines) != len(sizes):
+                message = f"deadlines: got {len(deadlines)}; expected {len(sizes)}, one a request"
+                raise ValueError(message)
             set_deadlines(rows, sizes, deadlines)
         submitted, backpressure = submit_rows(scheduler, batch_members, rows, sizes)
         _go_on(scheduler, backpressure, on_room)

@@ -15,7 +15,7 @@ ORDER = (
     "inbox",
     "progress",
     "results",
-    "bundle",
+    "request batch",
     "in_flight",
     "scheduler",
 )

@@ -138,7 +138,8 @@ class Scheduler:
     def create_request_batch(self) -> Session:
         """Makes a session for many requests; see `create_session`."""
         session = self.create_session()
-        session.carry(RequestBatch(len(self.plan.origins[""].terminals)))
+        origin = self.plan.origins[""]
+        session.carry(RequestBatch(len(origin.terminals), origin.outputs))
         return session
 
     def create_sessions(self, count: int) -> list[Session]:

@@ -238,7 +238,7 @@ class Request:
                 for output, results in self._session.results.items()
             }
         if self._failure is not None:
-            raise self._failure.with_traceback(None)  # all of a bundle have the same
+            raise self._failure.with_traceback(None)  # all of a request batch have the same
         if self._found is None:
             what = "submitted" if self._place is None else "over"
             message = f"the request is not {what} yet"
@@ -348,8 +348,11 @@ def submit_rows(
 def _submit_request_batch(
     scheduler: "Scheduler", requests: Sequence[Request]
 ) -> tuple[int, "Backpressure | None"]:
-    sizes = [request.size for request in requests]
-    rows = [row for request in requests for row in request.rows()]
+    brought = [request.rows() for request in requests]
+    sizes = [*map(len, brought)]
+    if not all(sizes):  # somebody has emptied a list that he gave
+        return _submit_sessions(scheduler, requests)
+    rows = [row for own in brought for row in own]
     members = _BatchedRequests(requests, sizes)
     submitted, backpressure = submit_rows(scheduler, members, rows, sizes)
     for number in range(submitted.count):

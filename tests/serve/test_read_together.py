@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import http.client
 import json
 import socket
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import modelflow
 from modelflow.http.request import HttpRequest, RequestHead
+from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.rest.tf_serving import PredictReader
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
@@ -312,6 +314,95 @@ def test_each_of_those_that_wait_together_is_given_up_when_its_own_time_is_over(
         while model.admission.under_way:
             pass
         assert model.figures.outcomes == {"OK": 3, "DEADLINE_EXCEEDED": 2}
+
+
+@contextlib.contextmanager
+def _blocked():
+    """A server whose model holds a request, with one in its queue; others wait unread."""
+    serving, entered, go = _waiting(1)
+    with serving as server, contextlib.ExitStack() as open_clients:
+        model = server.model("m")
+
+        def ask_for(body, path=PREDICT, headers=()):
+            before = model.admission.under_way + model.figures.requests
+            client = open_clients.enter_context(_connect(server))
+            client.sendall(_message(body, path, headers))
+            while model.admission.under_way + model.figures.requests == before:
+                pass
+            return client
+
+        clients = [ask_for(b'{"instances": [[0]]}')]
+        assert entered.acquire(timeout=60)
+        clients += [ask_for(b'{"instances": [[1]]}') for _ in range(2)]
+        yield server, ask_for
+        go.set()
+        assert [_answer(client)[0] for client in clients] == [200] * 3
+        while model.admission.under_way:
+            pass
+
+
+LATE = {
+    "header": (b'{"instances": [[5]]}', PREDICT, ("Inference-Timeout-Ms: 50",)),
+    "columns": (b'{"inputs": [[5]]}', PREDICT, ("Inference-Timeout-Ms: 50",)),
+    "parameter": (
+        b'{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 1], "data": [5]}], '
+        b'"parameters": {"timeout": 50000}}',
+        INFER,
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("late", LATE)
+def test_a_deadline_passes_while_the_request_waits_unread_behind_others(late):
+    with _blocked() as (server, ask_for):
+        assert _answer(ask_for(*LATE[late]))[0] == 504
+        assert server.model("m").figures.outcomes == {"DEADLINE_EXCEEDED": 1}
+
+
+def _count_requests():
+    gc.collect()
+    return sum(type(one) is BatchMember for one in gc.get_objects())
+
+
+def test_of_clients_that_have_gone_nothing_is_kept():
+    with _blocked() as (server, ask_for):
+        model = server.model("m")
+        before = _count_requests()
+        for number in range(8):
+            ask_for(b'{"instances": [[1]]}').close()
+            while model.figures.outcomes["CANCELLED"] <= number:
+                pass
+        reached = threading.Event()
+        model.loop_queue.post(reached.set)
+        assert reached.wait(60)
+        assert _count_requests() == before
+
+
+def test_outputs_stand_in_the_order_of_the_graph_whichever_comes_first():
+    go = threading.Event()
+
+    @modelflow.flowunit(name="slow")
+    def slow(row):
+        go.wait(60)
+        return row.sum()
+
+    @modelflow.flowunit(name="quick")
+    def quick(row):
+        go.set()
+        return row.sum()
+
+    graph = (
+        TYPED.format(node="flowunit=slow")
+        .replace("output [type=output]", "output [type=output] last [type=output] quick")
+        .replace("mean -> output", "mean -> output\n    input -> quick -> last")
+    )
+    flow = modelflow.Flow(graph, units=[slow, quick])
+    rows = {"name": "input", "datatype": "FP32", "shape": [2, 1], "data": [1, 2]}
+    with Server({"m": flow}, ServeOptions(http_port=0)) as server:
+        message = _message(json.dumps({"inputs": [rows]}).encode(), INFER)
+        ((status, found),) = _answers(server, [message], 1)
+    assert (status, [tensor["name"] for tensor in found["outputs"]]) == (200, ["output", "last"])
 
 
 def test_an_item_that_fails_is_told_its_error_and_the_others_their_answers():

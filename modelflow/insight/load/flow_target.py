@@ -108,14 +108,14 @@ class _BatchedAttempts:
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
 
-    def on_result(self, positions: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
-        for place, position in enumerate(positions):
+    def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
+        for place, number in enumerate(requests):
             buffers = [column[place] for column in found.values()]
-            self._attempts[position].on_end(_outcome_of(buffers))
+            self._attempts[number].on_end(_outcome_of(buffers))
 
-    def on_failure(self, positions: Sequence[int], failure: Exception) -> None:
-        for position in positions:
-            self._attempts[position].on_end(_name_of(failure))
+    def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
+        for number in requests:
+            self._attempts[number].on_end(_name_of(failure))
 
 
 def _end(attempt: Attempt, request: Request) -> None:

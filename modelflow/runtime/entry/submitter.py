@@ -220,8 +220,8 @@ class Submitter:
         try:
             with self._lock:
                 room, backpressure = count_room(len(rows), port, self._in_flight, self._clock)
-                count, end = count_entering(sizes, room)
                 is_in_doubt = True
+                count, end = count_entering(sizes, room)
                 request_batch.board(batch_members, sizes[:count])
                 is_in = session.progress.enter_whole({port.name: end})
                 if is_in and count:

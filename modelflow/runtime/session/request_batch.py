@@ -40,15 +40,17 @@ class RequestBatch:
     """The positions of rows that nobody waits for any more."""
     _batch_members: BatchMembers
 
-    def __init__(self, terminals: int) -> None:
+    def __init__(self, terminals: int, outputs: Sequence[str]) -> None:
         """Begins empty.
 
         Args:
             terminals: At how many places each row leaves the graph: outputs and other last nodes.
+            outputs: Those of them that are outputs, in the order in which results name them.
         """
         self.gone = set()
         self._terminals = terminals
-        self._lock = make_lock("bundle")
+        self._outputs = outputs
+        self._lock = make_lock("request batch")
         self._bounds: Sequence[int] = (0,)  # where the rows of each request begin, and their end
         self._owners: Sequence[int] = ()  # the request of each row
         self._waiting: set[int] = set()
@@ -118,7 +120,7 @@ class RequestBatch:
             if not lacking[request] and request in self._waiting:
                 whole.append(request)
         if whole:
-            self._arrive(whole, {name: self._take(name, whole) for name in self._columns})
+            self._arrive(whole, {name: self._take(name, whole) for name in self._outputs})
 
     def _take(self, output: str, requests: Sequence[int]) -> list[Buffer]:
         """Returns what has come of these requests, and keeps it no longer."""

@@ -137,33 +137,28 @@ class Admission:
             OverloadedError: it is not taken.
         """
         if self.under_way >= self.most:
-            raise self.refuse(1)
+            raise self._full()
         if deadline is not None and (wait := self._late(deadline)) is not None:
             text = (
                 f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
                 f"{deadline:.3g} s; come again"
             )
             raise self._refusal(text, "would_miss_deadline", wait - deadline)
-        self.take(1)
-
-    def take(self, count: int) -> None:
-        """Takes requests for which there is room, whose callers wait for ever."""
         if not self.under_way:
             self._since = self._now()
             if self.doing is not None:
                 self.doing.work()
-        self.under_way += count
+        self.under_way += 1
         self._highest = max(self._highest, self.under_way)
 
-    def refuse(self, count: int) -> OverloadedError:
-        """Counts requests for which there is no room; returns what they are told."""
+    def _full(self) -> OverloadedError:
         text = (
             f"model {self._name!r} has {self.most} requests under way, as many as it may; "
             "come again"
         )
         wait = self.expected_wait
         seconds = 1.0 if wait is None else wait / self.most
-        return self._refusal(text, "full", seconds, count)
+        return self._refusal(text, "full", seconds)
 
     def on_done(self, count: int = 1) -> None:
         """Notes that requests are over, answered or not: there is room for others."""
@@ -179,8 +174,8 @@ class Admission:
         self._wait_estimator.note(self._highest, now - self._since, count)
         self._since, self._highest = now, self.under_way
 
-    def _refusal(self, text: str, reason: str, seconds: float, count: int = 1) -> OverloadedError:
-        self.refused[reason] += count
+    def _refusal(self, text: str, reason: str, seconds: float) -> OverloadedError:
+        self.refused[reason] += 1
         return OverloadedError(text, reason, max(0.001, seconds))
 
 

@@ -1,7 +1,10 @@
 """Small requests that wait unread and are read together when they go in."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -102,8 +105,8 @@ class PendingRequests:
         """Takes what they are sent to."""
         self._model = model
         self.row_type = _row_type(model.signature) if model.flow.is_row_by_row else None
-        self._members: dict[RowReader, list[BatchMember]] = {}
-        self._is_limited = False
+        self._members: dict[RowReader, dict[BatchMember, None]] = {}
+        self._first = self._limited = math.inf  # when the first is given up, and is looked for it
 
     def __bool__(self) -> bool:
         return bool(self._members)
@@ -116,73 +119,90 @@ class PendingRequests:
             reader: What reads it.
             deadline: Seconds for which who asks waits; None: for ever.
         """
-        request.on_gone = self._on_cancel
-        limit = self._model.time_limit.seconds
-        member = BatchMember(request, SYSTEM_CLOCK.now(), limit, deadline)
+        began = SYSTEM_CLOCK.now()
+        until = self._model.time_limit.end_of(began, deadline)
+        due = None if deadline is None else began + deadline
+        member = BatchMember(request, began, due, until)
+        request.on_gone = partial(self._leave, reader, member)
+        self._first = min(self._first, member.until)
         members = self._members.get(reader)
         if members is None:
-            members = self._members[reader] = []
-        members.append(member)
+            members = self._members[reader] = {}
+        members[member] = None
 
     def wait(self) -> None:
         """Waits for room in the graph: those that wait too long are given up."""
-        if not self._is_limited and self._members:
-            self._is_limited = True
-            waiting = [member for members in self._members.values() for member in members]
-            self._model.time_limit.add_first(self, waiting)
+        if self._first < self._limited:
+            self._model.time_limit.forget(self)
+            self._limited = self._first
+            self._model.time_limit.add_first(self, chain.from_iterable(self._members.values()))
 
     def give_up(self, _: Problem) -> None:
         """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
-        self._is_limited = False
         limit = self._model.time_limit
         for reader, members in self._members.items():
-            for place in limit.list_late(members):
-                problem = limit.problem_of(members[place])
-                self._model.on_done(problem.code)
-                members[place].responder.answer(reader.refusal(problem))
+            for member in limit.list_late(members):
+                del members[member]
+                self._end(reader, member)
+        waiting = chain.from_iterable(self._members.values())
+        self._first = min((member.until for member in waiting), default=math.inf)
+        self._limited = math.inf
         self.wait()
 
     def read(self) -> list[RequestBatch]:
         """Reads all that are here; returns those that go on together."""
-        if self._is_limited:
-            self._is_limited = False
+        has_waited = self._limited < math.inf
+        if has_waited:
             self._model.time_limit.forget(self)
+        self._first = self._limited = math.inf
         pending, self._members = self._members, {}
         batches = []
-        for reader, members in pending.items():
-            here = [member for member in members if not member.responder.is_over]
-            together = self._read(reader, here)
-            if together:
+        for reader, waiting in pending.items():
+            members = [*waiting]
+            places = self._read(reader, members)
+            if places:
+                together = [members[place] for place in places]
                 batches.append(RequestBatch(self._model, reader, together))
+            for place in sorted({*range(len(members))}.difference(places)):
+                self._read_alone(reader, members[place], has_waited=has_waited)
         return batches
 
-    def _read(self, reader: RowReader, members: list[BatchMember]) -> list[BatchMember]:
-        """Reads them; returns those that go on together."""
+    def _read(self, reader: RowReader, members: Sequence[BatchMember]) -> Sequence[int]:
+        """Reads them; returns the places of those that go on together."""
+        if not members:  # all have gone
+            return ()
         try:
             places, sizes, rows, details = reader.rows([m.responder for m in members], self._model)
+            rows.flags.writeable = False  # units see them as they are
+            buffers, end = [*map(Buffer, rows)], 0
+            for place, size, known in zip(places, sizes, details, strict=True):
+                start, end = end, end + size
+                member = members[place]
+                member.size, member.details, member.rows = size, known, buffers[start:end]
         except Exception:
             logger.exception("requests could not be read together; each is read by itself")
-            places, sizes, rows, details = NOT_TOGETHER
-        rows.flags.writeable = False  # units see them as they are
-        buffers, end = [*map(Buffer, rows)], 0
-        for place, size, known in zip(places, sizes, details, strict=True):
-            start, end = end, end + size
-            member = members[place]
-            member.size, member.details, member.rows = size, known, buffers[start:end]
-        if len(places) == len(members):
-            return members
-        for place in sorted({*range(len(members))}.difference(places)):
-            self._read_alone(reader, members[place])
-        return [members[place] for place in places]
+            return ()
+        return places
 
-    def _read_alone(self, reader: RowReader, member: BatchMember) -> None:
+    def _read_alone(self, reader: RowReader, member: BatchMember, *, has_waited: bool) -> None:
+        left = (member.deadline or member.until) - SYSTEM_CLOCK.now()
+        if left <= 0:
+            self._end(reader, member)
+            return
         member.responder.on_gone = _nothing
         self._model.on_done()
-        left = None if member.deadline is None else member.deadline - SYSTEM_CLOCK.now()
-        reader.alone(member.responder, self._model, left)
+        is_bounded = has_waited or member.deadline is not None
+        reader.alone(member.responder, self._model, left if is_bounded else None)
 
-    def _on_cancel(self) -> None:
-        """Notes that who asked has gone before its request was read."""
+    def _end(self, reader: RowReader, member: BatchMember) -> None:
+        """Refuses one that has waited as long as it may."""
+        problem = self._model.time_limit.problem_of(member)
+        self._model.on_done(problem.code)
+        member.responder.answer(reader.refusal(problem))
+
+    def _leave(self, reader: RowReader, member: BatchMember) -> None:
+        """Notes that who asked has gone before its request went in."""
+        self._members.get(reader, {}).pop(member, None)
         self._model.on_done(Code.CANCELLED)
 
 

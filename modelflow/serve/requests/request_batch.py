@@ -22,7 +22,7 @@ class BatchMember:
         responder: Who waits for the answer.
         began: When it came.
         deadline: When nothing is computed for it any more; None: it said nothing.
-        until: When it is given up: its deadline, or the server's limit where that is earlier.
+        until: When it is given up: a moment behind its deadline, or at the server's limit.
         rows: What it brings, once it is read; nothing behind its way into the flow.
         size: How many rows that are.
         is_given_up: It has waited as long as it may, and the flow is told so.
@@ -41,22 +41,13 @@ class BatchMember:
     )
 
     def __init__(
-        self, responder: "Responder", began: float, limit: float, deadline: float | None
+        self, responder: "Responder", began: float, deadline: float | None, until: float
     ) -> None:
-        """Takes who asks.
-
-        Args:
-            responder: Who waits for the answer.
-            began: When it came.
-            limit: Seconds that any request may take.
-            deadline: Seconds for which who asks waits; None: for ever.
-        """
+        """Takes who asks, and its times."""
         self.responder = responder
         self.began = began
-        self.until = began + limit
-        self.deadline = None if deadline is None else began + deadline
-        if self.deadline is not None and self.deadline < self.until:
-            self.until = self.deadline
+        self.deadline = deadline
+        self.until = until
         self.rows: Sequence[Buffer] = ()
         self.size = 0
         self.is_given_up = False
@@ -103,12 +94,13 @@ class RequestBatch:
         if not members:
             self._model.time_limit.forget(self)
             return None
+        due = [member.deadline for member in members]
         submitted = flow.submit_rows(
             [row for member in members for row in member.rows],
             self,
             on_room,
             sizes=[member.size for member in members],
-            deadlines=[member.deadline for member in members],
+            deadlines=due if any(due) else None,
         )
         count = submitted.count
         if not count:
@@ -131,12 +123,12 @@ class RequestBatch:
         """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
         limit = self._model.time_limit
         late = limit.list_late(self._members)
-        for number in late:
-            self._members[number].is_given_up = True
+        for member in late:
+            member.is_given_up = True
             if self._is_in:
-                self._members[number].responder.on_gone()  # the flow says that it is over
+                member.responder.on_gone()  # the flow says that it is over
         if not self._is_in:
-            self._fail(late, problem)
+            self._end(late, problem)
         limit.add_first(self, self._members)
 
     # -- what becomes of them: from any thread ----------------------------------------------------
@@ -182,14 +174,15 @@ class RequestBatch:
 
     def _refuse(self, problem: Problem) -> None:
         # Who has gone, until now, has counted itself out.
-        members = enumerate(self._members)
-        self._fail([number for number, one in members if not one.responder.is_over], problem)
+        self._end([member for member in self._members if not member.responder.is_over], problem)
 
     def _fail(self, requests: Sequence[int], problem: Problem) -> None:
+        self._end([self._members[number] for number in requests], problem)
+
+    def _end(self, members: Sequence[BatchMember], problem: Problem) -> None:
         now, model = SYSTEM_CLOCK.now(), self._model
-        self._count_out(len(requests))
-        for number in requests:
-            member = self._members[number]
+        self._count_out(len(members))
+        for member in members:
             own = model.time_limit.problem_of(member) if member.is_given_up else problem
             model.figures.on_failure(own.code, member.size, now - member.began)
             member.responder.answer(self._reader.refusal(own))

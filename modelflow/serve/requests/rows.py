@@ -180,8 +180,21 @@ def column_of(buffers: Sequence[Buffer]) -> Array | None:
     return np.array(data)
 
 
+def columns_of(
+    ports: Mapping[str, GraphPort], found: Mapping[str, Sequence[Buffer]]
+) -> dict[str, Array | None]:
+    """Returns `column_of` each output; None also where it has no batch axis."""
+    return {
+        name: column_of(buffers) if ports[name].is_batched else None
+        for name, buffers in found.items()
+    }
+
+
 def split_values(
-    ports: Mapping[str, GraphPort], sizes: Sequence[int], found: Mapping[str, Sequence[Buffer]]
+    ports: Mapping[str, GraphPort],
+    sizes: Sequence[int],
+    found: Mapping[str, Sequence[Buffer]],
+    columns: Mapping[str, Array | None],
 ) -> list[dict[str, Array | list[Any]] | Problem]:
     """Returns what `values_of` gives of each of some requests, or why there is nothing.
 
@@ -189,22 +202,17 @@ def split_values(
         ports: The outputs, by name.
         sizes: How many rows each request has.
         found: Of each output a buffer for each of their rows.
+        columns: What `columns_of` gives of these.
     """
-    columns = {
-        name: column_of(buffers) if ports[name].is_batched else None
-        for name, buffers in found.items()
-    }
 
     def values(start: int, end: int) -> dict[str, Array | list[Any]]:
-        own: dict[str, Array | list[Any]] = {}
-        for name, column in columns.items():
-            if column is None:
-                buffers = found[name][start:end]
-                check_buffers(buffers)
-                own[name] = values_of(ports[name], buffers)
-            else:
-                own[name] = column[start:end]
-        return own
+        own = {name: found[name][start:end] for name, column in columns.items() if column is None}
+        for buffers in own.values():
+            check_buffers(buffers)
+        return {
+            name: values_of(ports[name], own[name]) if column is None else column[start:end]
+            for name, column in columns.items()
+        }
 
     bounds = [0, *accumulate(sizes)]
     return [attempt(values, start, end) for start, end in pairwise(bounds)]

@@ -83,6 +83,16 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             loop = asyncio.get_running_loop()
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
+    def end_of(self, began: float, deadline: float | None) -> float:
+        """Returns when a request is given up, by the clock.
+
+        Args:
+            began: When it came, by the clock.
+            deadline: Seconds for which who asks waits; None: for ever.
+        """
+        end = began + self.seconds
+        return end if deadline is None else min(end, began + deadline + _GRACE)
+
     def add_first(self, one: LimitedRequest, members: "Iterable[BatchMember]") -> None:
         """Starts one timer for many requests, due when the first of them is to be given up.
 
@@ -92,18 +102,18 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
         """
         until = min((each.until for each in members if _waits(each)), default=None)
         if until is not None:
-            self.add(one, max(0.0, until - SYSTEM_CLOCK.now()))
+            seconds = max(0.0, until - SYSTEM_CLOCK.now())
+            self.own[one] = asyncio.get_running_loop().call_later(seconds, self._expire, one)
 
-    def list_late(self, members: "Iterable[BatchMember]") -> list[int]:
-        """Returns the places of those that have waited as long as they may."""
+    def list_late(self, members: "Iterable[BatchMember]") -> "list[BatchMember]":
+        """Returns those that have waited as long as they may."""
         now = SYSTEM_CLOCK.now() + _EARLY
-        return [
-            place for place, member in enumerate(members) if member.until <= now and _waits(member)
-        ]
+        return [member for member in members if member.until <= now and _waits(member)]
 
     def problem_of(self, member: "BatchMember") -> Problem:
         """Returns what a request is told that has waited as long as it may."""
-        return _too_late() if member.until == member.deadline else self.problem()
+        is_own = member.deadline is not None and member.until < member.began + self.seconds
+        return _too_late() if is_own else self.problem()
 
     def renew(self, one: LimitedRequest) -> None:
         """Begins anew for a stream, which has given a part; its deadline stays."""

@@ -102,6 +102,10 @@ def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
 class InferReader(RestRowReader):
     """Reads infer requests; those for one tensor of rows together."""
 
+    def may_wait(self, http_request: HttpRequest) -> bool:
+        """Tells whether the body says nothing of a parameter ``timeout``."""
+        return b'"timeout"' not in http_request.body
+
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         """Reads one request and sends it; see `RestRowReader.ask`."""
         model.expect(seconds)
@@ -153,14 +157,14 @@ def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> Inf
 
 
 def _rows_of(request: InferRequest, model: Model) -> npt.NDArray[Any] | None:
-    """Returns the rows of a request's only tensor; None: it has another form, or a deadline.
+    """Returns the rows of a request's only tensor; None: it has another form.
 
     Raises:
         Problem: they do not fit the model.
     """
     (port,) = model.signature.inputs
     tensor = request.inputs.get(port.name)
-    if tensor is None or len(request.inputs) > 1 or "timeout" in request.parameters:
+    if tensor is None or len(request.inputs) > 1:
         return None
     check_request(request, model)
     array = tensor.array

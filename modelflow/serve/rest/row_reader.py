@@ -12,12 +12,14 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.pending import ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
-from modelflow.serve.requests.rows import split_values
+from modelflow.serve.requests.rows import columns_of, split_values
 from modelflow.serve.requests.status import attempt
 from modelflow.serve.requests.time_limits import seconds_of
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from modelflow.serve.requests.served_model import ServedModel
 
 # The longest body that may be read with others.
@@ -48,7 +50,7 @@ class RestRowReader(abc.ABC):
         """
         seconds = seconds_of(http_request)
         is_plain = b"content-encoding" not in http_request.head.named
-        if is_plain and len(http_request.body) <= _SMALL:
+        if is_plain and len(http_request.body) <= _SMALL and self.may_wait(http_request):
             model.receive(http_request, self, seconds)
         else:
             self.ask(http_request, model, seconds)
@@ -79,14 +81,35 @@ class RestRowReader(abc.ABC):
     ) -> Sequence[Reply | Problem]:
         """Returns the answer to each request; see `RowReader.answers`."""
         sizes = [member.size for member in members]
+        columns = columns_of(model.outputs, found)
+        together = self.replies(columns, sizes)
+        if together is not None:
+            return together
         return [
             values
             if isinstance(values, Problem)
             else attempt(self.reply, member.responder, member.details, model, values)
             for member, values in zip(
-                members, split_values(model.outputs, sizes, found), strict=True
+                members, split_values(model.outputs, sizes, found, columns), strict=True
             )
         ]
+
+    def may_wait(self, http_request: HttpRequest) -> bool:  # noqa: ARG002 - most may
+        """Tells whether a request may wait unread: its body says nothing of a deadline."""
+        return True
+
+    def replies(
+        self,
+        columns: Mapping[str, "npt.NDArray[Any] | None"],  # noqa: ARG002 - here is no quicker way
+        sizes: Sequence[int],  # noqa: ARG002
+    ) -> "Sequence[Reply] | None":
+        """Returns the answers to requests of so many rows, written at once; None: each by itself.
+
+        Args:
+            columns: Of each output what came out, ``(rows, ...)``; None: not numbers of one shape.
+            sizes: How many rows each request has.
+        """
+        return None
 
     @abc.abstractmethod
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from modelflow.buffer import Buffer
+import numpy.typing as npt
+
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.error_reply import JSON, settle, whole_body
@@ -21,8 +22,7 @@ from modelflow.serve.protocols.tf_serving import (
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
-from modelflow.serve.requests.request_batch import BatchMember
-from modelflow.serve.requests.rows import check_item, column_of
+from modelflow.serve.requests.rows import check_item
 from modelflow.serve.rest.row_reader import RestRowReader, terms_of
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.problem import Problem
@@ -85,24 +85,12 @@ class PredictReader(RestRowReader):
             return NOT_TOGETHER
         return ReadRows(places, sizes, array, [True] * len(places))
 
-    def answers(
-        self,
-        members: Sequence[BatchMember],
-        model: "ServedModel",
-        found: Mapping[str, Sequence[Buffer]],
-    ) -> Sequence[Reply | Problem]:
-        """Returns the document that answers each request."""
-        columns, ports = {}, model.outputs
-        for name, buffers in found.items():
-            column = column_of(buffers) if ports[name].is_batched else None
-            if column is None:
-                break
-            columns[name] = column
-        else:
-            texts = rows_answers(columns, [member.size for member in members])
-            if texts is not None:
-                return [Reply(200, text, JSON) for text in texts]
-        return super().answers(members, model, found)
+    def replies(
+        self, columns: Mapping[str, npt.NDArray[Any] | None], sizes: Sequence[int]
+    ) -> Sequence[Reply] | None:
+        """Returns the answers where one output gives numbers; see `RestRowReader.replies`."""
+        texts = rows_answers(columns, sizes)
+        return None if texts is None else [Reply(200, text, JSON) for text in texts]
 
     def reply(
         self,

@@ -87,20 +87,20 @@ def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
 
 
 def rows_answers(
-    outputs: Mapping[str, npt.NDArray[Any]], sizes: Sequence[int]
+    outputs: Mapping[str, npt.NDArray[Any] | None], sizes: Sequence[int]
 ) -> list[bytes] | None:
     """Returns what `predict_answer` would return of the rows of each request.
 
     None: only that can tell.
 
     Args:
-        outputs: Numbers; axis 0 are the rows of all requests.
+        outputs: Numbers, axis 0 are the rows of all requests; None: it is none.
         sizes: How many rows each request has.
     """
     if len(outputs) != 1:
         return None
     (array,) = outputs.values()
-    if not array.size or not array.ndim or array.dtype.kind not in _NUMBERS:
+    if array is None or not array.size or not array.ndim or array.dtype.kind not in _NUMBERS:
         return None
     # Written at once, and cut where one row ends and the next begins: [[1,2],[3,4]] at ],[ .
     opened, closed = b"[" * (array.ndim - 1), b"]" * (array.ndim - 1)

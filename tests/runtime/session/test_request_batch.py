@@ -43,13 +43,14 @@ class WaitsForRows(Waits):
 
 
 def boarded(count, terminals=1):
-    request_batch, batch_members = RequestBatch(terminals), Waits(count)
+    request_batch, batch_members = RequestBatch(terminals, ("a", "b")), Waits(count)
     request_batch.board(batch_members, [1] * count)
     return request_batch, batch_members
 
 
 def boarded_rows(sizes, terminals=1):
-    request_batch, batch_members = RequestBatch(terminals), WaitsForRows(sizes)
+    request_batch = RequestBatch(terminals, ("a", "b")[:terminals])
+    batch_members = WaitsForRows(sizes)
     request_batch.board(batch_members, sizes)
     return request_batch, batch_members
 
@@ -79,6 +80,14 @@ def test_a_request_is_over_when_every_terminal_has_its_row():
     assert request_batch.put("b", [0], buffers(10), is_output=True)
     request_batch.call_due()
     assert batch_members.found[0] == [{"a": 1, "b": 10}]
+
+
+def test_outputs_are_named_in_the_order_of_the_graph_whichever_came_first():
+    request_batch, batch_members = boarded_rows([2], terminals=2)
+    request_batch.put("b", [0, 1], buffers(10, 20), is_output=True)
+    request_batch.put("a", [0, 1], buffers(1, 2), is_output=True)
+    request_batch.call_due()
+    assert [*batch_members.found[0][0].items()] == [("a", [1, 2]), ("b", [10, 20])]
 
 
 def test_a_graph_without_outputs_answers_with_nothing():
