@@ -46,8 +46,6 @@ class RequestReader:
         unheard: Bytes since the last head, or the last part of a body.
         is_reading: The request is not whole yet.
         is_old: The client speaks HTTP/1.0.
-        is_within: A part of a message is there.
-        is_kept: Others may follow.
     """
 
     def __init__(
@@ -73,7 +71,7 @@ class RequestReader:
         self._headers: list[tuple[bytes, bytes]] = []
         self._heads = heads
         self._head = b""  # of the message before, where it was one whole request
-        self.is_within, self.is_kept = False, True
+        self._is_within, self._is_kept = False, True
         self._whole: list[HttpRequest] = []  # the requests that have become so in what is fed
 
     def feed(self, data: bytes) -> bytes:
@@ -88,8 +86,8 @@ class RequestReader:
             httptools.HttpParserError: this is no request; or, an `HttpParserCallbackError`, whoever
                 handles requests has raised.
         """
-        is_new = not self.is_within
-        if is_new and self.is_kept and (found := self._heads.find(data)) is not None:
+        is_new = not self._is_within
+        if is_new and self._is_kept and (found := self._heads.find(data)) is not None:
             self._read_known(*found)
             return b""
         self.unheard += len(data)
@@ -105,7 +103,7 @@ class RequestReader:
             raise
         if self.unheard > self._limits.header_bytes:
             raise LongHeadError(self._limits.header_bytes, "bytes")
-        if is_new and not self.is_within and len(self._whole) == 1:
+        if is_new and not self._is_within and len(self._whole) == 1:
             self._learn(data, self._whole[0])
         self._whole.clear()
         return b""
@@ -151,7 +149,7 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """Begins to read a request."""
-        self.is_within = True
+        self._is_within = True
         self._target = b""
         self._headers = []
 
@@ -172,8 +170,8 @@ class RequestReader:
         if len(self._headers) > self._limits.headers:
             raise LongHeadError(self._limits.headers, "headers")
         self.is_old = self._parser.get_http_version() == "1.0"
-        self.is_kept = self._parser.should_keep_alive()
-        http_request = self._receiver.receive(self._make_head(), is_kept=self.is_kept)
+        self._is_kept = self._parser.should_keep_alive()
+        http_request = self._receiver.receive(self._make_head(), is_kept=self._is_kept)
         if http_request is None:
             return
         self.http_request, self.is_reading = http_request, True
@@ -210,7 +208,7 @@ class RequestReader:
     def on_message_complete(self) -> None:
         """Ends the request; it may have been answered before."""
         self.unheard = 0
-        self.is_reading = self.is_within = False
+        self.is_reading = self._is_within = False
         http_request, body = self.http_request, self.body
         self.body = None
         if http_request is not None and body is not None:
