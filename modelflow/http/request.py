@@ -330,14 +330,12 @@ class HttpRequest:
         self.on_gone = None
         if self.request_context is not None:
             reply = self.request_context.on_answer(reply)
-        if (
-            self.request_context is None
-            and self.on_end is None
-            and type(reply) is not StreamingReply
-        ):
-            self.is_over = True  # nobody wants to know
-        elif not isinstance(reply, StreamingReply):  # that is over when it has been sent
-            self.over(len(reply.body))
+        if not isinstance(reply, StreamingReply):  # that is over when it has been sent
+            if self.request_context is not None:
+                self.request_context.over(len(self.body), len(reply.body))
+            self.is_over = True
+            if self.on_end is not None:
+                self.on_end()
         self._send(self, reply)
 
     def answer_soon(self, reply: "Reply") -> None:

@@ -119,12 +119,15 @@ class PendingRequests:
             reader: What reads it.
             deadline: Seconds for which who asks waits; None: for ever.
         """
-        began = SYSTEM_CLOCK.now()
-        until = self._model.time_limit.end_of(began, deadline)
-        due = None if deadline is None else began + deadline
-        member = BatchMember(request, began, due, until)
+        began, limit = SYSTEM_CLOCK.now(), self._model.time_limit
+        if deadline is None:
+            member = BatchMember(request, began, None, began + limit.seconds)
+        else:
+            until = limit.end_of(began, deadline)
+            member = BatchMember(request, began, began + deadline, until)
+        if member.until < self._first:
+            self._first = member.until
         request.on_gone = partial(self._leave, reader, member)
-        self._first = min(self._first, member.until)
         members = self._members.get(reader)
         if members is None:
             members = self._members[reader] = {}
@@ -135,10 +138,10 @@ class PendingRequests:
         if self._first < self._limited:
             self._model.time_limit.forget(self)
             self._limited = self._first
-            self._model.time_limit.add_first(self, chain.from_iterable(self._members.values()))
+            self._model.time_limit.add_until(self, self._first)
 
     def give_up(self, _: Problem) -> None:
-        """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
+        """Refuses those that have waited as long as they may; see `TimeLimit.add_until`."""
         limit = self._model.time_limit
         for reader, members in self._members.items():
             for member in limit.list_late(members):

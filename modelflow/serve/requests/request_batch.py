@@ -1,5 +1,6 @@
 """Requests on their way together: into a flow, and back to those who asked."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.status import internal_problem, problem_of
+from modelflow.serve.requests.time_limits import waits
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class RequestBatch:
         self._members = members
         self._unanswered = len(members)
         self._is_in = False
-        model.time_limit.add_first(self, members)
+        model.time_limit.add_until(self, min([member.until for member in members]))
 
     def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "RequestBatch | None":
         """Sends them on their way; returns those that found no room, to be entered again.
@@ -120,7 +122,7 @@ class RequestBatch:
         self._model.over(partial(self._refuse, problem))
 
     def give_up(self, problem: Problem) -> None:
-        """Refuses those that have waited as long as they may; see `TimeLimit.add_first`."""
+        """Refuses those that have waited as long as they may; see `TimeLimit.add_until`."""
         limit = self._model.time_limit
         late = limit.list_late(self._members)
         for member in late:
@@ -129,7 +131,8 @@ class RequestBatch:
                 member.responder.on_gone()  # the flow says that it is over
         if not self._is_in:
             self._end(late, problem)
-        limit.add_first(self, self._members)
+        left = (member.until for member in self._members if waits(member))
+        limit.add_until(self, min(left, default=math.inf))
 
     # -- what becomes of them: from any thread ----------------------------------------------------
 

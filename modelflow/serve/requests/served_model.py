@@ -143,7 +143,8 @@ class ServedModel(Model):
             self._make_room(deadline)
         admission.admit(deadline)
         self.unread.add(request, reader, deadline)
-        self._submit_queue.wake()
+        if not self._submit_queue.is_due:
+            self._submit_queue.wake()
 
     def on_done(self, code: Code | None = None) -> None:
         """Notes that a request is over that never went in: with a code, or as another one."""

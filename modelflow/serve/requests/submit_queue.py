@@ -42,21 +42,23 @@ class SubmitQueue:
         self._unread = unread
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch] = deque()
-        self._is_due = self._is_blocked = False
+        self.is_due = False
+        """What is added now goes in when this turn of the loop is over."""
+        self._is_blocked = False
 
     def add(self, call: InferCall) -> None:
         """Takes a call: it goes in when this turn of the loop is over."""
         self._waiting.append(call)
-        if not (self._is_due or self._is_blocked):  # as `wake`, without a call
-            self._is_due = True
+        if not (self.is_due or self._is_blocked):  # as `wake`, without a call
+            self.is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
     def wake(self) -> None:
         """Has what is here, and is still unread, go in when this turn of the loop is over."""
         if self._is_blocked:
             self._unread.wait()
-        elif not self._is_due:
-            self._is_due = True
+        elif not self.is_due:
+            self.is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
     def hurry(self) -> None:
@@ -75,9 +77,9 @@ class SubmitQueue:
 
     def _enter(self) -> None:
         if self._unread:
-            self._is_due = True  # what is added now goes in below
+            self.is_due = True  # what is added now goes in below
             self._waiting.extend(self._unread.read())
-        self._is_due = self._is_blocked = False
+        self.is_due = self._is_blocked = False
         try:
             while self._waiting and not self._is_blocked:
                 if isinstance(self._waiting[0], RequestBatch):

@@ -1,6 +1,7 @@
 """How long a client waits, and when a request without an answer is given up."""
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Protocol
 
 from modelflow.http.listener import ReplyTimeouts
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.request_batch import BatchMember
 
 
-_HEADER = b"inference-timeout-ms"
+DEADLINE = b"inference-timeout-ms"
+"""The header that says how long a client waits."""
 
 
 def seconds_of(http_request: HttpRequest) -> float | None:
@@ -23,7 +25,7 @@ def seconds_of(http_request: HttpRequest) -> float | None:
     Raises:
         Problem: it is no number above 0.
     """
-    value = http_request.head.named.get(_HEADER)
+    value = http_request.head.named.get(DEADLINE)
     if value is None:
         return None
     text = value.decode("latin-1")
@@ -83,32 +85,25 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             loop = asyncio.get_running_loop()
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
-    def end_of(self, began: float, deadline: float | None) -> float:
-        """Returns when a request is given up, by the clock.
+    def end_of(self, began: float, deadline: float) -> float:
+        """Returns when a request is given up that may take so many seconds, by the clock."""
+        return began + min(self.seconds, deadline + _GRACE)
 
-        Args:
-            began: When it came, by the clock.
-            deadline: Seconds for which who asks waits; None: for ever.
-        """
-        end = began + self.seconds
-        return end if deadline is None else min(end, began + deadline + _GRACE)
-
-    def add_first(self, one: LimitedRequest, members: "Iterable[BatchMember]") -> None:
-        """Starts one timer for many requests, due when the first of them is to be given up.
+    def add_until(self, one: LimitedRequest, until: float) -> None:
+        """Begins to wait for the answers to many requests.
 
         Args:
             one: What is given up: with `list_late` it finds which, and adds itself again.
-            members: The requests.
+            until: When the first of them is to be given up, by the clock; ``math.inf``: none is.
         """
-        until = min((each.until for each in members if _waits(each)), default=None)
-        if until is not None:
+        if until < math.inf:
             seconds = max(0.0, until - SYSTEM_CLOCK.now())
             self.own[one] = asyncio.get_running_loop().call_later(seconds, self._expire, one)
 
     def list_late(self, members: "Iterable[BatchMember]") -> "list[BatchMember]":
         """Returns those that have waited as long as they may."""
         now = SYSTEM_CLOCK.now() + _EARLY
-        return [member for member in members if member.until <= now and _waits(member)]
+        return [member for member in members if member.until <= now and waits(member)]
 
     def problem_of(self, member: "BatchMember") -> Problem:
         """Returns what a request is told that has waited as long as it may."""
@@ -139,7 +134,8 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
         return Problem(text, Code.DEADLINE_EXCEEDED)
 
 
-def _waits(member: "BatchMember") -> bool:
+def waits(member: "BatchMember") -> bool:
+    """Tells whether a request is still to be answered, or given up."""
     return not (member.responder.is_over or member.is_given_up)
 
 

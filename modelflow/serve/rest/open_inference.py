@@ -102,9 +102,7 @@ def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
 class InferReader(RestRowReader):
     """Reads infer requests; those for one tensor of rows together."""
 
-    def may_wait(self, http_request: HttpRequest) -> bool:
-        """Tells whether the body says nothing of a parameter ``timeout``."""
-        return b'"timeout"' not in http_request.body
+    deadline_mark = b'"timeout"'
 
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         """Reads one request and sends it; see `RestRowReader.ask`."""

@@ -14,7 +14,7 @@ from modelflow.serve.requests.pending import ReadRows
 from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import columns_of, split_values
 from modelflow.serve.requests.status import attempt
-from modelflow.serve.requests.time_limits import seconds_of
+from modelflow.serve.requests.time_limits import DEADLINE, seconds_of
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def terms_of(http_request: HttpRequest) -> Terms:
 class RestRowReader(abc.ABC):
     """Reads requests of one protocol; a `modelflow.serve.requests.pending.RowReader`."""
 
+    deadline_mark: bytes | None = None
+    """What a body has that may say a deadline: it does not wait unread; None: none does."""
+
     def __init__(self, options: ServeOptions) -> None:
         """Takes what a body may hold."""
         self.options = options
@@ -48,9 +51,11 @@ class RestRowReader(abc.ABC):
         Raises:
             Problem: it is not taken, or cannot be understood.
         """
-        seconds = seconds_of(http_request)
-        is_plain = b"content-encoding" not in http_request.head.named
-        if is_plain and len(http_request.body) <= _SMALL and self.may_wait(http_request):
+        named = http_request.head.named
+        seconds = seconds_of(http_request) if DEADLINE in named else None
+        body, mark = http_request.body, self.deadline_mark
+        is_plain = len(body) <= _SMALL and b"content-encoding" not in named
+        if is_plain and (mark is None or mark not in body):
             model.receive(http_request, self, seconds)
         else:
             self.ask(http_request, model, seconds)
@@ -93,10 +98,6 @@ class RestRowReader(abc.ABC):
                 members, split_values(model.outputs, sizes, found, columns), strict=True
             )
         ]
-
-    def may_wait(self, http_request: HttpRequest) -> bool:  # noqa: ARG002 - most may
-        """Tells whether a request may wait unread: its body says nothing of a deadline."""
-        return True
 
     def replies(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -65,10 +66,12 @@ class PredictReader(RestRowReader):
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
         """Returns which requests ask for rows that fit, and these."""
-        found = read_rows([http_request.body for http_request in requests])
-        places = [place for place, rows in enumerate(found) if rows]
-        sizes = [len(rows) for rows in found if rows]
-        values = [row for rows in found if rows for row in rows]
+        read = read_rows([http_request.body for http_request in requests])
+        found = [rows for rows in read if rows]
+        places: Sequence[int] = range(len(read))
+        if len(found) < len(read):
+            places = [place for place, rows in enumerate(read) if rows]
+        sizes, values = [*map(len, found)], [*chain.from_iterable(found)]
         (port,) = model.signature.inputs
         most = max(sizes, default=0)
         try:
