@@ -330,7 +330,8 @@ class HttpRequest:
         self.on_gone = None
         if self.request_context is not None:
             reply = self.request_context.on_answer(reply)
-        if not isinstance(reply, StreamingReply):  # that is over when it has been sent
+        # As `over`, without a call; what goes part by part is over when it has been sent.
+        if not isinstance(reply, StreamingReply):
             if self.request_context is not None:
                 self.request_context.over(len(self.body), len(reply.body))
             self.is_over = True

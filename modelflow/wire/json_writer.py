@@ -35,7 +35,7 @@ def json_of(value: Any) -> bytes:
     Raises:
         Problem: something in it has no form in JSON.
     """
-    if orjson is not None and _is_plain((value,)):
+    if orjson is not None and type(value) in _HOLDERS and _is_plain((value,)):
         with suppress(TypeError):  # a number that is too long, say: below
             text: bytes = orjson.dumps(value)
             return text

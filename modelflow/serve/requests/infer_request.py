@@ -11,7 +11,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, ModelflowError
 from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.requests.rows import values_of
+from modelflow.serve.requests.rows import check_buffers, values_of
 from modelflow.serve.requests.status import internal_problem, problem_of
 from modelflow.stream_io.request import Request
 from modelflow.wire.problem import Problem
@@ -149,7 +149,7 @@ class InferCall:
         if found is not None:
             if not self.is_over:
                 self.model.time_limit.renew(self)
-            self._check(found[1:])
+            check_buffers(found[1:], self.rows)
         return found
 
     def buffers(self) -> dict[str, list[Buffer]]:
@@ -167,9 +167,7 @@ class InferCall:
             except ModelflowError as error:
                 raise problem_of(error) or internal_problem(error) from error
             for buffers in found.values():
-                for buffer in buffers:
-                    if buffer.error is not None:
-                        self._check(buffers)
+                check_buffers(buffers, self.rows)
         except Problem as problem:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
@@ -186,9 +184,3 @@ class InferCall:
                 value = value[0, ...] if value.ndim else value
             values[name] = value
         return values
-
-    def _check(self, buffers: Sequence[Buffer]) -> None:
-        for place, buffer in enumerate(buffers):
-            if buffer.error is not None:
-                item = place if self.rows > 1 else None
-                raise problem_of(buffer.error, item) or internal_problem(buffer.error)

@@ -128,10 +128,7 @@ class PendingRequests:
         if member.until < self._first:
             self._first = member.until
         request.on_gone = partial(self._leave, reader, member)
-        members = self._members.get(reader)
-        if members is None:
-            members = self._members[reader] = {}
-        members[member] = None
+        self._members.setdefault(reader, {})[member] = None
 
     def wait(self) -> None:
         """Waits for room in the graph: those that wait too long are given up."""

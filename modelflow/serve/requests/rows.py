@@ -208,7 +208,7 @@ def split_values(
     def values(start: int, end: int) -> dict[str, Array | list[Any]]:
         own = {name: found[name][start:end] for name, column in columns.items() if column is None}
         for buffers in own.values():
-            check_buffers(buffers)
+            check_buffers(buffers, end - start)
         return {
             name: values_of(ports[name], own[name]) if column is None else column[start:end]
             for name, column in columns.items()
@@ -218,15 +218,19 @@ def split_values(
     return [attempt(values, start, end) for start, end in pairwise(bounds)]
 
 
-def check_buffers(buffers: Sequence[Buffer]) -> None:
-    """Checks that none of what came out of an output, for the rows of a request, is in error.
+def check_buffers(buffers: Sequence[Buffer], rows: int) -> None:
+    """Checks that nothing that came out of an output is in error.
+
+    Args:
+        buffers: What came of one request.
+        rows: How many rows that has; of several the message says which item failed.
 
     Raises:
         Problem: one is.
     """
     for place, buffer in enumerate(buffers):
         if buffer.error is not None:
-            item = place if len(buffers) > 1 else None
+            item = place if rows > 1 else None
             raise problem_of(buffer.error, item) or internal_problem(buffer.error)
 
 
