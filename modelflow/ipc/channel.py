@@ -138,7 +138,7 @@ class Channel(ABC):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Gives everything back; once more does nothing."""
         self._socket.close()
 
     @abstractmethod

@@ -61,8 +61,9 @@ class _Memory:
         return self._map
 
     def close(self) -> None:
-        self._map.close()
-        os.close(self._fd)
+        if not self._map.closed:  # the descriptor may be of something else by now
+            self._map.close()
+            os.close(self._fd)
 
 
 class MemoryChannel(Channel):
@@ -81,7 +82,7 @@ class MemoryChannel(Channel):
         super().__init__(socket.socket(fileno=ends.socket))
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Gives everything back; once more does nothing."""
         super().close()
         self._incoming.close()
         self._outgoing.close()

@@ -442,6 +442,39 @@ def test_what_is_collapsed_of_no_part_has_the_meta_of_what_was_expanded(count):
     assert answer.get("path") == "red.png"
 
 
+def test_what_is_collapsed_of_an_error_that_a_unit_has_dropped_has_the_meta_of_what_was_expanded():
+    @flowunit(kind="expand")
+    def parts(value):
+        raise ValueError(value)
+
+    class Drop(FlowUnit):
+        """Gives nothing of what is in error."""
+
+        SPEC = FlowUnitSpec(
+            name="drop",
+            devices={"cpu": lambda: Drop()},
+            inputs=(Port("in"),),
+            outputs=(Port("out"),),
+            kind=Kind.STREAM,
+            is_exception_visible=True,
+        )
+
+        def process(self, ctx):
+            ctx.emit([row for row in ctx.input() if row.error is None])
+
+    @flowunit(kind="collapse")
+    def whole(parts):
+        return len(parts)
+
+    graph = (
+        "digraph { input [type=input] output [type=output] "
+        "drop [is_exception_visible=true] input -> parts -> drop -> whole -> output }"
+    )
+    with Flow(graph, units=[parts, Drop, whole]) as flow:
+        answer = flow.infer(Buffer(1, {"path": "one"}))
+    assert (answer.data, answer.meta) == (0, {"path": "one"})
+
+
 def test_one_format_in_two_spellings_is_one():
     image = np.zeros((6, 8, 3), np.uint8)
     both = [(image, ("rgb", None), (8, 6, 3)), (image.copy(), ("rgb", "hwc"), (8, 6, 3))]

@@ -155,6 +155,19 @@ def test_more_arrays_than_the_other_side_would_take_are_not_sent(sides, monkeypa
     assert len(crosses(sides, [np.zeros(n) for n in range(3)])) == 3
 
 
+def test_a_channel_that_is_closed_twice_closes_nothing_of_others(sides):
+    before = set(os.listdir("/proc/self/fd"))
+    for side in sides:
+        side.close()
+    after = set(os.listdir("/proc/self/fd"))
+    files = [os.open("/proc/self/status", os.O_RDONLY) for _ in before - after]  # the same numbers
+    for side in sides:
+        side.close()
+    for file in files:
+        assert os.read(file, 4) == b"Name"
+        os.close(file)
+
+
 @pytest.mark.parametrize("call", ["memfd_create", "ftruncate", "dup"])
 @pytest.mark.parametrize("successes", [0, 1])
 def test_a_channel_that_cannot_be_made_leaves_no_descriptor(monkeypatch, call, successes):

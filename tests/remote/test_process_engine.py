@@ -99,6 +99,15 @@ def test_a_view_of_bytes_crosses_as_bytes_both_ways():
         assert flow.infer(view).data == b"bcd"
 
 
+def test_replicas_that_are_not_needed_any_more_end_without_a_word(caplog):
+    before = set(os.listdir("/proc/self/fd"))
+    with Flow(placed(text_of(replicas="2"), ProcessEngine())) as flow:
+        assert [answer.data for _, answer in flow.map([1, 2, 3])] == [2, 4, 6]
+        flow.stats()
+    assert caplog.messages == []
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
 def test_an_error_names_the_node_inside_as_here_and_the_others_pass():
     with Flow(text_of()) as flow:
         (here,) = [answer for _, answer in flow.map([-3], errors="return")]

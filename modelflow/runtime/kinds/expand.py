@@ -44,7 +44,11 @@ class ExpandCall(RowCall):
         return [*given]
 
     def _fail(self, bad: Buffer) -> list[Any]:
-        return [Expanded(column) for column in self._everywhere([bad])]
+        failed = [Expanded(column) for column in self._everywhere([bad])]
+        if self._inherits_meta:  # a unit inside that takes errors may leave the stream empty
+            for column in failed:
+                column.origin = [strip_data(bad)]
+        return failed
 
 
 class ExpandOutbox(Outbox):
