@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from modelflow.ipc.loop_queue import LoopQueue
 
 if TYPE_CHECKING:
-    from modelflow.http.reply import BodyLimits, Reply
+    from modelflow.http.reply import BodyBudget, BodyLimits, Reply
 
 
 class RequestHead:
@@ -27,9 +27,11 @@ class RequestHead:
         headers: Names in lower case, and values, in the order in which they came.
         named: The same by name; of several of one name the last.
         route: What whoever handles requests has found out from the head alone; None: nothing yet.
+        limits: What `Handler.begin` says of every request with this head; None: it is to be asked
+            of each.
     """
 
-    __slots__ = ("headers", "method", "named", "route", "target")
+    __slots__ = ("headers", "limits", "method", "named", "route", "target")
 
     def __init__(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]] = ()
@@ -40,6 +42,7 @@ class RequestHead:
         self.headers = headers
         self.named: Mapping[bytes, bytes] = dict(headers)
         self.route: Any = None
+        self.limits: BodyLimits | None = None
 
 
 LONGEST = 2048
@@ -243,7 +246,7 @@ class Handler(Protocol):
     """Who answers requests. Called on the server's thread, which it must not hold up."""
 
     def begin(self, http_request: "HttpRequest") -> "BodyLimits":
-        """Looks at the head of a request; says what its body may be.
+        """Looks at the head of a request; says what its body may be (`RequestHead.limits`).
 
         Raises:
             RefusedError: it is answered so, without its body.
@@ -278,6 +281,7 @@ class HttpRequest:
     Attributes:
         head: What was read of it before its body.
         body: What was sent, once it is whole.
+        budget: What the body's bytes are given back to when it is over; None: nothing.
         client: The address of who asks; ``""``: unknown.
         on_end: Called once when it is answered, or who asks has gone away.
         on_gone: Called before that if who asks has gone away: what works on it may stop.
@@ -290,6 +294,7 @@ class HttpRequest:
         "_loop_queue",
         "_send",
         "body",
+        "budget",
         "client",
         "head",
         "is_over",
@@ -308,6 +313,7 @@ class HttpRequest:
         """Made by the connection: ``send`` takes the answer, ``loop_queue`` is its loop's."""
         self.head = head
         self.body = b""
+        self.budget: BodyBudget | None = None
         self.client = client
         self.on_end: Callable[[], None] | None = None
         self.on_gone: Callable[[], None] | None = None
@@ -335,6 +341,8 @@ class HttpRequest:
             if self.request_context is not None:
                 self.request_context.over(len(self.body), len(reply.body))
             self.is_over = True
+            if self.budget is not None:
+                self.budget.give_back(len(self.body))
             if self.on_end is not None:
                 self.on_end()
         self._send(self, reply)
@@ -347,8 +355,13 @@ class HttpRequest:
         """Notes that the answer is whole (called by the connection where it goes part by part)."""
         if self.request_context is not None:
             self.request_context.over(len(self.body), bytes_out)
+        self._end()
+
+    def _end(self) -> None:
         self.is_over = True
         self.on_gone = None
+        if self.budget is not None:
+            self.budget.give_back(len(self.body))
         if self.on_end is not None:
             self.on_end()
 
@@ -364,7 +377,5 @@ class HttpRequest:
             self.on_gone()
         if self.request_context is not None:
             self.request_context.on_cancel(len(self.body), bytes_out)
-        self._is_answered = self.is_over = True
-        self.on_gone = None
-        if self.on_end is not None:
-            self.on_end()
+        self._is_answered = True
+        self._end()

@@ -86,10 +86,31 @@ class RequestReader:
             httptools.HttpParserError: this is no request; or, an `HttpParserCallbackError`, whoever
                 handles requests has raised.
         """
-        is_new = not self._is_within
-        if is_new and self._is_kept and (found := self._heads.find(data)) is not None:
-            self._read_known(*found)
+        known = None if self._is_within or not self._is_kept else self._heads.find(data)
+        if known is None:
+            return self._parse(data)
+        head, body = known
+        self.is_old = False
+        http_request = self._receiver.receive(head, is_kept=True)
+        if http_request is None:
             return b""
+        self.http_request = http_request
+        try:
+            limits = head.limits or self._handler.begin(http_request)
+            length = len(body)
+            if length > limits.most or not limits.budget.take(length):
+                Body(limits, length).add(body)  # says why not, or finds that there is room now
+            http_request.body = body
+            self._handler.handle(http_request)
+        except RefusedError as error:
+            self._receiver.refuse_body(http_request, error.reply)
+        except Exception as error:  # as the parser says it of what it calls
+            raise httptools.HttpParserCallbackError from error
+        self.http_request = None
+        return b""
+
+    def _parse(self, data: bytes) -> bytes:
+        is_new = not self._is_within
         self.unheard += len(data)
         self._whole.clear()
         try:
@@ -107,26 +128,6 @@ class RequestReader:
             self._learn(data, self._whole[0])
         self._whole.clear()
         return b""
-
-    def _read_known(self, head: RequestHead, body: bytes) -> None:
-        """Takes a whole request, whose head is known."""
-        self.is_old = False
-        http_request = self._receiver.receive(head, is_kept=True)
-        if http_request is None:
-            return
-        self.http_request = http_request
-        try:
-            limits = self._handler.begin(http_request)
-            length = len(body)
-            if length > limits.most or not limits.budget.take(length):
-                Body(limits, length).add(body)  # says why not, or finds that there is room now
-            http_request.body = body
-            self._handler.handle(http_request)
-        except RefusedError as error:
-            self._receiver.refuse_body(http_request, error.reply)
-        except Exception as error:  # as the parser says it of what it calls
-            raise httptools.HttpParserCallbackError from error
-        self.http_request = None
 
     def _learn(self, message: bytes, http_request: HttpRequest) -> None:
         """Keeps the head of a message that was one whole request, if it is the second with it.

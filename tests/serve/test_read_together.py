@@ -466,7 +466,7 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
         def come_and_go():
             reader = PredictReader(ServeOptions())
             for http_request in http_requests:
-                model.receive(http_request, reader, None)
+                model.pending.add(http_request, reader, None)
             # Behind their way in, and before they are told that there is none.
             asyncio.get_running_loop().call_soon(http_requests[0].on_cancel)
 

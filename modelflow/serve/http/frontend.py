@@ -1,6 +1,5 @@
 """Who answers a request that comes over HTTP."""
 
-from functools import partial
 from http import HTTPStatus
 
 from modelflow.http.reply import BodyBudget, BodyLimits, RefusedError, Reply
@@ -76,6 +75,8 @@ class HttpFrontend:
             self._receive(http_request)
         if isinstance(found, Reply):
             raise RefusedError(found)
+        if not is_seen:
+            http_request.head.limits = self._limits
         return self._limits
 
     def _route(self, head: RequestHead) -> tuple[bool, Route | Reply]:
@@ -94,7 +95,7 @@ class HttpFrontend:
 
     def handle(self, http_request: HttpRequest) -> None:
         """Answers a whole request, now or later."""
-        http_request.on_end = partial(self._limits.budget.give_back, len(http_request.body))
+        http_request.budget = self._limits.budget
         _, route = http_request.head.route
         try:
             route.answer(http_request, route.names)

@@ -149,7 +149,8 @@ class Admission:
             if self.doing is not None:
                 self.doing.work()
         self.under_way += 1
-        self._highest = max(self._highest, self.under_way)
+        if self.under_way > self._highest:
+            self._highest = self.under_way
 
     def _full(self) -> OverloadedError:
         text = (

@@ -18,7 +18,7 @@ from modelflow.wire.tf_serving.documents import DEFAULT_SIGNATURE, PREDICT_METHO
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
     from modelflow.flow import Flow
-    from modelflow.serve.requests.pending import Responder, RowReader
+    from modelflow.serve.requests.pending import PendingRequests
     from modelflow.wire.tf_serving.predict import Types
 
 
@@ -122,6 +122,7 @@ class Model(abc.ABC):
         method: What that is for: predict, classify, regress (TensorFlow Serving's names).
         tensor_names: What the model's file calls the tensors of its ports, as far as it does.
         others: The model's further signatures, by name.
+        pending: Its short requests that nobody has read yet; None: each is read by itself.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Model(abc.ABC):
         self.method = PREDICT_METHOD
         self.tensor_names: Mapping[str, str] = {}
         self.others: Mapping[str, Any] = {}
+        self.pending: PendingRequests | None = None
 
     @property
     @abc.abstractmethod
@@ -169,19 +171,6 @@ class Model(abc.ABC):
     @abc.abstractmethod
     def expect(self, deadline: float | None) -> None:
         """Refuses what `send` would refuse, as far as that is known before the request is read.
-
-        Raises:
-            Problem: there is no room for it.
-        """
-
-    @abc.abstractmethod
-    def receive(self, request: "Responder", reader: "RowReader", deadline: float | None) -> None:
-        """Takes a small request, and has it answered, now or later.
-
-        Args:
-            request: The request.
-            reader: What reads it, with others or by itself, and writes its answer.
-            deadline: Seconds for which whoever asks waits; None: for ever.
 
         Raises:
             Problem: there is no room for it.

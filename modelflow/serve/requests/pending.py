@@ -94,17 +94,13 @@ logger = logging.getLogger(__name__)
 class PendingRequests:
     """The requests to a model that nobody has read yet. For the server's thread.
 
-    Those of a model whose only input is batched and of numbers, that has outputs and no other
-    signatures, and through whose graph each row goes by itself.
-
-    Attributes:
-        row_type: The type of those numbers; None: it is another model, and takes none.
+    Those of a model whose only input is batched and of numbers (`is_of_numbers`), and through whose
+    graph each row goes by itself.
     """
 
     def __init__(self, model: "ServedModel") -> None:
         """Takes what they are sent to."""
         self._model = model
-        self.row_type = _row_type(model.signature) if model.flow.is_row_by_row else None
         self._members: dict[RowReader, dict[BatchMember, None]] = {}
         self._first = self._limited = math.inf  # when the first is given up, and is looked for it
 
@@ -112,14 +108,24 @@ class PendingRequests:
         return bool(self._members)
 
     def add(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
-        """Takes a request that the model has admitted: it is read when it goes in.
+        """Takes a request: it is read when it goes in, with the others of this turn of the loop.
 
         Args:
             request: Who asks.
             reader: What reads it.
             deadline: Seconds for which who asks waits; None: for ever.
+
+        Raises:
+            OverloadedError: there is no room for it.
         """
-        began, limit = SYSTEM_CLOCK.now(), self._model.time_limit
+        model = self._model
+        if request.request_context is not None:
+            request.request_context.enter(model.name, model.version)
+        admission = model.admission
+        if deadline is not None or admission.under_way >= admission.most:
+            model.make_room(deadline)
+        admission.admit(deadline)
+        began, limit = SYSTEM_CLOCK.now(), model.time_limit
         if deadline is None:
             member = BatchMember(request, began, None, began + limit.seconds)
         else:
@@ -129,6 +135,8 @@ class PendingRequests:
             self._first = member.until
         request.on_gone = partial(self._leave, reader, member)
         self._members.setdefault(reader, {})[member] = None
+        if not model.submit_queue.is_due:
+            model.submit_queue.wake()
 
     def wait(self) -> None:
         """Waits for room in the graph: those that wait too long are given up."""
@@ -206,13 +214,12 @@ class PendingRequests:
         self._model.on_done(Code.CANCELLED)
 
 
-def _row_type(signature: "Signature") -> "np.dtype[Any] | None":
+def is_of_numbers(signature: "Signature") -> bool:
+    """Tells whether a model has one input, batched and of numbers, and outputs."""
     if len(signature.inputs) != 1 or not signature.outputs:
-        return None
+        return False
     (port,) = signature.inputs
-    if port.tensor is None or not port.is_batched or port.tensor.dtype.kind not in "biuf":
-        return None
-    return port.tensor.dtype
+    return port.is_batched and port.tensor is not None and port.tensor.dtype.kind in "biuf"
 
 
 def _nothing() -> None:

@@ -15,7 +15,7 @@ from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.admission import Admission
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.model import NO_TERMS, Batching, Model, Terms
-from modelflow.serve.requests.pending import PendingRequests, Responder, RowReader
+from modelflow.serve.requests.pending import PendingRequests, is_of_numbers
 from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.wire.problem import Code
@@ -34,8 +34,8 @@ class ServedModel(Model):
         on_closed: Called when the flow has ended by itself: no request is answered any more.
         admission: Which requests it takes.
         figures: What has become of the others.
-        unread: The requests that are read together when they go in.
         flow: What answers.
+        submit_queue: The way into that.
     """
 
     def __init__(
@@ -57,8 +57,9 @@ class ServedModel(Model):
         self.admission = Admission(name, options.max_requests)
         self.figures = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
-        self.unread = PendingRequests(self)
-        self._submit_queue = SubmitQueue(flow, loop_queue, self.unread, self._on_close)
+        if flow.is_row_by_row and is_of_numbers(signature):
+            self.pending = PendingRequests(self)
+        self.submit_queue = SubmitQueue(flow, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None
         self._over: deque[Callable[[], None]] = deque()  # what ends those that are
         self._is_told = False  # and that is on its way
@@ -107,7 +108,7 @@ class ServedModel(Model):
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
         admission = self.admission
         if deadline is not None or admission.under_way >= admission.most:
-            self._make_room(deadline)
+            self.make_room(deadline)
         admission.admit(deadline)
         if request_context is not None:
             call.watch(request_context)
@@ -118,33 +119,8 @@ class ServedModel(Model):
                 limit.begin()
         else:
             limit.add(call, deadline)
-        self._submit_queue.add(call)
+        self.submit_queue.add(call)
         return call
-
-    def receive(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
-        """Takes a small request: those of one turn of the loop are read together.
-
-        Args:
-            request: The request.
-            reader: What reads it, and writes its answer.
-            deadline: Seconds for which whoever asks waits; None: for ever.
-
-        Raises:
-            OverloadedError: there is no room for it.
-        """
-        context = request.request_context
-        if self.unread.row_type is None or self.others or (context and context.watcher()):
-            reader.alone(request, self, deadline)
-            return
-        if context is not None:
-            context.enter(self.name, self.version)
-        admission = self.admission
-        if deadline is not None or admission.under_way >= admission.most:
-            self._make_room(deadline)
-        admission.admit(deadline)
-        self.unread.add(request, reader, deadline)
-        if not self._submit_queue.is_due:
-            self._submit_queue.wake()
 
     def on_done(self, code: Code | None = None) -> None:
         """Notes that a request is over that never went in: with a code, or as another one."""
@@ -170,11 +146,12 @@ class ServedModel(Model):
         admission = self.admission
         if deadline is None and admission.under_way < admission.most:
             return
-        self._make_room(deadline)
+        self.make_room(deadline)
         if not admission.takes(deadline):
             admission.admit(deadline)
 
-    def _make_room(self, deadline: float | None) -> None:
+    def make_room(self, deadline: float | None) -> None:
+        """Does what is due, where there is no room for a request that waits so long."""
         if not self.admission.takes(deadline):
             self._catch_up()
 
@@ -186,7 +163,7 @@ class ServedModel(Model):
         """
         now = SYSTEM_CLOCK.now()
         if now - self._caught_up >= _TURN:
-            self._submit_queue.hurry()
+            self.submit_queue.hurry()
             self.loop_queue.run()
             self._caught_up = now
 
@@ -200,7 +177,7 @@ class ServedModel(Model):
 
     def withdraw(self, call: InferCall) -> bool:
         """Takes a request back; False: the flow has it, or it is over."""
-        return self._submit_queue.forget(call)
+        return self.submit_queue.forget(call)
 
     def over(self, end: Callable[[], None]) -> None:
         """Has requests end on the server's thread, with one wake-up for many; from any thread.
@@ -254,7 +231,7 @@ class ServedModel(Model):
 
     def _tell_when_idle(self) -> None:
         # Not in this turn of the loop: a request that has found this model may be making room now
-        # (`_make_room`), and is sent behind that.
+        # (`make_room`), and is sent behind that.
         if self._on_idle is not None:
             asyncio.get_running_loop().call_soon(self._tell_if_idle)
 

@@ -26,7 +26,7 @@ class SubmitQueue:
         self,
         flow: Flow,
         loop_queue: LoopQueue,
-        unread: PendingRequests,
+        pending: PendingRequests | None,
         on_closed: Callable[[], None],
     ) -> None:
         """Takes where the calls go.
@@ -34,12 +34,12 @@ class SubmitQueue:
         Args:
             flow: What answers them.
             loop_queue: How other threads reach the loop's.
-            unread: Requests that go in as well, and are read then.
+            pending: Requests that go in as well, and are read then.
             on_closed: Called when the flow takes no calls any more: it has ended.
         """
         self._flow = flow
         self._loop_queue = loop_queue
-        self._unread = unread
+        self._pending = pending
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch] = deque()
         self.is_due = False
@@ -56,7 +56,7 @@ class SubmitQueue:
     def wake(self) -> None:
         """Has what is here, and is still unread, go in when this turn of the loop is over."""
         if self._is_blocked:
-            self._unread.wait()
+            self._wait()
         elif not self.is_due:
             self.is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
@@ -64,9 +64,13 @@ class SubmitQueue:
     def hurry(self) -> None:
         """Has what is here go in now."""
         if self._is_blocked:
-            self._unread.wait()
-        elif self._waiting or self._unread:
+            self._wait()
+        elif self._waiting or self._pending:
             self._enter()
+
+    def _wait(self) -> None:
+        if self._pending is not None:
+            self._pending.wait()
 
     def forget(self, call: InferCall) -> bool:
         """Takes a call back whose caller has gone; False: it is in the flow already."""
@@ -76,9 +80,9 @@ class SubmitQueue:
         return True
 
     def _enter(self) -> None:
-        if self._unread:
+        if self._pending:
             self.is_due = True  # what is added now goes in below
-            self._waiting.extend(self._unread.read())
+            self._waiting.extend(self._pending.read())
         self.is_due = self._is_blocked = False
         try:
             while self._waiting and not self._is_blocked:

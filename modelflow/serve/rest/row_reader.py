@@ -53,12 +53,18 @@ class RestRowReader(abc.ABC):
         """
         named = http_request.head.named
         seconds = seconds_of(http_request) if DEADLINE in named else None
-        body, mark = http_request.body, self.deadline_mark
-        is_plain = len(body) <= _SMALL and b"content-encoding" not in named
-        if is_plain and (mark is None or mark not in body):
-            model.receive(http_request, self, seconds)
-        else:
+        body, mark, context = http_request.body, self.deadline_mark, http_request.request_context
+        if (
+            model.pending is None
+            or model.others  # the body may ask for one of these
+            or len(body) > _SMALL
+            or b"content-encoding" in named
+            or (mark is not None and mark in body)
+            or (context is not None and context.watcher() is not None)
+        ):
             self.ask(http_request, model, seconds)
+        else:
+            model.pending.add(http_request, self, seconds)
 
     def alone(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
         """Has a request answered that cannot be read with others, and be it with a problem."""

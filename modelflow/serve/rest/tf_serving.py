@@ -75,7 +75,7 @@ class PredictReader(RestRowReader):
         (port,) = model.signature.inputs
         most = max(sizes, default=0)
         try:
-            array = array_of(values, model.unread.row_type, _WHERE)
+            array = array_of(values, model.types[port.name], _WHERE)
             check_item(port, array[0])
             elements = most * array[0].size
             model.options.check_elements(elements, _WHERE)

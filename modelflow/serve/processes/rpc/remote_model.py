@@ -18,7 +18,6 @@ from modelflow.wire.tensor import TensorSpec
 
 if TYPE_CHECKING:
     from modelflow.serve.processes.rpc.rpc_client import RpcClient
-    from modelflow.serve.requests.pending import Responder, RowReader
 
 
 class RemoteCall:
@@ -192,10 +191,6 @@ class RemoteModel(Model):
     def batching(self) -> Batching:
         """How it gathers items into calls."""
         return self._batching
-
-    def receive(self, request: "Responder", reader: "RowReader", deadline: float | None) -> None:
-        """Has it read by itself: those of one turn go to the other process together."""
-        reader.alone(request, self, deadline)
 
     def expect(self, deadline: float | None) -> None:
         """Refuses nothing: whether there is room only the other process knows."""
