@@ -132,8 +132,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
-        message = f"module 'modelflow' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module 'modelflow' has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(home), name)
     return value
 

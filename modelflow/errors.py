@@ -471,8 +471,7 @@ def __getattr__(name: str) -> object:
         message = f"modelflow.errors.{name} is now {_RENAMED[name]}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return globals()[_RENAMED[name]]
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @contextlib.contextmanager
@@ -492,5 +491,4 @@ def explain_os_error(
     try:
         yield
     except OSError as error:
-        message = f"{text}: {error.strerror or error}{more}"
-        raise kind(message) from error
+        raise kind(f"{text}: {error.strerror or error}{more}") from error

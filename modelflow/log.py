@@ -34,8 +34,9 @@ def _number(level: str) -> int:
     number = LEVELS.get(level.upper())
     if number is None:
         names = " ".join(LEVELS)
-        message = f"log level: got {level!r}; expected one of {names}{did_you_mean(level, LEVELS)}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"log level: got {level!r}; expected one of {names}{did_you_mean(level, LEVELS)}"
+        )
     return number
 
 
@@ -150,7 +151,6 @@ def _file_handler(path: Path, section: Mapping[str, Any]) -> logging.Handler:
             path, maxBytes=section["size"], backupCount=section["num"], encoding="utf-8"
         )
     except OSError as error:
-        message = f"[log] path: cannot write {path}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"[log] path: cannot write {path}: {error}") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     return handler

@@ -155,13 +155,13 @@ class Model:
             ValueError: the numbers of items differ, or the model takes no inputs.
         """
         if not self._inputs:
-            message = "the model takes no inputs, so nothing says how many items; call infer"
-            raise ValueError(message)
+            raise ValueError(
+                "the model takes no inputs, so nothing says how many items; call infer"
+            )
         columns = self._by_port(inputs)
         counts = sorted({len(column) for column in columns.values()})
         if len(counts) > 1:
-            message = f"got {counts} items on the inputs; expected the same number on each"
-            raise ValueError(message)
+            raise ValueError(f"got {counts} items on the inputs; expected the same number on each")
         stream = self._flow.create_stream_io()
         return list(stream.exchange(columns, timeout).values())
 
@@ -185,8 +185,9 @@ class Model:
             if set(inputs) != set(self._inputs):
                 strange = [str(name) for name in inputs if name not in self._inputs]
                 near = did_you_mean(strange[0], self._inputs) if strange else ""
-                message = f"got the inputs {sorted(inputs)}; expected {sorted(self._inputs)}{near}"
-                raise KeyError(message)
+                raise KeyError(
+                    f"got the inputs {sorted(inputs)}; expected {sorted(self._inputs)}{near}"
+                )
             values = [inputs[name] for name in self._inputs]
         else:
             values = list(inputs)
@@ -195,8 +196,7 @@ class Model:
             if isinstance(inputs, np.ndarray):
                 got = f"a {inputs.dtype} array {inputs.shape} in place of the list of inputs"
             names = ", ".join(self._inputs)
-            message = f"got {got}; expected a value for each input: [{names}]"
-            raise ValueError(message)
+            raise ValueError(f"got {got}; expected a value for each input: [{names}]")
         # A model without inputs has a trigger in their place.
         return {f"in{place}": value for place, value in enumerate(values or [None])}
 
@@ -221,8 +221,9 @@ def model_spec(
     """
     if path.is_dir() and any(path.glob("*.toml")):
         if inputs or outputs or engine:
-            message = f"{path}: inputs, outputs and engine are what its TOML says; give none"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{path}: inputs, outputs and engine are what its TOML says; give none"
+            )
         return read_unit_folder(path, name)
     config = {"signature": signature} if signature else None
     file = read_model_file(

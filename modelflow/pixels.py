@@ -198,8 +198,7 @@ def pillow_image(needed_for: str) -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        package = "pillow"
-        raise MissingDependencyError(package, "pillow", needed_for) from error
+        raise MissingDependencyError("pillow", "pillow", needed_for) from error
     return Image
 
 
@@ -215,12 +214,11 @@ def pixels_of(image: "Image", *, is_turned: bool = True) -> tuple[npt.NDArray[np
     from PIL import ImageOps
 
     if image.mode.startswith(("I", "F")):
-        message = (
+        raise ValueError(
             f"got a Pillow image of mode {image.mode!r}, whose values have more than 8 bits; "
             "expected one of 'RGB', 'L' or what converts to them: scale it, then "
             "image.convert('L')"
         )
-        raise ValueError(message)
     try:
         upright = ImageOps.exif_transpose(image) if is_turned else image
         if upright.mode in ("1", "L", "LA", "La"):
@@ -229,8 +227,7 @@ def pixels_of(image: "Image", *, is_turned: bool = True) -> tuple[npt.NDArray[np
             upright = upright.convert("RGBA")
         pixels = np.asarray(upright.convert("RGB"))
     except UNREADABLE as error:  # a file is decoded when its pixels are asked for
-        message = f"got a Pillow image that cannot be read: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"got a Pillow image that cannot be read: {error}") from error
     return np.ascontiguousarray(pixels[:, :, ::-1]), "bgr"
 
 
@@ -259,11 +256,10 @@ def image_of(data: Any, pix_fmt: str | None, layout: str | None) -> "Image":
     if not (is_known and is_image and pixels.size):
         got = f"a {data.dtype} array {data.shape}" if is_array else type(data).__name__
         of_format = "" if pix_fmt is None else f" of pix_fmt {pix_fmt!r}"
-        message = (
+        raise ValueError(
             f"got {got}{of_format}; expected a uint8 image (H, W, 3) or (H, W, 1) of bgr, rgb or "
             "gray (a color_convert makes one of nv12; image_encoder or a unit of yours of others)"
         )
-        raise ValueError(message)
     if pixels.shape[2] == 1:
         gray: Image = images.fromarray(np.ascontiguousarray(pixels[:, :, 0]))
         return gray

@@ -105,24 +105,23 @@ class Plugins(Generic[Base]):
             loaded = self._load(name)
         if not (isinstance(loaded, type) and issubclass(loaded, self._base)):
             base = f"{self._base.__module__}.{self._base.__qualname__}"
-            message = f"{self._what} {name!r}: got {loaded!r}; expected a subclass of {base}"
-            raise self._error(message)
+            raise self._error(
+                f"{self._what} {name!r}: got {loaded!r}; expected a subclass of {base}"
+            )
         return loaded
 
     def _load(self, name: str) -> object:
         point = self._entry_points().get(name)
         if point is None:
             known = self.names()
-            message = (
+            raise self._error(
                 f"unknown {self._what} {name!r}{did_you_mean(name, known)}; "
                 f"known: {', '.join(known)}"
             )
-            raise self._error(message)
         try:
             loaded: object = point.load()
         except (ImportError, AttributeError) as error:
-            message = (
+            raise self._error(
                 f"{self._what} {name!r}: its plug-in {point.value!r} cannot be imported: {error}"
-            )
-            raise self._error(message) from error
+            ) from error
         return loaded

@@ -29,13 +29,13 @@ def check_seconds(
         is_nan = math.isnan(value)
     except TypeError:
         kind = type(value).__name__
-        message = f"{name}: got {value!r:.80} ({kind}); expected a number of {unit}"
-        raise TypeError(message) from None
+        raise TypeError(
+            f"{name}: got {value!r:.80} ({kind}); expected a number of {unit}"
+        ) from None
     except OverflowError:  # an integer that is larger than any float
         is_nan = False
     if is_nan:
-        message = f"{name}: got {value!r}; expected a number of {unit}"
-        raise ValueError(message)
+        raise ValueError(f"{name}: got {value!r}; expected a number of {unit}")
     scale = _PER_SECOND[unit]
     most = _MOST * scale
     return float(max(-most, min(value, most))) / scale

@@ -22,8 +22,9 @@ class Base64DecoderOptions:
             ValueError: it has none.
         """
         if self.data_format == "json" and not self.key:
-            message = "data_format 'json' needs the option 'key': the field that holds the base64"
-            raise ValueError(message)
+            raise ValueError(
+                "data_format 'json' needs the option 'key': the field that holds the base64"
+            )
 
 
 SPEC = FlowUnitSpec(

@@ -29,8 +29,9 @@ class Base64Decoder(FlowUnit):
         try:
             return base64.b64decode(b"".join(text.split()), validate=True)
         except binascii.Error as error:
-            message = f"in_data: got {len(text)} bytes that are no base64 ({error})"
-            raise ValueError(message) from error
+            raise ValueError(
+                f"in_data: got {len(text)} bytes that are no base64 ({error})"
+            ) from error
 
 
 def _bytes(data: Any) -> bytes:
@@ -39,11 +40,9 @@ def _bytes(data: Any) -> bytes:
     if isinstance(data, np.ndarray) and data.dtype == np.uint8:
         data = data.tobytes()
     if not isinstance(data, bytes | bytearray | memoryview):
-        message = f"in_data: got {type(data).__name__}; expected base64 as text or bytes"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {type(data).__name__}; expected base64 as text or bytes")
     if not len(data):
-        message = "in_data: got 0 bytes; expected base64 as text or bytes"
-        raise ValueError(message)
+        raise ValueError("in_data: got 0 bytes; expected base64 as text or bytes")
     return bytes(data)
 
 
@@ -51,11 +50,9 @@ def _field(text: bytes, key: str) -> bytes:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        message = f"in_data: got {len(text)} bytes that are no JSON ({error})"
-        raise ValueError(message) from error
+        raise ValueError(f"in_data: got {len(text)} bytes that are no JSON ({error})") from error
     value = found.get(key) if isinstance(found, dict) else None
     if not isinstance(value, str):
         kind = f"an object with {sorted(found)[:8]}" if isinstance(found, dict) else "no object"
-        message = f"in_data: got {kind}; expected a JSON object with base64 text in {key!r}"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {kind}; expected a JSON object with base64 text in {key!r}")
     return value.encode()

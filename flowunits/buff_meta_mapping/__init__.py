@@ -23,16 +23,15 @@ class BuffMetaMappingOptions:
             ValueError: a key is empty, or a rule is not of the form FROM=TO or names a value twice.
         """
         if not self.src_meta or not self.dest_meta:
-            message = "src_meta and dest_meta: got an empty text; expected the name of a meta key"
-            raise ValueError(message)
+            raise ValueError(
+                "src_meta and dest_meta: got an empty text; expected the name of a meta key"
+            )
         sources = [rule.partition("=")[0].strip() for rule in self.rules]
         for rule, source in zip(self.rules, sources, strict=True):
             if rule.count("=") != 1 or not source:
-                message = f"option 'rules': got {rule!r}; expected FROM=TO"
-                raise ValueError(message)
+                raise ValueError(f"option 'rules': got {rule!r}; expected FROM=TO")
             if sources.count(source) > 1:
-                message = f"option 'rules': got two rules for {source!r}; expected one"
-                raise ValueError(message)
+                raise ValueError(f"option 'rules': got two rules for {source!r}; expected one")
 
 
 SPEC = FlowUnitSpec(

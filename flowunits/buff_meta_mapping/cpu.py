@@ -29,8 +29,7 @@ class BuffMetaMapping(FlowUnit):
                 if value is not None
                 else f"no meta {self._source!r} (there are: {', '.join(buffer.meta) or 'none'})"
             )
-            message = f"in_data: got {found}; expected text, a number, true or false"
-            raise ValueError(message)
+            raise ValueError(f"in_data: got {found}; expected text, a number, true or false")
         return Buffer(buffer.data, {self._target: self._mapped(value)})
 
     def _mapped(self, value: str | bool | float) -> Any:

@@ -23,11 +23,10 @@ class CenterCropOptions:
             ValueError: the image is smaller than what is to be cut out.
         """
         if width < self.image_width or height < self.image_height:
-            message = (
+            raise ValueError(
                 f"in_image: got {width} x {height} pixels; expected at least "
                 f"{self.image_width} x {self.image_height}; resize it or pad it before"
             )
-            raise ValueError(message)
         return (width - self.image_width) // 2, (height - self.image_height) // 2
 
 

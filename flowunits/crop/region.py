@@ -20,8 +20,9 @@ def fixed_region(options: CropOptions) -> Box:
         ValueError: they name none.
     """
     if not (options.w and options.h):
-        message = "got no region; expected in_region to be connected, or the options w and h"
-        raise ValueError(message)
+        raise ValueError(
+            "got no region; expected in_region to be connected, or the options w and h"
+        )
     return Box(options.x, options.y, options.w, options.h)
 
 
@@ -34,9 +35,8 @@ def pixels_of(region: Box, image: Pixels) -> tuple[int, int, int, int]:
     x, y, w, h = (int(value) for value in region[:4])
     is_inside = x >= 0 and y >= 0 and x + w <= image.width and y + h <= image.height
     if not is_inside or w < 1 or h < 1:
-        message = (
+        raise ValueError(
             f"in_region: got x={x}, y={y}, w={w}, h={h}; expected a region of at least one pixel "
             f"inside the image of {image.width} x {image.height} pixels"
         )
-        raise ValueError(message)
     return x, y, w, h

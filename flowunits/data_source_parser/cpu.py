@@ -24,15 +24,12 @@ class DataSourceParser(FlowUnit):
         described = _read(buffer.data)
         kind = described.get("source_type", buffer.get("source_type", "url"))
         if kind != "url":
-            message = f"in_data: got the source_type {kind!r}; expected 'url'"
-            raise ValueError(message)
+            raise ValueError(f"in_data: got the source_type {kind!r}; expected 'url'")
         url, url_type = described.get("url"), described.get("url_type", "file")
         if not isinstance(url, str) or not url:
-            message = f"in_data: got url={url!r}; expected the address of a video"
-            raise ValueError(message)
+            raise ValueError(f"in_data: got url={url!r}; expected the address of a video")
         if url_type not in ("file", "stream"):
-            message = f"in_data: got url_type={url_type!r}; expected 'file' or 'stream'"
-            raise ValueError(message)
+            raise ValueError(f"in_data: got url_type={url_type!r}; expected 'file' or 'stream'")
         is_network_address(url)  # refuses one that could not be opened
         options = self._options
         return Buffer(
@@ -52,14 +49,15 @@ def _read(data: Any) -> dict[str, Any]:
         return data
     if not isinstance(data, str | bytes | bytearray) or len(data) > _MOST:
         found = f"{len(data)} bytes" if hasattr(data, "__len__") else type(data).__name__
-        message = f"in_data: got {found}; expected a JSON object of at most {_MOST} bytes"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {found}; expected a JSON object of at most {_MOST} bytes")
     try:
         value = json.loads(data)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = f"in_data: got text that is no JSON ({error}); expected an object with url"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"in_data: got text that is no JSON ({error}); expected an object with url"
+        ) from error
     if not isinstance(value, dict):
-        message = f"in_data: got JSON of type {type(value).__name__}; expected an object with url"
-        raise ValueError(message)
+        raise ValueError(
+            f"in_data: got JSON of type {type(value).__name__}; expected an object with url"
+        )
     return value

@@ -34,8 +34,9 @@ class DrawBboxOptions:
             ValueError: they have not.
         """
         if not self.colors or len(self.colors) % 3:
-            message = f"option 'colors': got {len(self.colors)} values; expected three a colour"
-            raise ValueError(message)
+            raise ValueError(
+                f"option 'colors': got {len(self.colors)} values; expected three a colour"
+            )
 
 
 SPEC = FlowUnitSpec(

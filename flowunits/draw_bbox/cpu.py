@@ -25,11 +25,10 @@ class DrawBbox(FlowUnit):
     def _draw(self, buffer: Buffer, region: Buffer) -> Buffer:
         image = read_image(buffer)
         if image.is_planar:
-            message = (
+            raise ValueError(
                 "in_image: got layout 'chw'; expected 'hwc'; put draw_bbox before the "
                 "packed_planar_transpose"
             )
-            raise ValueError(message)
         for box in read_boxes(region.data):
             self._draw_box(image, box)
         return image.to_buffer()

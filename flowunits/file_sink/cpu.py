@@ -68,11 +68,10 @@ class FileSink(FlowUnit):
         key = hash(path)
         with self._lock:
             if key in self._written:
-                message = (
+                raise ValueError(
                     f"path: {path} was written in this run before; put {{index}}, {{stem}} or "
                     "another field into the path, or set overwrite=true to keep the last alone"
                 )
-                raise ValueError(message)
             self._written[key] = None
             if len(self._written) > _MAX_KNOWN:
                 del self._written[next(iter(self._written))]

@@ -62,14 +62,14 @@ def _plain(data: Any) -> Any:
     try:
         return json_value(data)
     except ValueError as error:
-        message = f"in_data: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"in_data: {error}") from error
 
 
 def _npy(data: Any) -> bytes:
     if not isinstance(data, np.ndarray) or data.dtype.hasobject:
-        message = f"in_data: got {type(data).__name__}; expected an array of numbers for npy"
-        raise ValueError(message)
+        raise ValueError(
+            f"in_data: got {type(data).__name__}; expected an array of numbers for npy"
+        )
     stream = io.BytesIO()
     np.save(stream, data, allow_pickle=False)
     return stream.getvalue()
@@ -82,5 +82,4 @@ def _bytes(data: Any) -> bytes:
         return data.tobytes()
     if isinstance(data, bytes | bytearray | memoryview):
         return bytes(data)
-    message = f"in_data: got {type(data).__name__}; expected bytes, text or an array"
-    raise ValueError(message)
+    raise ValueError(f"in_data: got {type(data).__name__}; expected bytes, text or an array")

@@ -29,11 +29,13 @@ class FileSourceOptions:
             ValueError: the path is empty, or ``repeat`` is 0.
         """
         if not self.path:
-            message = "option 'path': got an empty text; expected a file, a folder or a pattern"
-            raise ValueError(message)
+            raise ValueError(
+                "option 'path': got an empty text; expected a file, a folder or a pattern"
+            )
         if self.repeat == 0:
-            message = "option 'repeat': got 0; expected a number of times, or -1 without end"
-            raise ValueError(message)
+            raise ValueError(
+                "option 'repeat': got 0; expected a number of times, or -1 without end"
+            )
 
 
 SPEC = FlowUnitSpec(

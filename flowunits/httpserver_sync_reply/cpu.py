@@ -25,11 +25,10 @@ class HttpserverSyncReply(FlowUnit):
         """
         request = ctx.session.get(REQUEST)
         if not isinstance(request, PendingRequest):
-            message = (
+            raise ValueError(
                 "in_reply_info: the session has no request to answer; expected buffers that began "
                 "at a httpserver_sync_receive"
             )
-            raise ValueError(message)
         del ctx.session[REQUEST]
         try:
             request.answer(self._reply(ctx.input()[0], request))

@@ -54,8 +54,7 @@ class ImageDecoderOptions:
             ValueError: neither ``min_width`` nor ``min_height`` is given.
         """
         if self.scaled_decode and not (self.min_width or self.min_height):
-            message = "scaled_decode needs min_width or min_height; got neither"
-            raise ValueError(message)
+            raise ValueError("scaled_decode needs min_width or min_height; got neither")
 
 
 SPEC = FlowUnitSpec(

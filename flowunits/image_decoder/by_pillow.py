@@ -38,13 +38,13 @@ def open_image(data: memoryview, header: Header) -> Any:
         if header.format == "heif":
             _register_heif()
     except MissingDependencyError as error:
-        message = f"{told}; {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"{told}; {error}") from error
     try:
         return images.open(io.BytesIO(data), formats=_PLUGINS[header.format])
     except (*UNREADABLE, images.DecompressionBombError) as error:
-        message = f"{told} that Pillow does not read ({error}); expected a whole, undamaged image"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"{told} that Pillow does not read ({error}); expected a whole, undamaged image"
+        ) from error
 
 
 def _register_heif() -> None:

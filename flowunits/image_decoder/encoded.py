@@ -39,25 +39,22 @@ def encoded_bytes(data: Any) -> memoryview:
     if is_array and data.ndim == 2 and 1 in data.shape:  # as OpenCV and other frameworks give it
         data = data.reshape(-1)
     if is_array and (data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous):
-        message = (
+        raise ValueError(
             f"image_decoder: got a {data.dtype} array of shape {data.shape}; "
             "expected an encoded image as bytes or a uint8 array (N,)"
         )
-        raise ValueError(message)
     if isinstance(data, os.PathLike):
         data = _of_file(Path(data))
     elif isinstance(data, io.IOBase):
         data = _of_open_file(data)
     elif not is_array and not isinstance(data, bytes | bytearray | memoryview):
         hint = f"; of a file pathlib.Path({data[:80]!r})" if isinstance(data, str) else ""
-        message = (
+        raise ValueError(
             f"image_decoder: got {type(data).__name__}; expected an encoded image as bytes{hint}"
         )
-        raise ValueError(message)
     view = memoryview(data).cast("B")
     if not len(view):
-        message = "image_decoder: got 0 bytes; expected an encoded image"
-        raise ValueError(message)
+        raise ValueError("image_decoder: got 0 bytes; expected an encoded image")
     return view
 
 
@@ -66,30 +63,26 @@ def _of_file(path: Path) -> bytes:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-                message = (
+                raise ValueError(
                     f"image_decoder: {path}: got {found.st_size} bytes; expected a file of at most "
                     f"{MOST_BYTES}"
                 )
-                raise ValueError(message)
             return file.read()
     except OSError as error:
-        message = f"image_decoder: {path}: cannot be read: {error.strerror}"
-        raise ValueError(message) from error
+        raise ValueError(f"image_decoder: {path}: cannot be read: {error.strerror}") from error
 
 
 def _of_open_file(file: io.IOBase) -> bytes:
     try:
         found = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # closed, or only written to
-        message = f"image_decoder: got an open file that cannot be read: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"image_decoder: got an open file that cannot be read: {error}") from error
     if not isinstance(found, bytes) or len(found) > MOST_BYTES:
         got = f"more than {MOST_BYTES} bytes" if isinstance(found, bytes) else "text"
-        message = (
+        raise ValueError(
             f"image_decoder: got {got} of an open file; expected an encoded image, of a file "
             "opened as 'rb'"
         )
-        raise ValueError(message)
     return found
 
 
@@ -106,14 +99,12 @@ def check_header(header: Header, size: int, most: int) -> None:
     """
     pixels = header.pixels
     if not 0 < pixels <= most:
-        message = f"{_told(header)}; expected 1 to {most}; set max_pixels to allow more"
-        raise ValueError(message)
+        raise ValueError(f"{_told(header)}; expected 1 to {most}; set max_pixels to allow more")
     if size < header.least_bytes:
-        message = (
+        raise ValueError(
             f"{_told(header)} in {size} bytes; so many take {header.least_bytes} bytes at least: "
             "the image is cut off, or its size is made up"
         )
-        raise ValueError(message)
 
 
 class PixelCount:
@@ -132,11 +123,10 @@ class PixelCount:
         """
         count = self._count + header.pixels
         if count > self._most:
-            message = (
+            raise ValueError(
                 f"{_told(header)}, with the images before it in its batch {count}; expected at "
                 f"most {self._most}; set a smaller batch_size, or max_batch_pixels to allow more"
             )
-            raise ValueError(message)
         self._count = count
 
 

@@ -105,19 +105,17 @@ def read_header(data: memoryview) -> Header:
         if head.startswith((b"II*\0", b"MM\0*")):
             return _read_tiff(data)
     except (struct.error, IndexError):
-        message = (
+        raise ValueError(
             f"image_decoder: got {len(data)} bytes that end within the header; expected a whole "
             "image"
-        )
-        raise ValueError(message) from None
+        ) from None
     only_pillows = _format_of(head)
     if only_pillows is not None:
         size = _ico_size(data) if only_pillows == "ico" else (0, 0)
         return Header(only_pillows, *size, is_for_pillow=True)
-    message = (
+    raise ValueError(
         f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
     )
-    raise ValueError(message)
 
 
 def _read_png(data: memoryview, head: bytes) -> Header:
@@ -135,14 +133,12 @@ def _check_chunks(data: memoryview) -> None:
             return
         length = int.from_bytes(data[at : at + 4], "big")
         if at + 8 + length > len(data):
-            message = (
+            raise ValueError(
                 f"image_decoder: got a PNG image of {len(data)} bytes that is cut off: the chunk "
                 f"at {at} claims {length} bytes"
             )
-            raise ValueError(message)
         at += 12 + length
-    message = f"image_decoder: got a PNG image of more than {_MAX_CHUNKS} chunks"
-    raise ValueError(message)
+    raise ValueError(f"image_decoder: got a PNG image of more than {_MAX_CHUNKS} chunks")
 
 
 def _webp_size(head: bytes) -> tuple[int, int]:
@@ -157,8 +153,9 @@ def _webp_size(head: bytes) -> tuple[int, int]:
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", head, 26)
         return width & 0x3FFF, height & 0x3FFF
-    message = f"image_decoder: got a WebP image with the chunk {kind!r}; expected VP8, VP8L or VP8X"
-    raise ValueError(message)
+    raise ValueError(
+        f"image_decoder: got a WebP image with the chunk {kind!r}; expected VP8, VP8L or VP8X"
+    )
 
 
 def _read_bmp(head: bytes) -> Header:
@@ -204,8 +201,7 @@ def _read_tiff(data: memoryview) -> Header:
     found = {tag: _number(data, *entry) for tag, entry in tags.items()}
     width, height = found.get(_TIFF_WIDTH), found.get(_TIFF_HEIGHT)
     if width is None or height is None:
-        message = "image_decoder: got a TIFF image without a width or height"
-        raise ValueError(message)
+        raise ValueError("image_decoder: got a TIFF image without a width or height")
     for tag in (_COLOUR_MAP, *_OFFSETS):
         if tag in tags:
             _check_is_there(data, tag, *tags[tag])
@@ -246,11 +242,10 @@ def _check_is_there(data: memoryview, tag: int, at: int, kind: int, values: int)
     size = _TYPE_SIZES.get(kind, 1) * values
     (start,) = struct.unpack_from(_order(data) + "I", data, at + 8)
     if size > 4 and start + size > len(data):
-        message = (
+        raise ValueError(
             f"image_decoder: got a TIFF image of {len(data)} bytes that is cut off: its tag {tag} "
             f"stands at {start} to {start + size}"
         )
-        raise ValueError(message)
 
 
 def _read_jpeg(data: memoryview) -> Header:
@@ -265,11 +260,10 @@ def _read_jpeg(data: memoryview) -> Header:
             at += 1
             marker = data[at + 1]
         if lead != 0xFF:
-            message = (
+            raise ValueError(
                 f"image_decoder: got a JPEG image with {lead:#04x} at byte {at}; expected a marker "
                 "(0xff)"
             )
-            raise ValueError(message)
         at += 2
         if marker in _BARE:
             continue
@@ -288,15 +282,15 @@ def _read_jpeg(data: memoryview) -> Header:
         elif marker in (0xD9, 0xDA):
             break
         at += length
-    message = "image_decoder: got a JPEG image without a frame before its first scan"
-    raise ValueError(message)
+    raise ValueError("image_decoder: got a JPEG image without a frame before its first scan")
 
 
 def _check_scans(data: memoryview, is_progressive: bool) -> None:
     scans = bytes(data).count(b"\xff\xda") if is_progressive else 1
     if scans > _MAX_SCANS:
-        message = f"image_decoder: got a JPEG image of {scans} scans; expected at most {_MAX_SCANS}"
-        raise ValueError(message)
+        raise ValueError(
+            f"image_decoder: got a JPEG image of {scans} scans; expected at most {_MAX_SCANS}"
+        )
 
 
 def _read_frame(marker: int, segment: memoryview) -> tuple[int, int, bool]:

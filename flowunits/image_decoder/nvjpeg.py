@@ -26,8 +26,7 @@ def load_torchvision_io() -> Any:
     try:
         import torchvision.io
     except ModuleNotFoundError as error:
-        package = "torchvision"
-        raise MissingDependencyError(package, "cuda", "image_decoder on 'cuda'") from error
+        raise MissingDependencyError("torchvision", "cuda", "image_decoder on 'cuda'") from error
     return torchvision.io
 
 

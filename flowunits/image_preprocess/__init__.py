@@ -43,8 +43,9 @@ class ImagePreprocessOptions:
             return
         for name in ("mean", "standard_deviation_inverse", "out_pix_fmt"):
             if getattr(self, name) != type(self).__dataclass_fields__[name].default:
-                message = f"got the preset {self.preset!r} and {name!r}; give one of the two"
-                raise ValueError(message)
+                raise ValueError(
+                    f"got the preset {self.preset!r} and {name!r}; give one of the two"
+                )
 
     @property
     def steps(self) -> Preset:

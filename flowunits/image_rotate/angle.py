@@ -14,6 +14,7 @@ def angle_of(buffer: Buffer) -> int:
     angle = buffer.get("rotate_angle")
     if isinstance(angle, bool) or not isinstance(angle, int) or angle % 90:
         found = "no meta 'rotate_angle'" if angle is None else f"the meta rotate_angle={angle!r}"
-        message = f"in_image: got {found}; expected a multiple of 90, or the option rotate_angle"
-        raise ValueError(message)
+        raise ValueError(
+            f"in_image: got {found}; expected a multiple of 90, or the option rotate_angle"
+        )
     return angle % 360

@@ -34,10 +34,9 @@ class JsonFieldOptions:
             ValueError: a part of it is empty.
         """
         if not all(self.field.split(".")):
-            message = (
+            raise ValueError(
                 f"option 'field': got {self.field!r}; expected keys and numbers with dots between"
             )
-            raise ValueError(message)
 
 
 SPEC = FlowUnitSpec(

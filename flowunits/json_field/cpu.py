@@ -83,21 +83,18 @@ def _document(data: Any) -> Any:
     if isinstance(data, memoryview):
         data = bytes(data)
     if not isinstance(data, str | bytes | bytearray):
-        message = (
+        raise ValueError(
             f"in_data: got {type(data).__name__}; expected a JSON document: text, bytes or a "
             "mapping"
         )
-        raise ValueError(message)
     if len(data) > _MAX_BYTES:
-        message = (
+        raise ValueError(
             f"in_data: got {len(data)} bytes; expected a JSON document of at most {_MAX_BYTES}"
         )
-        raise ValueError(message)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        message = f"in_data: got {len(data)} bytes that are no JSON ({error})"
-        raise ValueError(message) from error
+        raise ValueError(f"in_data: got {len(data)} bytes that are no JSON ({error})") from error
 
 
 def _read_default(text: str) -> Any:

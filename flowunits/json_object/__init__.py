@@ -30,14 +30,16 @@ class JsonObjectOptions:
             ValueError: there are none or too many, or one is empty or comes twice.
         """
         if not 1 <= len(self.fields) <= len(PORTS):
-            message = f"option 'fields': got {len(self.fields)} keys; expected 1 to {len(PORTS)}"
-            raise ValueError(message)
+            raise ValueError(
+                f"option 'fields': got {len(self.fields)} keys; expected 1 to {len(PORTS)}"
+            )
         keys = (*self.fields, *self.meta)
         for key in keys:
             if not key or keys.count(key) > 1:
                 found = f"the key {key!r} twice" if key else "an empty key"
-                message = f"options 'fields' and 'meta': got {found}; expected different keys"
-                raise ValueError(message)
+                raise ValueError(
+                    f"options 'fields' and 'meta': got {found}; expected different keys"
+                )
 
 
 _VALUE = (

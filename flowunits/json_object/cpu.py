@@ -26,11 +26,10 @@ class JsonObject(FlowUnit):
         """
         if tuple(port for port in PORTS if port in ctx.inputs) != self._ports:
             keys = ", ".join(self._fields)
-            message = (
+            raise ValueError(
                 f"got {', '.join(ctx.inputs)} for the keys {keys}; expected that "
                 f"{', '.join(self._ports)} are connected"
             )
-            raise ValueError(message)
         ctx.emit_each(self._object, *self._ports)
 
     def _object(self, *buffers: Buffer) -> bytes | dict[str, Any]:
@@ -44,26 +43,25 @@ class JsonObject(FlowUnit):
         try:
             return json.dumps(made, ensure_ascii=False, allow_nan=False).encode()
         except ValueError as error:  # nan, inf, half of a surrogate pair
-            message = f"{_culprit(made)}: got a value that JSON cannot hold ({error})"
-            raise ValueError(message) from error
+            raise ValueError(
+                f"{_culprit(made)}: got a value that JSON cannot hold ({error})"
+            ) from error
 
 
 def _value(value: Any, where: str) -> Any:
     try:
         return json_value(value)
     except ValueError as error:
-        message = f"{where}: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"{where}: {error}") from error
 
 
 def _meta_of(buffer: Buffer, key: str) -> Any:
     meta = buffer.all_meta()
     if key not in meta:
-        message = (
+        raise ValueError(
             f"{PORTS[0]}: got no meta {key!r} (there are: {', '.join(meta) or 'none'})"
             f"{did_you_mean(key, meta)}"
         )
-        raise ValueError(message)
     return meta[key]
 
 

@@ -24,8 +24,7 @@ class Labels(FlowUnit):
         """
         self._labels = read_labels(config.path)
         if not self._labels:
-            message = f"labels file {config.path}: got no names; expected a name a line"
-            raise ValueError(message)
+            raise ValueError(f"labels file {config.path}: got no names; expected a name a line")
         self._is_of_scores = config.of == "scores"
 
     def process(self, ctx: Context) -> None:
@@ -37,11 +36,10 @@ class Labels(FlowUnit):
         if self._is_of_scores:
             return self._named(self._best(numbers).tolist())
         if numbers.size and numbers.dtype.kind not in "ui":
-            message = (
+            raise ValueError(
                 f"in_data: got {numbers.dtype} {numbers.shape}; expected whole numbers, or "
                 "of=scores for scores"
             )
-            raise ValueError(message)
         self._check_range(numbers)
         return self._named(numbers.tolist())
 
@@ -53,23 +51,22 @@ class Labels(FlowUnit):
             return
         for index in (int(numbers.min()), int(numbers.max())):
             if not 0 <= index < len(self._labels):
-                message = (
+                raise ValueError(
                     f"in_data: got class {index} for {len(self._labels)} labels; expected 0 to "
                     f"{len(self._labels) - 1}"
                 )
-                raise ValueError(message)
 
     def _best(self, scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
         if not scores.ndim or scores.shape[-1] != len(self._labels):
-            message = (
+            raise ValueError(
                 f"in_data: got scores {scores.shape} for {len(self._labels)} labels; expected "
                 f"(..., {len(self._labels)})"
             )
-            raise ValueError(message)
         best = scores.max(axis=-1)  # NaN among them makes the maximum NaN
         if not np.isfinite(best).all():
-            message = f"in_data: got {best[~np.isfinite(best)].flat[0]} as the best of the scores"
-            raise ValueError(message)
+            raise ValueError(
+                f"in_data: got {best[~np.isfinite(best)].flat[0]} as the best of the scores"
+            )
         return np.asarray(scores.argmax(axis=-1))
 
 
@@ -84,5 +81,4 @@ def _numbers(data: Any) -> npt.NDArray[Any]:
             if array.dtype.kind in "uif" and array.size <= _MOST:
                 return array
             found = f"{array.dtype} {array.shape}"
-    message = f"in_data: got {found}; expected numbers, at most {_MOST}"
-    raise ValueError(message)
+    raise ValueError(f"in_data: got {found}; expected numbers, at most {_MOST}")

@@ -46,14 +46,12 @@ class Nms(FlowUnit):
 def _scored(boxes: list[Box], data: Any) -> list[Box]:
     scores = np.asarray(data)
     if scores.dtype.kind not in "uif" or scores.ndim not in (1, 2) or len(scores) != len(boxes):
-        message = (
+        raise ValueError(
             f"in_scores: got a {scores.dtype} array of shape {scores.shape} for {len(boxes)} boxes;"
             f" expected numbers ({len(boxes)},) or ({len(boxes)}, classes)"
         )
-        raise ValueError(message)
     if not np.isfinite(scores).all():
-        message = "in_scores: got a score that is not finite; expected finite numbers"
-        raise ValueError(message)
+        raise ValueError("in_scores: got a score that is not finite; expected finite numbers")
     if scores.ndim == 1:
         return [b._replace(score=float(s)) for b, s in zip(boxes, scores, strict=True)]
     classes = scores.argmax(axis=1) if scores.size else []

@@ -50,11 +50,10 @@ class OutputBroker(FlowUnit):
         for buffer in ctx.input():
             new = self._jobs(ctx, buffer)
             if len(jobs) + len(new) > self._options.queue_size:
-                message = (
+                raise ValueError(
                     f"{len(jobs)} results wait for another attempt; expected at most "
                     f"queue_size={self._options.queue_size}"
                 )
-                raise ValueError(message)
             is_blocked = self._options.mode == "sync" and bool(jobs)
             jobs.extend(new)
             if not is_blocked:
@@ -69,8 +68,7 @@ class OutputBroker(FlowUnit):
         unknown = [name for name in names if name not in targets]
         if unknown or not names:
             known = ", ".join(targets) or "none"
-            message = f"got output_broker_names={given!r}; the targets are: {known}"
-            raise ValueError(message)
+            raise ValueError(f"got output_broker_names={given!r}; the targets are: {known}")
         reply = reply_of(Buffer(buffer.data, {RAW: buffer.get(RAW)}))
         kind, meta = reply.headers["content-type"], {"index": index, **buffer.all_meta()}
         return [_Job(name, targets[name], reply.body, kind, meta) for name in names]
@@ -104,8 +102,7 @@ class OutputBroker(FlowUnit):
             if self._options.mode == "sync":
                 break
         if given_up:
-            message = f"output_broker: given up: {'; '.join(given_up)}"
-            raise ValueError(message)
+            raise ValueError(f"output_broker: given up: {'; '.join(given_up)}")
 
     def _delay(self, attempts: int) -> float:
         options = self._options

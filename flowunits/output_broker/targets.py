@@ -39,8 +39,9 @@ class Webhook:
         self._url, self._headers = str(cfg["url"]), dict(cfg.get("headers", {}))
         self._timeout = float(cfg.get("timeout_ms", _TIMEOUT_MS)) / 1e3
         if urlsplit(self._url).scheme not in ("http", "https"):
-            message = "webhook: got a url of another scheme; expected http://... or https://..."
-            raise ValueError(message)
+            raise ValueError(
+                "webhook: got a url of another scheme; expected http://... or https://..."
+            )
 
     def send(self, data: bytes, content_type: str, meta: Mapping[str, Any]) -> None:  # noqa: ARG002
         """POSTs it."""
@@ -77,26 +78,25 @@ def read_targets(given: Any) -> dict[str, Target]:
         try:
             given = json.loads(given)
         except json.JSONDecodeError as error:
-            message = f"brokers: got text that is no JSON: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"brokers: got text that is no JSON: {error}") from error
     if not isinstance(given, list) or not given:
-        message = f"brokers: got {given!r}; expected a list of objects with type, name and cfg"
-        raise ValueError(message)
+        raise ValueError(
+            f"brokers: got {given!r}; expected a list of objects with type, name and cfg"
+        )
     found: dict[str, Target] = {}
     for place, described in enumerate(given):
         where = f"brokers[{place}]"
         if not isinstance(described, Mapping):
-            message = f"{where}: got {described!r}; expected an object with type, name and cfg"
-            raise ValueError(message)
+            raise ValueError(
+                f"{where}: got {described!r}; expected an object with type, name and cfg"
+            )
         name = str(described.get("name", described.get("type")))
         if name in found:
-            message = f"{where}: there is another one called {name!r}"
-            raise ValueError(message)
+            raise ValueError(f"{where}: there is another one called {name!r}")
         try:
             found[name] = _target(described.get("type"))(described.get("cfg", {}))
         except (ValueError, KeyError, TypeError) as error:
-            message = f"{where}: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"{where}: {error}") from error
     return found
 
 
@@ -107,8 +107,7 @@ def _target(kind: Any) -> type[Target]:
     if kind not in points:
         known = [*_BUILT_IN, *points]
         near = did_you_mean(str(kind), known)
-        message = f"got the type {kind!r}{near}; expected one of {', '.join(known)}"
-        raise ValueError(message)
+        raise ValueError(f"got the type {kind!r}{near}; expected one of {', '.join(known)}")
     loaded: type[Target] = points[kind].load()
     return loaded
 
@@ -120,5 +119,4 @@ def _check_keys(
     missing = [key for key in required if key not in cfg]
     if wrong or missing:
         expected = ", ".join((*required, *(f"perhaps {key}" for key in optional)))
-        message = f"{kind}: got the keys {sorted(cfg)}; expected {expected}"
-        raise ValueError(message)
+        raise ValueError(f"{kind}: got the keys {sorted(cfg)}; expected {expected}")

@@ -40,11 +40,9 @@ def post(url: str, data: bytes, headers: Mapping[str, str], seconds: float) -> N
             message = f"{origin_of(url)} answered {error.code} {error.reason}"
         raise OSError(message) from None
     except urllib.error.URLError as error:
-        message = f"{origin_of(url)}: {error.reason}"
-        raise OSError(message) from None
+        raise OSError(f"{origin_of(url)}: {error.reason}") from None
     except http.client.HTTPException as error:  # its text may hold the address
-        message = f"{origin_of(url)}: {type(error).__name__}"
-        raise OSError(message) from None
+        raise OSError(f"{origin_of(url)}: {type(error).__name__}") from None
 
 
 def origin_of(url: str) -> str:
@@ -71,11 +69,9 @@ class _Answer(io.RawIOBase):
     def readinto(self, into: Any) -> int | None:
         left = self._end - time.monotonic()
         if left <= 0:
-            message = "the answer was not there in time"
-            raise TimeoutError(message)
+            raise TimeoutError("the answer was not there in time")
         if self._size > _MOST:
-            message = f"the answer has more than {_MOST} bytes"
-            raise OSError(message)
+            raise OSError(f"the answer has more than {_MOST} bytes")
         self._socket.settimeout(left)
         count = self._raw.readinto(into)
         self._size += count or 0

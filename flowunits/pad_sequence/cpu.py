@@ -35,11 +35,10 @@ class PadSequence(FlowUnit):
         value = self._value_as(array.dtype)
         shape = (length, *array.shape[1:])
         if math.prod(shape) * array.itemsize > _MAX_BYTES:
-            message = (
+            raise ValueError(
                 f"in_data: got {array.dtype} {array.shape}, which would become {shape}; expected "
                 f"at most {_MAX_BYTES} bytes"
             )
-            raise ValueError(message)
         out = np.full(shape, value, array.dtype)
         out[length - found if self._is_left else 0 :][:found] = array
         return out
@@ -52,10 +51,9 @@ class PadSequence(FlowUnit):
             limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
             is_held = value.is_integer() and limits[0] <= int(value) <= limits[1]
         if not is_held:
-            message = (
+            raise ValueError(
                 f"in_data: got an array of {dtype}; expected one that can hold value={value:g}"
             )
-            raise ValueError(message)
         return value if dtype.kind == "f" else int(value)
 
 
@@ -70,5 +68,4 @@ def _sequence(data: Any) -> npt.NDArray[Any]:
             if array.dtype.kind in "buif" and array.ndim:
                 return array
             found = f"{array.dtype} {array.shape}"
-    message = f"in_data: got {found}; expected numbers (n, ...)"
-    raise ValueError(message)
+    raise ValueError(f"in_data: got {found}; expected numbers (n, ...)")

@@ -49,11 +49,10 @@ class PaddingOptions:
         """
         if not self.need_scale:
             if width > self.image_width or height > self.image_height:
-                message = (
+                raise ValueError(
                     f"in_image: got {width} x {height} pixels; expected at most "
                     f"{self.image_width} x {self.image_height}; set need_scale=true to shrink it"
                 )
-                raise ValueError(message)
             return width, height
         return fit_size(width, height, (self.image_width, self.image_height))
 
@@ -73,11 +72,10 @@ class PaddingOptions:
         if len(set(self.padding_data)) == 1:
             return self.padding_data[:1] * channel
         if len(self.padding_data) != channel:
-            message = (
+            raise ValueError(
                 f"in_image: got {channel} channels for {len(self.padding_data)} values of "
                 "'padding_data'; expected one value a channel"
             )
-            raise ValueError(message)
         return self.padding_data
 
 

@@ -39,11 +39,10 @@ class ResizeOptions:
             ValueError: it has none.
         """
         if self.antialias and own_name(self.interpolation) not in FILTERS:
-            message = (
+            raise ValueError(
                 f"option 'interpolation': got {self.interpolation!r} with antialias=true; expected "
                 f"one of {', '.join(FILTERS)}"
             )
-            raise ValueError(message)
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Returns the width and height that an image of the given ones is resized to."""

@@ -46,22 +46,19 @@ class TextVectorizeOptions:
         if self.token_pattern is None:
             return
         if self.is_tokenizer:
-            message = (
+            raise ValueError(
                 f"option 'token_pattern': got {self.token_pattern!r} for a tokenizer.json, which "
                 "has rules of its own; expected none"
             )
-            raise ValueError(message)
         try:
             groups = re.compile(self.token_pattern).groups
         except re.error as error:
-            message = (
+            raise ValueError(
                 f"option 'token_pattern': got {self.token_pattern!r}; expected a regular "
                 f"expression ({error})"
-            )
-            raise ValueError(message) from error
+            ) from error
         if groups > 1:
-            message = f"option 'token_pattern': got {groups} groups; expected one at most"
-            raise ValueError(message)
+            raise ValueError(f"option 'token_pattern': got {groups} groups; expected one at most")
 
     @property
     def is_tokenizer(self) -> bool:

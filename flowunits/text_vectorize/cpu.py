@@ -47,15 +47,12 @@ def _text(data: Any) -> str:
     if isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.ndim == 1:
         data = data.data
     if not isinstance(data, str | bytes | bytearray | memoryview):
-        message = f"in_data: got {type(data).__name__}; expected text, or UTF-8 as bytes"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {type(data).__name__}; expected text, or UTF-8 as bytes")
     if len(data) > _MAX_BYTES:
-        message = f"in_data: got {len(data)} bytes of text; expected at most {_MAX_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {len(data)} bytes of text; expected at most {_MAX_BYTES}")
     if isinstance(data, str):
         return data
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
-        message = f"in_data: got {len(data)} bytes that are no text ({error})"
-        raise ValueError(message) from error
+        raise ValueError(f"in_data: got {len(data)} bytes that are no text ({error})") from error

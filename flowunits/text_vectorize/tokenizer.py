@@ -12,8 +12,7 @@ from modelflow import MissingDependencyError
 try:
     from tokenizers import Tokenizer
 except ModuleNotFoundError as error:
-    package = "tokenizers"
-    raise MissingDependencyError(package, "text", "a tokenizer.json") from error
+    raise MissingDependencyError("tokenizers", "text", "a tokenizer.json") from error
 
 __all__ = ["TokenizerFile"]
 
@@ -54,24 +53,23 @@ def _read(path: str) -> Any:
     file = Path(path)
     size = file.stat().st_size
     if size > _MAX_BYTES:
-        message = f"tokenizer file {path}: got {size} bytes; expected at most {_MAX_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"tokenizer file {path}: got {size} bytes; expected at most {_MAX_BYTES}")
     contents = file.read_bytes()
     try:
         return Tokenizer.from_buffer(contents)
     except Exception as error:  # tokenizers raises nothing narrower
-        message = f"tokenizer file {path}: got {size} bytes; expected a tokenizer.json ({error})"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"tokenizer file {path}: got {size} bytes; expected a tokenizer.json ({error})"
+        ) from error
 
 
 def _set_length(tokenizer: Any, length: int) -> None:
     special = tokenizer.num_special_tokens_to_add(False)
     if length <= special:
-        message = (
+        raise ValueError(
             f"option 'max_length': got {length}; expected more than the {special} special tokens "
             "that the tokenizer adds"
         )
-        raise ValueError(message)
     cut = tokenizer.truncation or {}
     sides = {key: cut[key] for key in ("direction", "strategy") if key in cut}
     tokenizer.enable_truncation(length, **sides)

@@ -70,13 +70,13 @@ def _read_tokens(path: str) -> list[str]:
     file = Path(path)
     size = file.stat().st_size
     if size > _MAX_BYTES:
-        message = f"vocabulary file {path}: got {size} bytes; expected at most {_MAX_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"vocabulary file {path}: got {size} bytes; expected at most {_MAX_BYTES}")
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"vocabulary file {path}: got no UTF-8 text ({error}); expected a token a line"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"vocabulary file {path}: got no UTF-8 text ({error}); expected a token a line"
+        ) from error
     lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
     first = len(_SPECIAL) if lines[: len(_SPECIAL)] == _SPECIAL else 0
     tokens = lines[first:]
@@ -84,7 +84,8 @@ def _read_tokens(path: str) -> list[str]:
     for number, token in enumerate(tokens, first + 1):
         if not token or token in seen:
             found = f"{token!r} as in line {seen[token]}" if token else "an empty line"
-            message = f"vocabulary file {path}:{number}: got {found}; expected another token a line"
-            raise ValueError(message)
+            raise ValueError(
+                f"vocabulary file {path}:{number}: got {found}; expected another token a line"
+            )
         seen[token] = number
     return tokens

@@ -26,11 +26,10 @@ class TopK(FlowUnit):
         scores = _scores(buffer.data)
         labels = self._labels
         if labels is not None and len(labels) != len(scores):
-            message = (
+            raise ValueError(
                 f"in_data: got {len(scores)} scores for {len(labels)} labels; expected one label "
                 "a score"
             )
-            raise ValueError(message)
         if self._softmax:
             powers = np.exp(scores - scores.max())
             scores = powers / powers.sum()
@@ -49,14 +48,13 @@ def _scores(data: Any) -> npt.NDArray[np.floating[Any]]:
     array = data if isinstance(data, np.ndarray | list | tuple) else None
     scores = np.asarray(array)
     if array is None or scores.dtype.kind not in "buif":
-        message = f"in_data: got {type(data).__name__}; expected an array of scores"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {type(data).__name__}; expected an array of scores")
     if not scores.size or scores.size != max(scores.shape, default=1):
-        message = f"in_data: got an array of shape {scores.shape}; expected scores (classes,)"
-        raise ValueError(message)
+        raise ValueError(
+            f"in_data: got an array of shape {scores.shape}; expected scores (classes,)"
+        )
     if scores.dtype.kind != "f":
         scores = scores.astype(np.float64)
     if not np.isfinite(scores.max()):  # NaN among them makes the maximum NaN
-        message = f"in_data: got {scores.max()} as the best of {scores.size} scores"
-        raise ValueError(message)
+        raise ValueError(f"in_data: got {scores.max()} as the best of {scores.size} scores")
     return scores.reshape(-1)

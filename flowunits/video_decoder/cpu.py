@@ -37,8 +37,9 @@ class VideoDecoder(FlowUnit):
     ) -> Decoding:
         track, current = packet.get("track"), ctx.state.get("decoding")
         if not isinstance(track, Track):
-            message = "in_video_packet: got no meta 'track'; expected packets of a video_demuxer"
-            raise ValueError(message)
+            raise ValueError(
+                "in_video_packet: got no meta 'track'; expected packets of a video_demuxer"
+            )
         if current is None or current.track != track:
             index = 0
             if current is not None:

@@ -52,8 +52,9 @@ class Decoding:
         try:
             self._codec = track.create_decoder()
         except (av.error.FFmpegError, ValueError) as error:
-            message = f"video_decoder: {track.source!r}: no decoder for the codec {track.codec!r}"
-            raise ValueError(message) from error
+            raise ValueError(
+                f"video_decoder: {track.source!r}: no decoder for the codec {track.codec!r}"
+            ) from error
         self._codec.copy_opaque = True  # a frame knows its packet
         self._codec.thread_count = options.codec_threads
         if options.strict:
@@ -145,8 +146,9 @@ class Decoding:
         height, width = frame.height, frame.width
         if self._packed == "nv12":
             if height % 2 or width % 2:
-                message = f"got frames of {width} x {height}; expected an even size for nv12"
-                raise ValueError(message)
+                raise ValueError(
+                    f"got frames of {width} x {height}; expected an even size for nv12"
+                )
             data = empty((height * 3 // 2, width))
             _copy(converted.planes[0], data[:height])
             _copy(converted.planes[1], data[height:])
@@ -159,11 +161,10 @@ class Decoding:
     def _check_pixels(self, width: int, height: int) -> None:
         most = self._options.max_pixels
         if width * height > most:
-            message = (
+            raise ValueError(
                 f"video_decoder: {self.track.source!r}: got frames of {width} x {height} = "
                 f"{width * height} pixels; expected at most {most}; set max_pixels to allow more"
             )
-            raise ValueError(message)
 
 
 def _copy(plane: Any, rows: npt.NDArray[np.uint8]) -> None:

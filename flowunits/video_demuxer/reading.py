@@ -165,8 +165,7 @@ class Reading:
     def _open(self) -> None:
         self._container = container = self._open_container()
         if not container.streams.video:
-            message = "it has no video track"
-            raise ValueError(message)
+            raise ValueError("it has no video track")
         self._stream = stream = _choose_stream(container.streams.video)
         is_mov = container.format.name.split(",")[0] == _MOV
         if self._track is None or self._is_live:
@@ -231,8 +230,9 @@ def _is_final(error: Exception) -> bool:
 def _track(container: Any, stream: Any, source: str, rotation: int) -> Track:
     context = stream.codec_context
     if context is None:
-        message = "its video is of a codec that this FFmpeg does not know; expected one that it has"
-        raise ValueError(message)
+        raise ValueError(
+            "its video is of a codec that this FFmpeg does not know; expected one that it has"
+        )
     duration = container.duration or 0
     return Track(
         codec=context.name,

@@ -21,8 +21,9 @@ class VideoEncoder(FlowUnit):
         av = load_av()
         self._options = config
         if config.encoder not in av.codecs_available:
-            message = f"option 'encoder': got {config.encoder!r}, which this FFmpeg does not have"
-            raise ValueError(message)
+            raise ValueError(
+                f"option 'encoder': got {config.encoder!r}, which this FFmpeg does not have"
+            )
         is_network_address(config.default_dest_url)
 
     def process(self, ctx: Context) -> None:

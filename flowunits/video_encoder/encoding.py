@@ -67,8 +67,9 @@ class Encoding:
             self._container = av.open(self._part, "w", format=kind, options=settings)
             self._stream = self._container.add_stream(options.encoder, rate=rate)
         except (av.error.FFmpegError, ValueError) as error:
-            message = f"video_encoder: {source_label(self._target)!r} cannot be begun: {error}"
-            raise ValueError(message) from error
+            raise ValueError(
+                f"video_encoder: {source_label(self._target)!r} cannot be begun: {error}"
+            ) from error
         # The usual subsampling of colours takes an even size.
         self._stream.width, self._stream.height = (max(2, side // 2 * 2) for side in self._size)
         self._stream.pix_fmt = "yuv420p"
@@ -101,8 +102,9 @@ class Encoding:
                 for packet in self._stream.encode(frame):
                     self._container.mux(packet)
             except self._av.error.FFmpegError as error:
-                message = f"video_encoder: {source_label(self._target)!r}: {error}"
-                raise ValueError(message) from error
+                raise ValueError(
+                    f"video_encoder: {source_label(self._target)!r}: {error}"
+                ) from error
 
     def close(self) -> None:
         """Writes what is left, and puts the file into its place.
@@ -120,8 +122,9 @@ class Encoding:
                 os.replace(self._part, self._target)
         except (self._av.error.FFmpegError, OSError) as error:
             self._drop_part()  # it would keep a full disk full
-            message = f"video_encoder: {source_label(self._target)!r} cannot be finished: {error}"
-            raise ValueError(message) from error
+            raise ValueError(
+                f"video_encoder: {source_label(self._target)!r} cannot be finished: {error}"
+            ) from error
         finally:
             _free(self._target)
 
@@ -141,11 +144,10 @@ class Encoding:
     def _frame(self, buffer: Buffer) -> Any:
         image = read_image(buffer, "in_video_frame", allow_nv12=True)
         if (image.width, image.height) != self._size:
-            message = (
+            raise ValueError(
                 f"in_video_frame: got {image.width} x {image.height} pixels in a video of "
                 f"{self._size[0]} x {self._size[1]}; put a resize or a padding before it"
             )
-            raise ValueError(message)
         packed = convert_color(image, "bgr", "hwc").data
         frame = self._av.VideoFrame.from_ndarray(packed, format="bgr24")
         frame.pts, frame.time_base = self._position(buffer), 1 / self._ticks
@@ -172,11 +174,10 @@ class Encoding:
 def _claim(target: str) -> None:
     with _lock:
         if target in _targets:
-            message = (
+            raise ValueError(
                 f"video_encoder: {target!r} is being written by another session; put {{repeat}} or "
                 "{stem} into default_dest_url"
             )
-            raise ValueError(message)
         _targets.add(target)
 
 

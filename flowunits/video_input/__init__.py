@@ -24,8 +24,9 @@ class VideoInputOptions:
             ValueError: the address is empty.
         """
         if not self.source_url:
-            message = "option 'source_url': got an empty text; expected a file or an address"
-            raise ValueError(message)
+            raise ValueError(
+                "option 'source_url': got an empty text; expected a file or an address"
+            )
 
 
 SPEC = FlowUnitSpec(

@@ -76,22 +76,21 @@ class YoloPostprocessOptions:
         for name in ("conf_threshold", "nms_threshold"):
             count = len(getattr(self, name))
             if count not in (1, self.classes):
-                message = f"option {name!r}: got {count} values; expected 1 or {self.classes}"
-                raise ValueError(message)
+                raise ValueError(
+                    f"option {name!r}: got {count} values; expected 1 or {self.classes}"
+                )
         cells = len(self.cells)
         if self.yolo_output_layer_num not in (None, cells):
-            message = (
+            raise ValueError(
                 f"option 'yolo_output_layer_num': got {self.yolo_output_layer_num}; expected "
                 f"{cells}, as the sizes of the tensors are given"
             )
-            raise ValueError(message)
         counts = self.anchor_counts
         if self.head != "x" and (len(counts) != cells or 2 * sum(counts) != len(self.anchors)):
-            message = (
+            raise ValueError(
                 f"option 'anchors': got {len(self.anchors)} numbers for {cells} tensors of "
                 f"{counts} anchors; expected two numbers an anchor"
             )
-            raise ValueError(message)
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:
@@ -99,16 +98,16 @@ class YoloPostprocessOptions:
         sizes = self.yolo_output_layer_wh
         if sizes:
             if len(sizes) % 2:
-                message = f"option 'yolo_output_layer_wh': got {len(sizes)} values; expected pairs"
-                raise ValueError(message)
+                raise ValueError(
+                    f"option 'yolo_output_layer_wh': got {len(sizes)} values; expected pairs"
+                )
             return tuple(zip(sizes[::2], sizes[1::2], strict=True))
         for stride in self.strides:
             if self.input_width % stride or self.input_height % stride:
-                message = (
+                raise ValueError(
                     f"input {self.input_width} x {self.input_height}: expected a multiple of the "
                     f"stride {stride}"
                 )
-                raise ValueError(message)
         return tuple((self.input_width // s, self.input_height // s) for s in self.strides)
 
     @property

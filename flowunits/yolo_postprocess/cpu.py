@@ -35,11 +35,10 @@ class YoloPostprocess(FlowUnit):
         self._nms = np.broadcast_to(np.array(config.nms_threshold), config.classes)
         self._labels = read_labels(config.labels) if config.labels else ()
         if self._labels and len(self._labels) != config.classes:
-            message = (
+            raise ValueError(
                 f"labels file {config.labels}: got {len(self._labels)} names; expected "
                 f"{config.classes}, one a class"
             )
-            raise ValueError(message)
 
     def process(self, ctx: Context) -> None:
         """Works on each image by itself."""
@@ -68,11 +67,10 @@ class YoloPostprocess(FlowUnit):
                     return [decode_ready(rows, self._conf)]
                 tensors = split(rows, self._layers)
         if len(tensors) != len(self._layers):
-            message = (
+            raise ValueError(
                 f"got {len(tensors)} inputs; expected {len(self._layers)}, one for each of the "
                 "strides"
             )
-            raise ValueError(message)
         return decode(head, tensors, self._layers, self._conf)
 
     def _box(self, box: Floats, score: float, class_id: int) -> Box:
@@ -101,9 +99,7 @@ def _floats(data: Any, number: int) -> Floats:
             if isinstance(data, np.ndarray)
             else type(data).__name__
         )
-        message = f"tensor {number}: got {found}; expected a float32 array"
-        raise ValueError(message)
+        raise ValueError(f"tensor {number}: got {found}; expected a float32 array")
     if not np.isfinite(data).all():
-        message = f"tensor {number}: got numbers that are not finite; expected finite ones"
-        raise ValueError(message)
+        raise ValueError(f"tensor {number}: got numbers that are not finite; expected finite ones")
     return data.astype(np.float32, copy=False)

@@ -73,11 +73,10 @@ def split(rows: Floats, layers: Sequence[Layer]) -> list[Floats]:
     """
     counts = [layer.width * layer.height * len(layer.anchors) for layer in layers]
     if len(rows) != sum(counts):
-        message = (
+        raise ValueError(
             f"got {len(rows)} rows; expected {sum(counts)} for tensors of "
             f"{', '.join(f'{layer.width} x {layer.height}' for layer in layers)} cells"
         )
-        raise ValueError(message)
     return np.split(rows, np.cumsum(counts)[:-1])
 
 
@@ -95,11 +94,10 @@ def _arranged(tensor: Floats, layer: Layer, values: int, number: int) -> Floats:
         if shape == form:
             split_form, order = axes
             return view.reshape(split_form).transpose(order)
-    message = (
+    raise ValueError(
         f"tensor {number}: got the shape {tensor.shape}; expected ({count * values}, {height}, "
         f"{width}) for {count} anchors, {values - 5} classes and {width} x {height} cells"
     )
-    raise ValueError(message)
 
 
 def _forms(

@@ -69,8 +69,7 @@ class Archive:
                 self._refuse(f"{MANIFEST}: has more than {_MOST_TABLE} bytes")
             raw = self._zip.read(MANIFEST)
         except OSError as error:
-            message = f"{self.path}: cannot be read: {error.strerror or error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror or error}") from error
         except (
             zipfile.BadZipFile,
             NotImplementedError,
@@ -78,8 +77,9 @@ class Archive:
             EOFError,
             struct.error,
         ) as error:
-            message = f"{self.path}: is no whole archive ({error}); pack the graph again"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"{self.path}: is no whole archive ({error}); pack the graph again"
+            ) from error
         self.digest = hashlib.sha256(raw).hexdigest()
         self.manifest = Manifest.from_bytes(raw, str(self.path))
         self._compare()
@@ -128,8 +128,7 @@ class Archive:
             )
 
     def _refuse(self, what: str) -> NoReturn:
-        message = f"{self.path}: {what}"
-        raise ConfigError(message)
+        raise ConfigError(f"{self.path}: {what}")
 
     def _check_end(self, file: BinaryIO) -> None:
         """Looks at how much there is to read, before it is read."""

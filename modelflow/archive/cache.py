@@ -124,8 +124,7 @@ def keep_size(folder: Path) -> None:
     if given:
         most = bytes_of(given)
         if most is None:
-            message = f"{_SIZE}: got {given!r}; expected a size such as 10GiB"
-            raise ConfigError(message)
+            raise ConfigError(f"{_SIZE}: got {given!r}; expected a size such as 10GiB")
         prune(folder, most_bytes=int(most), now=time.time())
 
 

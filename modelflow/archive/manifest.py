@@ -95,24 +95,24 @@ class Manifest:
         try:
             found = json.loads(raw)
         except (ValueError, RecursionError) as error:
-            message = f"{where}: {MANIFEST}: is no JSON ({error}); pack the graph again"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"{where}: {MANIFEST}: is no JSON ({error}); pack the graph again"
+            ) from error
         if not isinstance(found, dict) or found.get("form") != _FORM:
             form = found.get("form") if isinstance(found, dict) else found
-            message = (
+            raise ConfigError(
                 f"{where}: {MANIFEST}: got the form {form!r:.40}; this version of modelflow reads "
                 f"the form {_FORM}: pack the graph again, or install the version that packed it"
             )
-            raise ConfigError(message)
         del found["form"]
         for key, value in found.items():
             check, expected = _KEYS.get(key, (lambda _: False, f"one of {', '.join(_KEYS)}"))
             if not check(value):
-                message = f"{where}: {MANIFEST}: {key}: got {value!r:.80}; expected {expected}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{where}: {MANIFEST}: {key}: got {value!r:.80}; expected {expected}"
+                )
         if missing := sorted(_KEYS.keys() - found.keys()):
-            message = f"{where}: {MANIFEST}: got no {missing[0]!r}; pack the graph again"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: {MANIFEST}: got no {missing[0]!r}; pack the graph again")
         files = {name: PackedFile(**file) for name, file in found.pop("files").items()}
         listed = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
         manifest = cls(**{**found, **listed}, files=files)
@@ -122,17 +122,16 @@ class Manifest:
     def _check_names(self, where: str) -> None:
         for name in self.files:
             if problem := name_problem(name):
-                message = f"{where}: {MANIFEST}: file {name!r:.200}: {problem}"
-                raise ConfigError(message)
+                raise ConfigError(f"{where}: {MANIFEST}: file {name!r:.200}: {problem}")
         if self.graph not in self.files:
-            message = (
+            raise ConfigError(
                 f"{where}: {MANIFEST}: graph: got {self.graph!r}, which is not among its files"
             )
-            raise ConfigError(message)
         for folder in self.modules:
             if folder != "." and name_problem(folder):
-                message = f"{where}: {MANIFEST}: modules: {folder!r:.200}: {name_problem(folder)}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{where}: {MANIFEST}: modules: {folder!r:.200}: {name_problem(folder)}"
+                )
 
 
 def name_problem(name: str) -> str:  # noqa: PLR0911 - a rule each

@@ -109,8 +109,7 @@ class SentArchives:
             coming = self._coming.get(digest)
             part = None if coming is None or coming.sender != sender else coming.part
             if coming is None or part is None or part.tell() != offset:
-                message = f"archive {digest}: bytes from {offset} on are not those that follow"
-                raise OSError(message)
+                raise OSError(f"archive {digest}: bytes from {offset} on are not those that follow")
             if chunk:
                 part.write(chunk)
                 self._coming[digest] = coming._replace(last=time.monotonic())
@@ -121,8 +120,9 @@ class SentArchives:
                 with Archive(draft) as archive:
                     archive.verify()
                     if archive.digest != digest:
-                        message = f"archive {digest}: another one came: it was changed meanwhile"
-                        raise ConfigError(message)
+                        raise ConfigError(
+                            f"archive {digest}: another one came: it was changed meanwhile"
+                        )
                 os.replace(draft, path)
             finally:
                 draft.unlink(missing_ok=True)

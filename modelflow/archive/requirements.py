@@ -56,8 +56,9 @@ def lock_requirements(extras: Iterable[str], distributions: Iterable[str]) -> by
     offered = own.metadata.get_all("Provides-Extra") or []
     wanted = tuple(sorted(extras))
     if unknown := [extra for extra in wanted if extra not in offered]:
-        message = f"--extra {unknown[0]}: modelflow has no such extra; expected one of {offered}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"--extra {unknown[0]}: modelflow has no such extra; expected one of {offered}"
+        )
     pins: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()
     waiting: list[tuple[str, str, str]] = [(_OWN, extra, "requirements.lock") for extra in wanted]
@@ -93,14 +94,15 @@ def read_lock(path: Path) -> bytes:
             raw = file.read(_MOST_BYTES + 1)
         raw.decode()
     except OSError as error:
-        message = f"--lock {path}: cannot be read: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"--lock {path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        message = f"--lock {path}: is no text; expected requirements as pip reads them"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"--lock {path}: is no text; expected requirements as pip reads them"
+        ) from error
     if len(raw) > _MOST_BYTES:
-        message = f"--lock {path}: has more than {_MOST_BYTES} bytes; expected requirements"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"--lock {path}: has more than {_MOST_BYTES} bytes; expected requirements"
+        )
     return raw
 
 
@@ -108,11 +110,10 @@ def _find(name: str, needed_for: str) -> importlib.metadata.Distribution:
     try:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError as error:
-        message = (
+        raise ConfigError(
             f"requirements.lock: {name!r}, which {needed_for} needs, is not installed here, so its "
             f"version is not known; install it (pip install {name}), or give a list: --lock FILE"
-        )
-        raise ConfigError(message) from error
+        ) from error
 
 
 def _requirements(

@@ -38,11 +38,10 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "modelflow"
     except RuntimeError as error:
-        message = (
+        raise ConfigError(
             "MODELFLOW_CACHE: is not set, and there is no home folder; set it to a folder that "
             "archives may be unpacked into"
-        )
-        raise ConfigError(message) from error
+        ) from error
 
 
 def unpack(path: Path) -> tuple[Path, Manifest]:
@@ -70,11 +69,10 @@ def unpack(path: Path) -> tuple[Path, Manifest]:
                         return place, archive.manifest
             archive.verify()
         except OSError as error:
-            message = (
+            raise ConfigError(
                 f"{path}: cannot be unpacked into {place.parent}: {error.strerror or error}; set "
                 "MODELFLOW_CACHE to a folder on a disk with room that may be written"
-            )
-            raise ConfigError(message) from error
+            ) from error
         return place, archive.manifest
 
 
@@ -92,11 +90,13 @@ def _check_python(archive: Archive) -> None:
     try:
         is_right = SpecifierSet(wanted).contains(platform.python_version(), prereleases=True)
     except InvalidSpecifier as error:
-        message = f"{archive.path}: python: got {wanted!r}; expected versions as in '>=3.11'"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{archive.path}: python: got {wanted!r}; expected versions as in '>=3.11'"
+        ) from error
     if not is_right:
-        message = f"{archive.path}: is for Python {wanted}; this is {platform.python_version()}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{archive.path}: is for Python {wanted}; this is {platform.python_version()}"
+        )
 
 
 def make_private(folder: Path) -> None:
@@ -109,12 +109,11 @@ def make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if found.st_uid not in (os.geteuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        message = (
+        raise ConfigError(
             f"{folder}: others may write to it (mode {stat.S_IMODE(found.st_mode):o}, user "
             f"{found.st_uid}), and units are run from it; expected a folder of your own of the "
             "mode 700: remove it, or set MODELFLOW_CACHE to another"
         )
-        raise ConfigError(message)
 
 
 @contextlib.contextmanager

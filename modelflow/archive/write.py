@@ -26,17 +26,15 @@ def check_target(target: Path) -> None:
         ConfigError: its suffix is another, or there is something that is no archive of modelflow's.
     """
     if not is_archive_file(target):
-        message = f"-o {target}: got the suffix {target.suffix!r}; expected {SUFFIX}"
-        raise ConfigError(message)
+        raise ConfigError(f"-o {target}: got the suffix {target.suffix!r}; expected {SUFFIX}")
     if target.exists():
         try:
             Archive(target).close()
         except ConfigError as error:
-            message = (
+            raise ConfigError(
                 f"-o {target}: there is something else than a whole archive, which is not "
                 f"overwritten ({error}); remove it, or give another name"
-            )
-            raise ConfigError(message) from error
+            ) from error
 
 
 def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Content]) -> Manifest:
@@ -58,14 +56,12 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
     check_target(target)
     for name in contents:
         if problem := name_problem(name):
-            message = f"{name!r}: cannot be packed: {problem}; rename it"
-            raise ConfigError(message)
+            raise ConfigError(f"{name!r}: cannot be packed: {problem}; rename it")
     if len(contents) >= MOST_MEMBERS:
-        message = (
+        raise ConfigError(
             f"the graph has {len(contents)} files; expected fewer than {MOST_MEMBERS}: keep data "
             "outside of the folders of its units and models"
         )
-        raise ConfigError(message)
     manifest = replace(manifest, files={name: _pack(contents[name]) for name in sorted(contents)})
     Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # what no reader takes is not written
     with explain_os_error(f"-o {target}: cannot be written"):
@@ -95,8 +91,7 @@ def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) 
                     found.update(chunk)
                     packed.write(chunk)
             if PackedFile(size, found.hexdigest()) != files[name]:
-                message = f"{name}: was changed while it was packed; pack again"
-                raise ConfigError(message)
+                raise ConfigError(f"{name}: was changed while it was packed; pack again")
 
 
 def _pack(content: Content) -> PackedFile:

@@ -56,19 +56,22 @@ def read_toml(text: str, file: str) -> Document:
     """
     # tomllib takes the square of a dotted key's length in time and memory.
     if long_key := _LONG_KEY.search(text):
-        line = text.count("\n", 0, long_key.start()) + 1
-        raise mistake(file, line, f"TOML: got a key of more than {MOST_NESTED} parts")
+        raise mistake(
+            file,
+            text.count("\n", 0, long_key.start()) + 1,
+            f"TOML: got a key of more than {MOST_NESTED} parts",
+        )
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"^(.*) \(at line (\d+)", str(error))
         line = int(found[2]) if found else text.count("\n") + 1
         what = found[1] if found else str(error)
-        problem = f"TOML: {what}{_toml_hint(text, line, what)}"
-        raise mistake(file, line, problem) from error
+        raise mistake(file, line, f"TOML: {what}{_toml_hint(text, line, what)}") from error
     except RecursionError as error:
-        problem = f"TOML: values are nested more than {MOST_NESTED} deep"
-        raise mistake(file, _line_of_nesting(text), problem) from error
+        raise mistake(
+            file, _line_of_nesting(text), f"TOML: values are nested more than {MOST_NESTED} deep"
+        ) from error
     except ValueError as error:  # Python limits the digits of a number
         raise mistake(file, _line_of_number(text), f"TOML: {error}") from error
     return Document(values, _toml_lines(text), file, text)
@@ -122,8 +125,11 @@ def check_values(document: Document) -> None:
         for key, item in inner:
             if isinstance(value, Mapping) and not isinstance(key, str):
                 at = document.at(*path, str(key))
-                problem = f"got the key {key!r} ({type(key).__name__}); expected a text: quote it"
-                raise mistake(at.file, at.line, problem)
+                raise mistake(
+                    at.file,
+                    at.line,
+                    f"got the key {key!r} ({type(key).__name__}); expected a text: quote it",
+                )
             pending.append(((*path, key), item))
 
 
@@ -137,27 +143,22 @@ def read_text(path: pathlib.Path) -> str:
         if path.is_dir():
             inside = sorted(file.name for file in path.iterdir() if file.suffix in _SUFFIXES)
             found = f"; in it are {', '.join(inside[:5])}" if inside else ""
-            message = f"{path}: is a folder; expected a graph file{found}"
-            raise ConfigError(message)
+            raise ConfigError(f"{path}: is a folder; expected a graph file{found}")
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
     except FileNotFoundError as error:
         folder = path.parent
         near = did_you_mean(path.name, os.listdir(folder) if folder.is_dir() else ())
-        message = f"{path}: there is no such file{near}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{path}: there is no such file{near}") from error
     except OSError as error:
-        message = f"{path!s:.200}: cannot be read: {error.strerror}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{path!s:.200}: cannot be read: {error.strerror}") from error
     if len(raw) > MOST_BYTES:
-        message = f"{path}: has more than {MOST_BYTES} bytes; expected a graph file"
-        raise ConfigError(message)
+        raise ConfigError(f"{path}: has more than {MOST_BYTES} bytes; expected a graph file")
     try:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problem = f"cannot be read: {error}; save it as UTF-8"
-        raise mistake(str(path), line, problem) from error
+        raise mistake(str(path), line, f"cannot be read: {error}; save it as UTF-8") from error
 
 
 def mistake(file: str, line: int | None, message: str) -> ConfigError:

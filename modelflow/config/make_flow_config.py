@@ -200,8 +200,7 @@ class _Reader:
             return read_text(path)
         except ConfigError as error:
             at = self._at("graph", "graphconffilepath")
-            message = f"graphconffilepath: {error}"
-            raise mistake(at.file, at.line, message) from error
+            raise mistake(at.file, at.line, f"graphconffilepath: {error}") from error
 
     def _first_line(self, at: Location) -> int:
         """The line that the DOT text begins in: TOML drops a line break behind the quotes."""

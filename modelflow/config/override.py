@@ -28,8 +28,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        message = f"got {text!r}; expected KEY=VALUE"
-        raise ConfigError(message)
+        raise ConfigError(f"got {text!r}; expected KEY=VALUE")
     return key.strip(), value
 
 
@@ -54,8 +53,7 @@ def bake(
     """
     for name in args:
         if name not in config.args:
-            message = f"{where[1]}: {_unknown_argument(name, config.args)}"
-            raise ConfigError(message)
+            raise ConfigError(f"{where[1]}: {_unknown_argument(name, config.args)}")
     given = {name: replace(config.args[name], default=mark(value)) for name, value in args.items()}
     changed = apply_overrides(config, overrides, where[0], mark)
     return replace(changed, args={**config.args, **given})
@@ -164,8 +162,7 @@ def flatten(
         node = max(fitting, key=len) if fitting else target.partition(".")[0]
         key = target[len(node) + 1 :]
         if not key:
-            message = f"{where} {target}: got no key; expected NODE.KEY=VALUE"
-            raise ConfigError(message)
+            raise ConfigError(f"{where} {target}: got no key; expected NODE.KEY=VALUE")
         found.append((node, key, value))
     # What is said of one node wins over what is said of all.
     return sorted(found, key=lambda change: change[0] == _EVERY)
@@ -211,8 +208,9 @@ class Environment:
             if name.startswith((f"{SET}__", f"{ARG}__")):
                 variable, _, rest = name.partition("__")
                 example = rest.replace("__", ".", 1) or "NODE.KEY"
-                message = f"{name}: is not read any more; give {variable}='{example}=VALUE'"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{name}: is not read any more; give {variable}='{example}=VALUE'"
+                )
         return cls(_assignments(environ, SET), _assignments(environ, ARG))
 
     def notes(self) -> Iterator[str]:
@@ -270,8 +268,9 @@ def _assignments(environ: Mapping[str, str], variable: str) -> dict[str, str]:
     try:
         words = shlex.split(environ.get(variable, ""))
     except ValueError as error:
-        message = f"{variable}: {error}; expected {form}, several with blanks between, quoted"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{variable}: {error}; expected {form}, several with blanks between, quoted"
+        ) from error
     found = {}
     for word in words:
         try:
@@ -279,7 +278,8 @@ def _assignments(environ: Mapping[str, str], variable: str) -> dict[str, str]:
         except ConfigError:
             name, value = "", ""
         if not name or (variable == SET and "." not in name):
-            message = f"{variable}: got {word!r}; expected {form}, several with blanks between"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{variable}: got {word!r}; expected {form}, several with blanks between"
+            )
         found[name] = value
     return found

@@ -89,11 +89,10 @@ def replicas_of(given: str | int) -> tuple[int, int]:
         most = int(matched[2] or least)
         if 1 <= least <= most <= MOST_REPLICAS:
             return least, most
-    message = (
+    raise ConfigError(
         f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or the least and the most: "
         "'1..8'"
     )
-    raise ConfigError(message)
 
 
 def _replicas(path: tuple[str, str], given: Any, reader: KeyReader) -> tuple[int, int]:

@@ -36,13 +36,13 @@ def find_graph(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     """
     where = ready_graphs() if folder is None else Path(folder)
     if not where.is_dir():
-        message = f"{where}: there is no such folder to find the graph {name!r} in"
-        raise ConfigError(message)
+        raise ConfigError(f"{where}: there is no such folder to find the graph {name!r} in")
     named = list_named_graphs(where)
     if name not in named:
         there = ", ".join(named) or "none"
-        message = f"{where}: no graph is named {name!r}{did_you_mean(name, named)}; found: {there}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{where}: no graph is named {name!r}{did_you_mean(name, named)}; found: {there}"
+        )
     return named[name]
 
 
@@ -93,17 +93,17 @@ def read_config(
     """
     if format is not None and format not in _BY_SUFFIX.values():
         known = sorted(set(_BY_SUFFIX.values()))
-        message = f"format: got {format!r}; expected one of {known}{did_you_mean(format, known)}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"format: got {format!r}; expected one of {known}{did_you_mean(format, known)}"
+        )
     if isinstance(source, Mapping):
         return config_of(Document(dict(source), {}, "<mapping>"), None)
     given: object = source  # a caller may give anything
     if not isinstance(given, str | os.PathLike):
-        message = (
+        raise ConfigError(
             f"got {type(given).__name__} for a graph; expected a path, the text of a graph file, "
             "a mapping or a FlowGraphDesc"
         )
-        raise ConfigError(message)
     if isinstance(source, os.PathLike) or _is_path(source, format):
         path = Path(source)
         if is_archive_file(path):
@@ -154,16 +154,14 @@ def form_of(path: Path) -> str:
         ConfigError: no graph file ends so; an archive is no text.
     """
     if is_archive_file(path):
-        message = (
+        raise ConfigError(
             f"{path}: is an archive, which is run and served as it is, and never changed; give the "
             "graph file that it was packed from, and pack that again"
         )
-        raise ConfigError(message)
     known = _BY_SUFFIX.get(path.suffix.lower())
     if known is None:
         expected = " ".join(_BY_SUFFIX)
-        message = f"{path}: got the suffix {path.suffix!r}; expected one of {expected}"
-        raise ConfigError(message)
+        raise ConfigError(f"{path}: got the suffix {path.suffix!r}; expected one of {expected}")
     return known
 
 
@@ -181,8 +179,9 @@ def _by_content(text: str) -> str:
 
 def _parse(text: str, format: str, file: str, path: Path | None) -> FlowConfig:  # noqa: A002
     if len(text) > MOST_BYTES:
-        message = f"the text has {len(text)} characters; expected at most {MOST_BYTES}"
-        raise mistake(file, None, message)
+        raise mistake(
+            file, None, f"the text has {len(text)} characters; expected at most {MOST_BYTES}"
+        )
     if format == "dot":
         return config_of(Document({}, {}, file), path, read_dot(text, file))
     if format == "toml":

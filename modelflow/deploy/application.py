@@ -110,12 +110,11 @@ class Application:
         except InvalidRequirement:
             found = None
         if found is None or found.marker or found.extras != {*self.extras}:
-            message = (
+            raise ConfigError(
                 f"{self.archive}: got the version {self.modelflow!r:.80} of modelflow and the "
                 f"extras {extras!r:.80}; expected what pip reads, as in 1.2.0 and serve; pack the "
                 "graph again"
             )
-            raise ConfigError(message)
         return text
 
     @property
@@ -179,11 +178,10 @@ def label_of(name: str) -> str:
     """
     label = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST].strip("-")
     if not label or not label[0].isalpha():
-        message = (
+        raise ConfigError(
             f"{name}: objects cannot be named after it; expected a name that begins with a letter "
             "from a to z; give one: --name NAME"
         )
-        raise ConfigError(message)
     return label
 
 

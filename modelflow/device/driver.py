@@ -24,9 +24,7 @@ def total_memory(index: int) -> int:
     device, size = ctypes.c_int(), ctypes.c_size_t()
     driver.cuInit(0)
     if driver.cuDeviceGet(ctypes.byref(device), index) != 0:
-        message = f"cuda:{index}: the driver has no such device"
-        raise ValueError(message)
+        raise ValueError(f"cuda:{index}: the driver has no such device")
     if driver.cuDeviceTotalMem_v2(ctypes.byref(size), device) != 0:
-        message = f"cuda:{index}: the driver does not say how much memory it has"
-        raise ValueError(message)
+        raise ValueError(f"cuda:{index}: the driver does not say how much memory it has")
     return size.value

@@ -77,11 +77,10 @@ def require_devices(devices: Sequence[Device]) -> None:
     if absent:
         names = ", ".join(map(str, existing))
         reasons = {memory_of(device.kind).found() for device in absent} - {""}
-        message = (
+        raise DeviceUnavailableError(
             f"device {', '.join(map(str, absent))} is not on this machine; available: {names}"
             + "".join(f"; {reason}" for reason in sorted(reasons))
         )
-        raise DeviceUnavailableError(message)
 
 
 # What others call it.
@@ -104,15 +103,15 @@ def parse_devices(device: str = "cpu", deviceid: str | None = None) -> tuple[Dev
     """
     groups = [part.strip() for part in device.split(";") if part.strip()]
     if not groups:
-        message = "device: got an empty string; expected 'cpu', 'cuda', 'auto' or 'cuda:0,1;cpu:0'"
-        raise ConfigError(message)
+        raise ConfigError(
+            "device: got an empty string; expected 'cpu', 'cuda', 'auto' or 'cuda:0,1;cpu:0'"
+        )
     has_numbers = any(":" in group for group in groups)
     if deviceid is not None and (has_numbers or len(groups) > 1):
-        message = (
+        raise ConfigError(
             f"deviceid: got {deviceid!r} beside device {device!r}, which names its own numbers; "
             "give one of the two"
         )
-        raise ConfigError(message)
     found: list[Device] = []
     for group in groups:
         kind, colon, numbers = group.partition(":")
@@ -125,8 +124,7 @@ def _kind(kind: str) -> str:
     if kind == "auto":
         return "cuda" if any(device.kind == "cuda" for device in available_devices()) else "cpu"
     if problem := kind_problem(kind, "auto"):
-        message = f"device: {problem}"
-        raise ConfigError(message)
+        raise ConfigError(f"device: {problem}")
     return kind
 
 
@@ -149,6 +147,7 @@ def kind_problem(kind: str, *also: str) -> str:
 def _numbers(text: str, device: str) -> list[int]:
     numbers = [part.strip() for part in text.split(",")]
     if not all(number.isdecimal() and len(number) <= 4 for number in numbers):
-        message = f"device {device!r}: got the number {text!r}; expected a number, or a list '0,1'"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"device {device!r}: got the number {text!r}; expected a number, or a list '0,1'"
+        )
     return [int(number) for number in numbers]

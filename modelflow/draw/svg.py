@@ -36,8 +36,7 @@ def draw(graph: Graph, format: str = "svg") -> str:  # noqa: A002 - the field's 
         return _mermaid(graph)
     if format not in FORMATS:
         expected = f"expected one of {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}"
-        message = f"format: got {format!r}; {expected}"
-        raise ConfigError(message)
+        raise ConfigError(f"format: got {format!r}; {expected}")
     return _svg(layout_of(Outline.of(graph)).at_origin(), graph.name)
 
 

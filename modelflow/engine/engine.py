@@ -249,8 +249,7 @@ def refuse_closed(*_: object) -> Any:
     Raises:
         EngineError: always.
     """
-    message = "the model is closed"
-    raise EngineError(message)
+    raise EngineError("the model is closed")
 
 
 def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> EngineError:

@@ -221,8 +221,7 @@ class InferenceUnit(FlowUnit):
             hint = next(filter(None, unusual), "")
             if not hint:
                 raise
-            message = f"{hint} ({error})"
-            raise ItemRefusedError(message) from error
+            raise ItemRefusedError(f"{hint} ({error})") from error
 
     def _check_rows(self, servable: Servable, name: str, outputs: Arrays, size: int) -> None:
         """Checks that an output has a row for each of a batch; corrects what calls have shown.
@@ -234,12 +233,11 @@ class InferenceUnit(FlowUnit):
         if output.ndim and len(output) == size:
             return
         if servable.axes is None or servable.axes.is_stated or servable.model.fixed_batch:
-            message = (
+            raise EngineError(
                 f"unit {self.name!r}, output {name!r}: got the shape {shape_text(output.shape)} "
                 f"for a batch of {size}; expected axis 0 to be the batch; "
                 "name an output of the model that has a value for each item"
             )
-            raise EngineError(message)
         servable.correct_axes(name)
 
     def _open(self) -> Serving:
@@ -298,8 +296,9 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
         EngineError: no engine of that name: the unit cannot be used here.
     """
     if not file.virtual_type:
-        message = "[base] virtual_type: got nothing; expected an engine, such as tensorflow"
-        raise ConfigError(message)
+        raise ConfigError(
+            "[base] virtual_type: got nothing; expected an engine, such as tensorflow"
+        )
     model = ModelFile(file.entry, file.virtual_type, file.inputs, file.outputs, file.config)
     try:
         return inference_spec(model, **file.common)
@@ -309,11 +308,10 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
             reader = engine_for(file.entry)
         if reader is None or f"did you mean {reader!r}" in str(error):
             raise
-        message = (
+        raise EngineError(
             f"there is no engine {file.virtual_type!r}; virtual_type = {reader!r} runs "
             f"{file.entry.name}"
-        )
-        raise EngineError(message) from error
+        ) from error
 
 
 def _by_version(buffers: Sequence[Buffer]) -> dict[Any, list[int]]:

@@ -52,8 +52,7 @@ class KeptModels:
     def __enter__(self) -> Self:
         global _active  # noqa: PLW0603 - units load their models wherever they are opened
         if _active is not None:
-            message = "models are being kept already"
-            raise RuntimeError(message)
+            raise RuntimeError("models are being kept already")
         _active = self
         return self
 
@@ -237,11 +236,10 @@ class Loading:
             if port.dtype is None:
                 continue
             if _dtype(port.dtype) != tensor.dtype.name:
-                message = (
+                raise EngineError(
                     f"unit {self.name!r}, input {port.name!r}: declared as {port.dtype}, but the "
                     f"model {self.model_file.path} takes {tensor.dtype.name}; correct the type"
                 )
-                raise EngineError(message)
 
 
 def _dtype(declared: str) -> str:

@@ -60,17 +60,15 @@ class InferenceOptions:
             ValueError: a ModelBox plug-in, or serialised settings.
         """
         if self.plugin:
-            message = (
+            raise ValueError(
                 f"plugin: got {self.plugin!r}; ModelBox's compiled plug-ins are not supported; "
                 "put the processing in units before and after this one"
             )
-            raise ValueError(message)
         if self.config_proto:
-            message = (
+            raise ValueError(
                 "config_proto: serialised TensorFlow settings are not supported; "
                 "use inter_op_threads, intra_op_threads and gpu_memory"
             )
-            raise ValueError(message)
 
     @property
     def has_few_sizes(self) -> bool:
@@ -116,8 +114,9 @@ class GpuMemoryOptions(ThreadOptions):
         """
         super().__post_init__()
         if self.gpu_memory != "growth" and not 0 < float(self.gpu_memory) < float("inf"):
-            message = f"gpu_memory: got {self.gpu_memory}; expected growth, a fraction, or MiB"
-            raise ValueError(message)
+            raise ValueError(
+                f"gpu_memory: got {self.gpu_memory}; expected growth, a fraction, or MiB"
+            )
 
 
 def options_with_defaults(
@@ -133,11 +132,10 @@ def options_with_defaults(
     known = {declared.name: declared for declared in options_of(options)}
     unknown = [name for name in defaults if name not in known]
     if unknown:
-        message = (
+        raise ConfigError(
             f"[config]: unknown option {unknown[0]!r}{did_you_mean(unknown[0], known)} "
             f"(options of an inference unit: {', '.join(known)})"
         )
-        raise ConfigError(message)
     changed = (replace(known[name], default=known[name].convert(v)) for name, v in defaults.items())
     found: type[InferenceOptions] = with_defaults(options, tuple(changed))
     return found

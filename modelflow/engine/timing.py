@@ -50,22 +50,24 @@ def item_shapes(inputs: Sequence[TensorSpec], given: Mapping[str, Shape]) -> dic
     known = {tensor.name: tensor for tensor in inputs}
     for name in given:
         if name not in known:
-            message = f"shape of {name!r}: there is no such input; inputs: {', '.join(known)}"
-            raise EngineError(message)
+            raise EngineError(
+                f"shape of {name!r}: there is no such input; inputs: {', '.join(known)}"
+            )
     shapes = {}
     for name, tensor in known.items():
         wanted = tensor.item_shape
         shape = given.get(name, wanted)
         if tensor.dtype.hasobject:
-            message = f"input {tensor}: text; only models of numbers can be timed with zeros"
-            raise EngineError(message)
+            raise EngineError(
+                f"input {tensor}: text; only models of numbers can be timed with zeros"
+            )
         if shape is None or None in shape:
-            message = f"input {tensor}: its shape is open; give one for a single item"
-            raise EngineError(message)
+            raise EngineError(f"input {tensor}: its shape is open; give one for a single item")
         lengths = tuple(extent for extent in shape if extent is not None)
         if wanted is not None and not has_shape(lengths, wanted):
-            message = f"input {tensor}: got the shape {shape} for one item, which does not fit"
-            raise EngineError(message)
+            raise EngineError(
+                f"input {tensor}: got the shape {shape} for one item, which does not fit"
+            )
         shapes[name] = lengths
     return shapes
 

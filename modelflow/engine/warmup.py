@@ -58,8 +58,7 @@ def read_recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequenc
     found = _find(path, Path(file) if file else None)
     requests = _read_arrays(found) if found.suffix == ".npz" else _read_serving(found)
     if not requests:
-        message = f"warm-up requests {found}: there is none in it"
-        raise EngineError(message)
+        raise EngineError(f"warm-up requests {found}: there is none in it")
     for number, request in enumerate(requests):
         _check(model, request, f"warm-up requests {found}, request {number}")
     return requests
@@ -77,11 +76,10 @@ def _find(path: Path, file: Path | None) -> Path:
     for place in places:
         if place.is_file():
             return place
-    message = (
+    raise EngineError(
         "warmup=recorded: there are no requests; expected "
         f"{' or '.join(map(str, places))}, or another file as warmup_requests"
     )
-    raise EngineError(message)
 
 
 def _read_arrays(path: Path) -> Sequence[Request]:
@@ -89,15 +87,13 @@ def _read_arrays(path: Path) -> Sequence[Request]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        message = f"warm-up requests {path}: not a .npz file of arrays: {error}"
-        raise EngineError(message) from error
+        raise EngineError(f"warm-up requests {path}: not a .npz file of arrays: {error}") from error
     counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(counts.values())) > 1 or 0 in counts.values():
-        message = (
+        raise EngineError(
             f"warm-up requests {path}: the arrays have {counts} requests; expected the same "
             "number of each, at least 1"
         )
-        raise EngineError(message)
     count = min(next(iter(counts.values()), 0), _MOST_REQUESTS)
     return [{name: a[row : row + 1] for name, a in arrays.items()} for row in range(count)]
 
@@ -109,10 +105,9 @@ def _read_serving(path: Path) -> Sequence[Request]:
     requests = []
     for where, log in read_records(path):
         if not log.HasField("predict_log"):
-            message = (
+            raise EngineError(
                 f"{where}: a record without a predict_log; only predict requests can be replayed"
             )
-            raise EngineError(message)
         inputs = log.predict_log.request.inputs
         try:
             requests.append({name: array_of_proto(inputs[name], where) for name in inputs})
@@ -124,15 +119,13 @@ def _read_serving(path: Path) -> Sequence[Request]:
 def _check(model: LoadedModel, request: Request, where: str) -> None:
     names = sorted(tensor.name for tensor in model.inputs)
     if sorted(request) != names:
-        message = f"{where}: it has the inputs {sorted(request)}; the model's are {names}"
-        raise EngineError(message)
+        raise EngineError(f"{where}: it has the inputs {sorted(request)}; the model's are {names}")
     for tensor in model.inputs:
         array = request[tensor.name]
         wanted = tensor.item_shape
         fits = wanted is None or (array.ndim > 0 and has_shape(array.shape[1:], wanted))
         if array.dtype != tensor.dtype or not fits:
-            message = (
+            raise EngineError(
                 f"{where}: got {array.dtype} {shape_text(array.shape)} for the input {tensor}; "
                 "expected arrays that the model takes"
             )
-            raise EngineError(message)

@@ -79,8 +79,7 @@ def _convert(value: Any, leaf: Callable[[Any, int], Any], depth: int) -> Any:
     if not isinstance(value, Mapping | list | tuple):
         return leaf(value, depth)
     if depth >= _MAX_DEPTH:
-        message = f"got data nested deeper than {_MAX_DEPTH}; expected less for JSON"
-        raise ValueError(message)
+        raise ValueError(f"got data nested deeper than {_MAX_DEPTH}; expected less for JSON")
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -94,8 +93,7 @@ def _strict(value: Any, depth: int) -> Any:
         return json_value(held, depth) if value.dtype.hasobject else held
     if isinstance(value, bytes | bytearray | memoryview):
         return str(value, "utf-8")
-    message = f"got {type(value).__name__}; expected data that JSON can hold"
-    raise ValueError(message)
+    raise ValueError(f"got {type(value).__name__}; expected data that JSON can hold")
 
 
 def _in_short(is_whole: bool, value: Any, depth: int) -> Any:

@@ -21,23 +21,22 @@ class PathTemplate:
             ValueError: it is empty, or a field is not a plain name with a plain format.
         """
         if not text:
-            message = "option 'path': got an empty text; expected the path of a file"
-            raise ValueError(message)
+            raise ValueError("option 'path': got an empty text; expected the path of a file")
         try:
             self._parts = list(string.Formatter().parse(text))
         except ValueError as error:
-            message = f"option 'path': got {text!r}, whose braces do not fit ({error})"
-            raise ValueError(message) from error
+            raise ValueError(
+                f"option 'path': got {text!r}, whose braces do not fit ({error})"
+            ) from error
         self.text = text
         for _, name, spec, conversion in self._parts:
             if name is not None and (
                 not re.fullmatch(r"\w+", name) or conversion or not _SPEC.match(spec or "")
             ):
-                message = (
+                raise ValueError(
                     f"option 'path': got the field {{{name}}} with the format {spec!r}; expected "
                     "a name as in {stem}, or with a format as in {index:06d}"
                 )
-                raise ValueError(message)
 
     def fill(self, values: Mapping[str, Any]) -> Path:
         """Returns the path for these values; of a text only the last component of a path counts.
@@ -56,17 +55,16 @@ class PathTemplate:
 def _fill(name: str, spec: str, values: Mapping[str, Any]) -> str:
     if name not in values:
         known = ", ".join(sorted(values)) or "none"
-        message = f"path: got no meta {name!r} to fill in {{{name}}}; there are: {known}"
-        raise ValueError(message)
+        raise ValueError(f"path: got no meta {name!r} to fill in {{{name}}}; there are: {known}")
     value = values[name]
     if not isinstance(value, str | int | float):
-        message = f"path: got a {type(value).__name__} for {{{name}}}; expected text or a number"
-        raise ValueError(message)
+        raise ValueError(
+            f"path: got a {type(value).__name__} for {{{name}}}; expected text or a number"
+        )
     try:
         text = format(value, spec)
     except ValueError as error:
-        message = f"path: got {value!r} for {{{name}:{spec}}} ({error})"
-        raise ValueError(message) from error
+        raise ValueError(f"path: got {value!r} for {{{name}:{spec}}} ({error})") from error
     # The meta may come from a request: no value of it names another folder.
     last = re.split(r"[/\\]", text)[-1].replace("\0", "")[:_MAX_NAME]
     return "_" if last in ("", ".", "..") else last

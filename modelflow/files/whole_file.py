@@ -80,5 +80,4 @@ def check_standard_output(option: str) -> None:
         ConfigError: it was closed when the program began (``>&-``).
     """
     if getattr(sys.stdout, "name", "") == os.devnull:  # put there by `modelflow.__main__`
-        message = f"{option}: standard output is closed; give a file"
-        raise ConfigError(message)
+        raise ConfigError(f"{option}: standard output is closed; give a file")

@@ -317,12 +317,14 @@ class Flow(FlowLife):
         scheduler = self._running_scheduler()
         sizes = [1] * len(rows) if sizes is None else sizes
         if sum(sizes) != len(rows) or min(sizes, default=1) < 1:
-            message = f"sizes: got {sum(sizes)} rows in all; expected {len(rows)}, 1 each at least"
-            raise ValueError(message)
+            raise ValueError(
+                f"sizes: got {sum(sizes)} rows in all; expected {len(rows)}, 1 each at least"
+            )
         if deadlines is not None:
             if len(deadlines) != len(sizes):
-                message = f"deadlines: got {len(deadlines)}; expected {len(sizes)}, one a request"
-                raise ValueError(message)
+                raise ValueError(
+                    f"deadlines: got {len(deadlines)}; expected {len(sizes)}, one a request"
+                )
             set_deadlines(rows, sizes, deadlines)
         submitted, backpressure = submit_rows(scheduler, batch_members, rows, sizes)
         _go_on(scheduler, backpressure, on_room)
@@ -414,8 +416,7 @@ class Flow(FlowLife):
         counts = (("requests", requests, 0), ("slowest", slowest, 0), ("every", every, 1))
         for name, value, least in counts:
             if not least <= value <= _MOST_SKIPPED:
-                message = f"{name}: got {value!r}; expected {least} to {_MOST_SKIPPED}"
-                raise ValueError(message)
+                raise ValueError(f"{name}: got {value!r}; expected {least} to {_MOST_SKIPPED}")
         from modelflow.profile.recording import Recording
 
         return Recording(
@@ -448,11 +449,10 @@ class Flow(FlowLife):
         scheduler = self._running_scheduler()
         if node is not None and node not in self.plan.nodes:
             names = ", ".join(self.plan.nodes)
-            message = (
+            raise KeyError(
                 f"the graph has no node {node!r}{did_you_mean(node, self.plan.nodes)} "
                 f"(nodes: {names})"
             )
-            raise KeyError(message)
         scheduler.reload(node)
 
     def reconfigure(self, changes: Mapping[str, Any]) -> None:
@@ -492,12 +492,12 @@ class Flow(FlowLife):
         is_mapping = type(inputs) is dict or isinstance(inputs, Mapping)
         if is_mapping and (len(names) != 1 or set(inputs) == set(names)):
             if set(inputs) != set(names):
-                message = f"got the inputs {sorted(inputs)}; expected {sorted(names)}"
-                raise KeyError(message)
+                raise KeyError(f"got the inputs {sorted(inputs)}; expected {sorted(names)}")
             return {port: (value,) for port, value in inputs.items()}
         if len(names) != 1:
-            message = f"the graph has the inputs {list(names)}; give a mapping with each of them"
-            raise KeyError(message)
+            raise KeyError(
+                f"the graph has the inputs {list(names)}; give a mapping with each of them"
+            )
         return {names[0]: (inputs,)}
 
 

@@ -66,8 +66,9 @@ class FlowLife:
             TypeError, ValueError: a number is none, or out of its range.
         """
         if threads not in (None, 0):
-            message = f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
-            raise ValueError(message)
+            raise ValueError(
+                f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
+            )
         check_arguments(overrides, args, units)
         self._overrides = dict(overrides or {})
         self._args = dict(args or {})
@@ -268,8 +269,9 @@ class FlowLife:
             StreamClosed: none was given yet.
         """
         if self._graph is None:
-            message = "this Flow has no graph yet; give it one: Flow('graph.toml') or init(...)"
-            raise StreamClosed(message)
+            raise StreamClosed(
+                "this Flow has no graph yet; give it one: Flow('graph.toml') or init(...)"
+            )
         return self._graph
 
     @property
@@ -284,14 +286,12 @@ class FlowLife:
 
     def _running_scheduler(self) -> "Scheduler":
         if self._scheduler is None:
-            message = "the flow is not running; call start(), or use it in a with block"
-            raise StreamClosed(message)
+            raise StreamClosed("the flow is not running; call start(), or use it in a with block")
         if self._process != os.getpid():
-            message = (
+            raise StreamClosed(
                 "this Flow was made before the process forked, and its threads are not in this "
                 "process; make the Flow after the fork"
             )
-            raise StreamClosed(message)
         return self._scheduler
 
     # -- the names of ModelBox's API, for applications that were written for it --------------------

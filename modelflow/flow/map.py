@@ -285,11 +285,9 @@ def options_of(
         ValueError: a value is out of its range.
     """
     if most < 1:
-        message = f"in_flight: got {most!r}; expected at least 1"
-        raise ValueError(message)
+        raise ValueError(f"in_flight: got {most!r}; expected at least 1")
     if errors not in ("raise", "return"):
-        message = f"errors: got {errors!r}; expected 'raise' or 'return'"
-        raise ValueError(message)
+        raise ValueError(f"errors: got {errors!r}; expected 'raise' or 'return'")
     if deadline is not None:
         deadline = check_seconds("deadline", deadline)
     return MapOptions(most, ordered, errors == "raise", deadline, single_outputs)

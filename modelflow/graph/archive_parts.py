@@ -61,8 +61,7 @@ def parts_of(
     path = graph.config.path
     if path is None or graph.config.archive is not None:
         what = "is an archive already" if graph.config.archive else "has no file"
-        message = f"{graph.name}: {what}; expected a graph file to pack"
-        raise ConfigError(message)
+        raise ConfigError(f"{graph.name}: {what}; expected a graph file to pack")
     found = dict(_read_written(graph, path))
     for node in graph.nodes.values():
         found.update(_behind(node, graph, path.parent))
@@ -160,8 +159,9 @@ def _list_included(pattern: str, folder: Path) -> Found:
     _relative(pattern, folder, where)
     names = glob.glob(pattern, root_dir=folder, recursive=True)
     if not names:
-        message = f"{where}: nothing in {_absolute(folder)} fits it; give it as seen from the graph"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{where}: nothing in {_absolute(folder)} fits it; give it as seen from the graph"
+        )
     own = (name for name in names if "__pycache__" not in Path(name).parts)
     yield from ((_absolute(folder / name), where) for name in own)
 
@@ -174,11 +174,10 @@ def _relative(text: str, folder: Path, where: str) -> Path:
     """
     if os.path.isabs(text):
         near = os.path.relpath(text, folder)
-        message = (
+        raise ConfigError(
             f"{where}: got the absolute path {text!r}, which is outside of an archive; expected "
             f"one relative to its file: {near!r}"
         )
-        raise ConfigError(message)
     return _absolute(folder / text)
 
 
@@ -238,15 +237,13 @@ def _name_file(
     root = Path(os.path.commonpath([*(file.parent for file in files), *modules.roots]))
     if root == Path(root.anchor):
         other = next(file for file in files if file.parts[1:2] != path.parts[1:2])
-        message = (
+        raise ConfigError(
             f"{files[other]}: needs {other}, which has no folder in common with {path}; "
             "keep what a graph is made of in one folder"
         )
-        raise ConfigError(message)
     for file, what in files.items():
         if not file.is_file():
-            message = f"{what}: needs {file}, which is no file that can be packed"
-            raise ConfigError(message)
+            raise ConfigError(f"{what}: needs {file}, which is no file that can be packed")
     needs = {extra for node in graph.nodes.values() if node.spec for extra in _extras(node)}
     return ArchiveParts(
         root,

@@ -50,12 +50,11 @@ def check_beside(config: FlowConfig) -> None:
         beside = folder / f"{name}.py"
         other = file.resolve()
         if beside.is_file() and other != beside and not _is_same(other, beside):
-            message = (
+            raise ConfigError(
                 f"{node.location}: node {node.name!r}: the module {name!r} beside the graph is "
                 f"another than the one that was imported from {file}; rename one, pack the two "
                 "graphs, or serve them in processes of their own"
             )
-            raise ConfigError(message)
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -151,8 +150,9 @@ def _parse(file: Path) -> ast.Module:
     try:
         return ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
-        message = f"{file}: is no Python: {error}; mend it, or keep it out of the units' folder"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{file}: is no Python: {error}; mend it, or keep it out of the units' folder"
+        ) from error
 
 
 def _users_folders() -> list[Path]:
@@ -228,11 +228,10 @@ def files_in(folder: Path) -> Iterator[Path]:
         yield Path(place)
         count += len(names)
         if count > MOST_FILES:
-            message = (
+            raise ConfigError(
                 f"{folder}: holds more than {MOST_FILES} files; expected a folder of units alone "
                 "([driver] dir)"
             )
-            raise ConfigError(message)
         yield from (Path(place, name) for name in names if name[0] != ".")
 
 

@@ -32,8 +32,9 @@ class FlowPortDesc:
             return PortRef(self.node.name, outputs[self.port])
         if self.port == 0:
             return PortRef(self.node.name)  # the only one, or an error that names them
-        message = f"{self.node.name}[{self.port}]: name the output: {self.node.name}['...']"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{self.node.name}[{self.port}]: name the output: {self.node.name}['...']"
+        )
 
     def get_node_name(self) -> str:
         """Returns the name of the node."""
@@ -171,11 +172,10 @@ class FlowGraphDesc:
         """
         given: object = device  # a source stands there easily
         if not isinstance(given, str):
-            message = (
+            raise ConfigError(
                 f"add_node({flowunit!r}): device: got {type(given).__name__}; expected a text, as "
                 "in device='cpu'; what comes before a node is its source="
             )
-            raise ConfigError(message)
         if source is None and _is_source(config):
             config, source = None, config
         unit = flowunit.rpartition(":")[2]
@@ -222,8 +222,9 @@ class FlowGraphDesc:
         names = self._names()
         for name in names:
             if names.count(name) > 1:
-                message = f"node {name!r}: there are two of that name; give one another name"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"node {name!r}: there are two of that name; give one another name"
+                )
         return FlowConfig(
             nodes=tuple(NodeConfig(node.name, given) for node, given in self._nodes),
             edges=tuple(
@@ -259,8 +260,7 @@ class FlowGraphDesc:
 
     def _add(self, name: str, attributes: Mapping[str, Any]) -> FlowNodeDesc:
         if name in self._names():
-            message = f"node {name!r}: there is one already; give another name"
-            raise ConfigError(message)
+            raise ConfigError(f"node {name!r}: there is one already; give another name")
         node = FlowNodeDesc(name)
         self._nodes.append((node, dict(attributes)))
         return node
@@ -296,8 +296,9 @@ def _end(source: Any) -> FlowPortDesc:
         return source[0]
     if isinstance(source, FlowPortDesc):
         return source
-    message = f"source: got {source!r}; expected a node, node['port'], or a mapping of inputs"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"source: got {source!r}; expected a node, node['port'], or a mapping of inputs"
+    )
 
 
 def _attributes(config: Any) -> dict[str, Any]:
@@ -309,7 +310,6 @@ def _attributes(config: Any) -> dict[str, Any]:
     for item in [config] if isinstance(config, str) else config:
         key, equals, value = str(item).partition("=")
         if not equals:
-            message = f"config: got {item!r}; expected 'key=value'"
-            raise ConfigError(message)
+            raise ConfigError(f"config: got {item!r}; expected 'key=value'")
         found[key.strip()] = value.strip()
     return found

@@ -102,12 +102,11 @@ def _modules_of(config: FlowConfig) -> Iterator[None]:
 def _check_modules(config: FlowConfig, folders: Sequence[str]) -> None:
     for node, module, file in list_imported_modules(config):
         if not any(file.is_relative_to(folder) for folder in folders):
-            message = (
+            raise ConfigError(
                 f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} "
                 f"is another than the one that was imported from {file}; run the two in processes "
                 "of their own, or rename one"
             )
-            raise ConfigError(message)
 
 
 def check_arguments(overrides: object, args: object, units: object) -> None:
@@ -121,8 +120,8 @@ def check_arguments(overrides: object, args: object, units: object) -> None:
         ("args", args, "{'NAME': value}"),
     ):
         if given is not None and not isinstance(given, Mapping):
-            message = f"{name}: got {type(given).__name__}; expected a mapping: {example}"
-            raise ConfigError(message)
+            raise ConfigError(f"{name}: got {type(given).__name__}; expected a mapping: {example}")
     if isinstance(units, str) or not isinstance(units, Iterable):
-        message = f"units: got {type(units).__name__}; expected a list of flow units: units=[...]"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"units: got {type(units).__name__}; expected a list of flow units: units=[...]"
+        )

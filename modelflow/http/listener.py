@@ -159,12 +159,12 @@ class Port:
         own = self.endpoint
         found = Endpoint(endpoint.host, own.port, endpoint.path, endpoint.is_tls)
         if found.path.rstrip("/") in HEALTH:
-            message = f"endpoint {found}: the server itself answers there; choose another path"
-            raise ValueError(message)
+            raise ValueError(
+                f"endpoint {found}: the server itself answers there; choose another path"
+            )
         with self._lock:
             if found in self._routes or own.is_tls != found.is_tls:
-                message = f"endpoint {found}: another node of this process listens there"
-                raise ValueError(message)
+                raise ValueError(f"endpoint {found}: another node of this process listens there")
             self._routes = {**self._routes, found: route}  # the server's thread reads it as a whole
         return found
 

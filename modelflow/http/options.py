@@ -53,15 +53,14 @@ def read_endpoint(text: str) -> Endpoint:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        message = f"endpoint: got {text!r} ({error}); {expected}"
-        raise ValueError(message) from error
+        raise ValueError(f"endpoint: got {text!r} ({error}); {expected}") from error
     if parts.scheme not in _PORTS:
         near = did_you_mean(parts.scheme, _PORTS)
-        message = f"endpoint: got {text!r}, whose scheme is {parts.scheme!r}{near}; {expected}"
-        raise ValueError(message)
+        raise ValueError(
+            f"endpoint: got {text!r}, whose scheme is {parts.scheme!r}{near}; {expected}"
+        )
     if not parts.hostname or parts.query or parts.fragment or parts.username:
-        message = f"endpoint: got {text!r}; {expected}"
-        raise ValueError(message)
+        raise ValueError(f"endpoint: got {text!r}; {expected}")
     return Endpoint(
         parts.hostname,
         _PORTS[parts.scheme] if port is None else port,
@@ -144,8 +143,9 @@ class ListenOptions:
         for method in self.methods:
             if method not in METHODS:
                 near = did_you_mean(method.upper(), METHODS)
-                message = f"methods: got {method!r}; expected any of {', '.join(METHODS)}{near}"
-                raise ValueError(message)
+                raise ValueError(
+                    f"methods: got {method!r}; expected any of {', '.join(METHODS)}{near}"
+                )
 
 
 @dataclass(frozen=True, slots=True)

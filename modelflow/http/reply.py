@@ -71,15 +71,13 @@ def reply_of(
         try:
             body, kind = json.dumps(json_value(data)).encode(), _JSON
         except (TypeError, ValueError) as error:
-            message = (
+            raise ValueError(
                 f"got {type(data).__name__}, which cannot be written as JSON ({error}); expected "
                 "bytes, text, numbers, lists or mappings"
-            )
-            raise ValueError(message) from error
+            ) from error
     status = buffer.get("status", 200)
     if isinstance(status, bool) or not isinstance(status, int) or not 200 <= status <= 599:
-        message = f"got the meta status={status!r}; expected an HTTP status, 200 to 599"
-        raise ValueError(message)
+        raise ValueError(f"got the meta status={status!r}; expected an HTTP status, 200 to 599")
     given = buffer.get("headers")
     headers = {"content-type": content_type or kind, **_headers(None if given is asked else given)}
     return Reply(status, body, headers)
@@ -149,13 +147,13 @@ def _headers(given: Any) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        message = f"got the meta headers={given!r}; expected a mapping of names to values"
-        raise ValueError(message)
+        raise ValueError(f"got the meta headers={given!r}; expected a mapping of names to values")
     headers = {str(name).lower(): str(value) for name, value in given.items()}
     for name, value in headers.items():
         if not name.isascii() or any(c in name + value for c in "\r\n\0") or ":" in name:
-            message = f"got the header {name!r}={value!r}; expected a name and a value of one line"
-            raise ValueError(message)
+            raise ValueError(
+                f"got the header {name!r}={value!r}; expected a name and a value of one line"
+            )
     return headers
 
 

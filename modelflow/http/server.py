@@ -69,17 +69,15 @@ def _load(options: TlsOptions) -> ssl.SSLContext:
         except OSError as error:
             raise ConfigError(_unread(what, path, error)) from error
         if b"-----BEGIN " not in text or mark not in text:
-            message = f"TLS {what} {path}: there is none in it; expected one as PEM text"
-            raise ConfigError(message)
+            raise ConfigError(f"TLS {what} {path}: there is none in it; expected one as PEM text")
     try:
         return context_of(options.cert, options.key)
     except (OSError, ValueError) as error:
         if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-            message = (
+            raise ConfigError(
                 f"TLS key {options.key}: it is not the key of the certificate {options.cert}; "
                 "expected the one that the certificate was made with"
-            )
-            raise ConfigError(message) from error
+            ) from error
         raise ConfigError(_unread("certificate", options.cert, error, options.key)) from error
 
 
@@ -101,11 +99,10 @@ def _try(server: ssl.SSLContext, options: TlsOptions) -> None:
         while sum(_is_done(end) for end in ends) < len(ends):
             pass  # each has answered what the other had said
     except ssl.SSLCertVerificationError as error:
-        message = (
+        raise ConfigError(
             f"TLS certificate {options.cert}: {error.verify_message}; expected one that is valid "
             "today (openssl x509 -noout -dates -in FILE)"
-        )
-        raise ConfigError(message) from error
+        ) from error
     except ssl.SSLError as error:
         raise ConfigError(_unread("certificate", options.cert, error, options.key)) from error
 
@@ -120,8 +117,9 @@ def _is_done(end: ssl.SSLObject) -> bool:
 
 def _no_passphrase() -> str:
     """What OpenSSL asks for: else it would wait at the terminal."""
-    message = "the key has a passphrase; expected one without (openssl pkey -in FILE -out FILE)"
-    raise ValueError(message)
+    raise ValueError(
+        "the key has a passphrase; expected one without (openssl pkey -in FILE -out FILE)"
+    )
 
 
 def _unread(what: str, path: Path, error: Exception, key: Path | None = None) -> str:
@@ -143,8 +141,7 @@ def check_parser() -> None:
     try:
         import httptools  # noqa: F401
     except ModuleNotFoundError as error:
-        package = "httptools"
-        raise MissingDependencyError(package, "serve", "an HTTP server") from error
+        raise MissingDependencyError("httptools", "serve", "an HTTP server") from error
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -301,8 +298,9 @@ def bind_socket(endpoint: Endpoint) -> socket.socket:
         bound.bind((endpoint.host, endpoint.port))
     except OSError as error:
         bound.close()
-        message = f"endpoint {endpoint}: cannot listen there: {error.strerror or error}"
-        raise OSError(error.errno, message) from error
+        raise OSError(
+            error.errno, f"endpoint {endpoint}: cannot listen there: {error.strerror or error}"
+        ) from error
     return bound
 
 
@@ -313,16 +311,16 @@ def tls_context(endpoint: Endpoint, cert: str, key: str) -> ssl.SSLContext | Non
         ValueError: they are missing, not wanted, or cannot be read.
     """
     if endpoint.is_tls != bool(cert):
-        message = (
+        raise ValueError(
             f"endpoint {endpoint}: https needs cert and key"
             if endpoint.is_tls
             else f"endpoint {endpoint}: got a cert for http; expected https://..."
         )
-        raise ValueError(message)
     if not cert:
         return None
     try:
         return context_of(cert, key or None)
     except (OSError, ValueError) as error:
-        message = f"endpoint {endpoint}: cert={cert!r}, key={key!r} cannot be read: {error}"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"endpoint {endpoint}: cert={cert!r}, key={key!r} cannot be read: {error}"
+        ) from error

@@ -48,10 +48,9 @@ def convert_color(image: Image, pix_fmt: str, layout: str | None = None) -> Imag
 def check_nv12_size(width: int, height: int) -> None:
     """Raises `ValueError` for an odd width or height, which nv12 cannot hold."""
     if height % 2 or width % 2:
-        message = (
+        raise ValueError(
             f"got an image of {width} x {height} pixels; expected an even width and height for nv12"
         )
-        raise ValueError(message)
 
 
 def _move(image: Image, pix_fmt: str) -> Image:

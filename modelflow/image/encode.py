@@ -19,8 +19,9 @@ def encode_image(image: Image, encoding: str, quality: int = 95) -> bytes:
         ValueError: the encoding is another one, or cannot hold an image of that size.
     """
     if encoding not in ENCODINGS:
-        message = f"got the image encoding {encoding!r}; expected one of {', '.join(ENCODINGS)}"
-        raise ValueError(message)
+        raise ValueError(
+            f"got the image encoding {encoding!r}; expected one of {', '.join(ENCODINGS)}"
+        )
     cv2 = opencv()
     parameters = []
     if encoding in ("jpeg", "jpg"):
@@ -35,9 +36,8 @@ def encode_image(image: Image, encoding: str, quality: int = 95) -> bytes:
     except cv2.error as error:
         reason = error.err
     if not is_encoded or encoded is None:
-        message = (
+        raise ValueError(
             f"got an image of {image.width} x {image.height} pixels, which {encoding} cannot hold "
             f"({reason})"
         )
-        raise ValueError(message)
     return bytes(encoded)

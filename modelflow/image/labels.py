@@ -15,11 +15,11 @@ def read_labels(path: str) -> tuple[str, ...]:
     file = Path(path)
     size = file.stat().st_size
     if size > _MAX_BYTES:
-        message = f"labels file {path}: got {size} bytes; expected at most {_MAX_BYTES}"
-        raise ValueError(message)
+        raise ValueError(f"labels file {path}: got {size} bytes; expected at most {_MAX_BYTES}")
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"labels file {path}: got no UTF-8 text; expected a name a line"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"labels file {path}: got no UTF-8 text; expected a name a line"
+        ) from error
     return tuple(line.strip() for line in text.rstrip().splitlines())

@@ -104,8 +104,7 @@ class Channel(ABC):
         except MemoryError as error:
             size = length + sum(sizes)
             self._skip(size if self._follow else length)
-            message = f"there is no memory for its {size} bytes"
-            raise MessageError(message) from error
+            raise MessageError(f"there is no memory for its {size} bytes") from error
         self._fill(memoryview(pickled))
         if arrays:
             self._fill_arrays(arrays)
@@ -175,8 +174,7 @@ class Channel(ABC):
             except ConnectionError:
                 count = 0
             if not count:
-                message = "the other side has ended"
-                raise EOFError(message)
+                raise EOFError("the other side has ended")
             at += count
 
 

@@ -240,8 +240,7 @@ def name_of(dtype: np.dtype[Any]) -> str:
                 return name
         except TypeError:
             continue
-    message = f"got an array of {dtype}; expected numbers, texts or bytes"
-    raise ValueError(message)
+    raise ValueError(f"got an array of {dtype}; expected numbers, texts or bytes")
 
 
 @lru_cache

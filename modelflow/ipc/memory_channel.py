@@ -54,8 +54,9 @@ class _Memory:
                 prepare()
                 found = mmap.mmap(self._fd, os.fstat(self._fd).st_size)
             except OSError as error:
-                message = f"there is no memory for its {size} bytes: {error.strerror}"
-                raise MessageError(message) from None
+                raise MessageError(
+                    f"there is no memory for its {size} bytes: {error.strerror}"
+                ) from None
             self._map.close()
             self._map = found
         return self._map

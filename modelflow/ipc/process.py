@@ -140,11 +140,10 @@ def preparation_of(
         PlanError: this process imports the main module of another one, which must not start it all.
     """
     if Preparation.is_so:
-        message = (
+        raise PlanError(
             f"{who}: the main module starts the flow where it is imported, and this process must "
             "import it; put what starts the flow under: if __name__ == '__main__':"
         )
-        raise PlanError(message)
     preparation = spawn.get_preparation_data(name)
     preparation["sys_path"] = [folder or preparation["orig_dir"] for folder in search_path]
     preparation.pop("authkey", None)  # of multiprocessing's own connections

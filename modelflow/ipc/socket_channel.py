@@ -112,8 +112,7 @@ def _proof(key: bytes, who: bytes, nonce: bytes) -> bytes:
 
 def _see(given: bytes, expected: bytes) -> None:
     if not hmac.compare_digest(given, expected):
-        message = "the other side does not know the key"
-        raise StrangerError(message)
+        raise StrangerError("the other side does not know the key")
 
 
 def _read(connection: socket.socket, size: int, due: float) -> bytes:
@@ -121,12 +120,10 @@ def _read(connection: socket.socket, size: int, due: float) -> bytes:
     while len(found) < size:
         left = due - monotonic()
         if left <= 0:
-            message = "it takes too long"
-            raise TimeoutError(message)
+            raise TimeoutError("it takes too long")
         connection.settimeout(left)
         part = connection.recv(size - len(found))
         if not part:
-            message = "the other side has gone"
-            raise ConnectionError(message)
+            raise ConnectionError("the other side has gone")
         found += part
     return found

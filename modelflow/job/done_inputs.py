@@ -87,8 +87,9 @@ class DoneInputs:
         with explain_os_error(f"--resume {path}: cannot be written"):
             path.touch()
             if not path.is_file():  # of a device there may be no end
-                message = f"--resume {path}: is no file; expected one, or a name that is free"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"--resume {path}: is no file; expected one, or a name that is free"
+                )
             self._file = path.open("r+b")
         try:
             self._lock()
@@ -102,17 +103,15 @@ class DoneInputs:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = (
+            raise ConfigError(
                 f"--resume {self._path}: is in use by another run; wait until that has ended, or "
                 "give this one a list and outputs of its own"
-            )
-            raise ConfigError(message) from error
+            ) from error
         except OSError as error:
-            message = (
+            raise ConfigError(
                 f"--resume {self._path}: cannot be locked: {error.strerror or error}; give a file "
                 "on a disk with locks, so that no two runs have it"
-            )
-            raise ConfigError(message) from error
+            ) from error
 
     def _begin(self, job: Mapping[str, Any], version: str) -> None:
         text = self._file.read()
@@ -133,11 +132,10 @@ class DoneInputs:
         self.failed = before.get("failed", _NONE)
         self.is_changed = before.get("version", version) != version
         if before["job"] != job:
-            message = (
+            raise ConfigError(
                 f"--resume {self._path}: it is of another job: {json.dumps(before['job'])}; "
                 f"expected {json.dumps(job)}; remove it to begin anew"
             )
-            raise ConfigError(message)
         for number, text in enumerate(lines[1:], 2):
             line = self._parse(text, number, lambda line: _is_of(line, job))
             if "died" in line:
@@ -163,11 +161,10 @@ class DoneInputs:
         return found
 
     def _refuse(self, line: bytes, number: int) -> NoReturn:
-        message = (
+        raise ConfigError(
             f"--resume {self._path}:{number}: got {line[:60]!r}; expected a list that --resume has "
             "written"
         )
-        raise ConfigError(message)
 
     def forget(self) -> None:
         """Removes a list that this run has begun: it found that it cannot go on."""

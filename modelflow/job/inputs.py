@@ -123,8 +123,7 @@ def _standard_input(woken: socket.socket) -> bytes:
         selector.register(woken, selectors.EVENT_READ)
         while True:
             if any(key.fileobj is woken for key, _ in selector.select()):
-                message = "the run ends while standard input is read"
-                raise Cancelled(message)
+                raise Cancelled("the run ends while standard input is read")
             part = os.read(number, _AT_ONCE)
             if not part:
                 return b"".join(parts)
@@ -144,20 +143,19 @@ def feeds_of(texts: Sequence[str], inputs: Sequence[str]) -> list[Feed]:
     for text in texts:
         port, what = split_port("input", text, inputs)
         if port in feeds:
-            message = f"--input {text}: input {port!r} is given twice"
-            raise ArgumentError(message)
+            raise ArgumentError(f"--input {text}: input {port!r} is given twice")
         is_stdin = what == "-"
         feeds[port] = _StandardInput(port) if is_stdin else Feed(port, files_of("--input", what))
     missing = [port for port in inputs if port not in feeds]
     if missing:
         example = " ".join(f"--input '{port}=*.jpg'" for port in missing)
-        message = f"the graph's input {missing[0]!r} gets nothing; give for example {example}"
-        raise ArgumentError(message)
+        raise ArgumentError(
+            f"the graph's input {missing[0]!r} gets nothing; give for example {example}"
+        )
     counts = {feed.port: feed.count for feed in feeds.values()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{port}: {count}" for port, count in counts.items())
-        message = f"--input: the inputs have different numbers of files ({found})"
-        raise ConfigError(message)
+        raise ConfigError(f"--input: the inputs have different numbers of files ({found})")
     return [feeds[port] for port in inputs]
 
 
@@ -178,8 +176,9 @@ def split_port(kind: str, text: str, ports: Sequence[str]) -> tuple[str, str]:
     if len(ports) == 1 and (not equals or (kind == "input" and Path(text).exists())):
         return ports[0], text
     near, names = did_you_mean(port, ports), ", ".join(ports) or "none"
-    message = f"--{kind} {text}: the graph has no {kind} {port!r}{near} ({kind}s: {names})"
-    raise ArgumentError(message)
+    raise ArgumentError(
+        f"--{kind} {text}: the graph has no {kind} {port!r}{near} ({kind}s: {names})"
+    )
 
 
 def files_of(option: str, what: str) -> list[Path]:
@@ -233,5 +232,4 @@ def _contents(path: Path) -> Any:
 
 def _check_size(path: object, size: int) -> None:
     if size > _MAX_BYTES:
-        message = f"{path}: larger than {_MAX_BYTES} bytes"
-        raise OSError(message)
+        raise OSError(f"{path}: larger than {_MAX_BYTES} bytes")

@@ -257,14 +257,14 @@ class Job:
                 continue
             other = seen.setdefault(_file_of(where), option)
             if other in readers:
-                message = (
+                raise ArgumentError(
                     f"{option}: {where} is read by {other}, and would be overwritten; give another "
                     "file"
                 )
-                raise ArgumentError(message)
             if other != option:
-                message = f"{option}: is the file of {other}; give each a file of its own"
-                raise ArgumentError(message)
+                raise ArgumentError(
+                    f"{option}: is the file of {other}; give each a file of its own"
+                )
 
 
 def _texts(places: Places) -> Sequence[str]:

@@ -47,13 +47,11 @@ class Column:
         if isinstance(data, np.ndarray) and data.ndim and data.dtype.kind in _KINDS:
             expected = _type_of(pa, data)
             if expected != self.type:
-                message = f"expected {self.type}, got {expected}"
-                raise TypeError(message)
+                raise TypeError(f"expected {self.type}, got {expected}")
             return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
         plain = data.tolist() if isinstance(data, np.ndarray) else _plain(data)
         if pa.types.is_list(self.type) and not isinstance(plain, list):
-            message = "expected a list"
-            raise TypeError(message)
+            raise TypeError("expected a list")
         pa.array([plain], self.type)
         return plain
 
@@ -156,8 +154,7 @@ class TableWriter:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError as error:
-            package = "pyarrow"
-            raise MissingDependencyError(package, "parquet", option) from error
+            raise MissingDependencyError("pyarrow", "parquet", option) from error
         self._pa, self._pq = pa, pq
         self._path, self._option = path, option
         self.is_resumed = parts is not None
@@ -174,29 +171,26 @@ class TableWriter:
     def _open(self, is_begun: bool) -> None:
         if self._path.is_dir() != self.is_resumed and self._path.exists():
             what = "a file" if self.is_resumed else "a folder of parts"
-            message = (
+            raise ConfigError(
                 f"{self._option}: {self._path} is {what}; --resume writes a folder of parts, and "
                 "without it there is one file: remove it, or give another name"
             )
-            raise ConfigError(message)
         if not self.is_resumed:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return
         self._path.mkdir(parents=True, exist_ok=True)
         there = self._find_parts()
         if there and not is_begun:
-            message = (
+            raise ConfigError(
                 f"{self._option}: {min(there.values())} is there already, and the list that "
                 "--resume names knows nothing of it; remove it, or give another folder"
             )
-            raise ConfigError(message)
         remove_drafts(self._path)
         if missing := sorted(set(range(self._parts)) - there.keys()):
-            message = (
+            raise ConfigError(
                 f"{self._option}: {self._path} has no {_part(missing[0])}, which the job had "
                 "written; to begin anew, remove the list that --resume names"
             )
-            raise ConfigError(message)
         for number, path in there.items():
             if number >= self._parts:  # whole, but not noted: its rows are written again
                 path.unlink()
@@ -215,12 +209,11 @@ class TableWriter:
         try:
             return self._pq.read_schema(part).field("data")
         except (self._pa.ArrowException, KeyError) as error:
-            message = (
+            raise ConfigError(
                 f"{self._option}: {part} is no whole part of results ({error}); expected one that "
                 "the job had written; put it back, or remove the folder and the list that --resume "
                 "names to begin anew"
-            )
-            raise ConfigError(message) from error
+            ) from error
 
     @property
     def count(self) -> int:
@@ -282,8 +275,7 @@ class TableWriter:
             kind = type(data).__name__
             if isinstance(data, np.ndarray):
                 kind = f"an array of {data.dtype} with {data.ndim} axes"
-            message = f"got {kind}; {what}"
-            raise TypeError(message) from mismatch
+            raise TypeError(f"got {kind}; {what}") from mismatch
         self._column = column
         return value
 

@@ -26,8 +26,7 @@ def encode_result(index: int, buffer: Buffer) -> tuple[str, bytes]:
     stem = f"{index:06d}" if source == "-" else f"{index:06d}_{name}"
     data = as_png(buffer) if is_image(buffer) else buffer.data
     if isinstance(data, np.ma.MaskedArray):
-        message = "got a masked array, which .npy has no form for; fill it: data.filled(0)"
-        raise TypeError(message)
+        raise TypeError("got a masked array, which .npy has no form for; fill it: data.filled(0)")
     if isinstance(data, np.ndarray):
         file = io.BytesIO()
         np.save(file, data, allow_pickle=False)
@@ -60,18 +59,16 @@ def remove_results(folder: Path, done: int, saved: int, option: str, *, is_begun
             there.append((int(found[1]), path))
     kept = len({number for number, _ in there if number < done})
     if kept < saved:
-        message = (
+        raise ConfigError(
             f"{option}: {folder} has {kept} results, and had {saved} when the job ended; to begin "
             "anew, remove the list that --resume names"
         )
-        raise ConfigError(message)
     for path in (path for number, path in there if number >= done):
         if not is_begun:
-            message = (
+            raise ConfigError(
                 f"{option}: {path} is there already, and the list that --resume names knows "
                 "nothing of it; remove it, or give another folder"
             )
-            raise ConfigError(message)
         path.unlink(missing_ok=True)
 
 

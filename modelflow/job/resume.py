@@ -44,33 +44,32 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
         ConfigError: an input may give none of them or several, or goes elsewhere too.
     """
     if not feeds:
-        message = "--resume: the graph has no input; what its sources have read is theirs to know"
-        raise ConfigError(message)
+        raise ConfigError(
+            "--resume: the graph has no input; what its sources have read is theirs to know"
+        )
     for feed in feeds:
         if feed.is_stdin:
-            message = f"--resume: input {feed.port!r} comes from standard input; give files"
-            raise ArgumentError(message)
+            raise ArgumentError(
+                f"--resume: input {feed.port!r} comes from standard input; give files"
+            )
     for port, where in writer.places.items():
         if where == "-":
-            message = (
+            raise ArgumentError(
                 f"--resume: output {port!r} goes to standard output, which keeps nothing; give "
                 f"--output {port}=FILE.jsonl or --output {port}=DIR/"
             )
-            raise ArgumentError(message)
     origin = flow.plan.origins[""]
     for name in origin.terminals:
         if name not in origin.outputs:
-            message = (
+            raise ConfigError(
                 f"--resume: node {name!r} keeps results of its own, of which nobody knows "
                 "afterwards which are whole; have the graph end in outputs"
             )
-            raise ConfigError(message)
         if name not in origin.single_outputs:
-            message = (
+            raise ConfigError(
                 f"--resume: output {name!r} does not get exactly one result for each input (a "
                 "condition, an expand or a stream unit is before it), so none is known to be done"
             )
-            raise ConfigError(message)
 
 
 class ResumedJob:

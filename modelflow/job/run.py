@@ -104,12 +104,11 @@ class Run:
         """
         for port in sorted(self._stream.single_outputs if self._stream is not None else ()):
             if (written := self._written[port]) < self._sent:
-                message = (
+                raise ModelflowError(
                     f"output {port!r}: {written} results were written for {self._sent} items that "
                     "were sent; expected one for each; run it again, with --resume for what is "
                     "missing alone"
                 )
-                raise ModelflowError(message)
 
     def _write_result(self, port: str, buffer: "Buffer") -> None:
         self._write(port, buffer)

@@ -84,11 +84,9 @@ def suspects(path: Path, after: int, keys: Sequence[Key]) -> tuple[int, list[Key
     except FileNotFoundError:
         return after, []
     except OSError as error:
-        message = f"--resume: {path} cannot be read: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"--resume: {path} cannot be read: {error.strerror or error}") from error
     if len(raw) != _HEAD.size + _SLOTS * _NAME or not raw.startswith(_MAGIC):
-        message = f"--resume: {path} is no journal of a job; remove it"
-        raise ConfigError(message)
+        raise ConfigError(f"--resume: {path} is no journal of a job; remove it")
     _, run, entered, left = _HEAD.unpack_from(raw)
     if run <= after:
         return after, []

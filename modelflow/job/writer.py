@@ -217,8 +217,7 @@ class ResultWriter:
     def _save(self, output: str, index: int, buffer: Buffer) -> None:
         folder, (name, data) = self._folders[output], encode_result(index, buffer)
         if self._inputs and name in self._inputs.get(os.path.realpath(folder), ()):
-            message = f"{folder / name} is one of the inputs; give another folder"
-            raise FileExistsError(message)
+            raise FileExistsError(f"{folder / name} is one of the inputs; give another folder")
         with self._on_written(output, folder):
             write_whole(folder / name, data)
         self._saved[output] += 1
@@ -312,8 +311,9 @@ class ResultWriter:
             raise  # whoever read it has gone
         except OSError as error:
             text, _ = self._texts.get(output, ("-", ""))
-            message = f"--output {text}: cannot write {where}: {error.strerror or error}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"--output {text}: cannot write {where}: {error.strerror or error}"
+            ) from error
 
 
 def _is_folder(where: str) -> bool:
@@ -337,22 +337,21 @@ def _open(path: Path, text: str, size: int | None) -> BinaryIO:
             return path.open("wb")
         file = path.open("r+b")
     except FileNotFoundError as error:
-        message = (
+        raise ConfigError(
             f"--output {text}: {path} is not there any more, and had {size} bytes when the job "
             "ended; to begin anew, remove the list that --resume names"
-        )
-        raise ConfigError(message) from error
+        ) from error
     except OSError as error:
-        message = f"--output {text}: cannot write {path}: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"--output {text}: cannot write {path}: {error.strerror or error}"
+        ) from error
     found = file.seek(0, os.SEEK_END)
     if found < size:
         file.close()
-        message = (
+        raise ConfigError(
             f"--output {text}: {path} has {found} bytes, and had {size} when the job ended; "
             "to begin anew, remove the list that --resume names"
         )
-        raise ConfigError(message)
     file.truncate(size)
     file.seek(size)
     return file
@@ -371,7 +370,6 @@ def targets_of(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, tuple[
     for text in texts:
         port, where = split_port("output", text, outputs)
         if port in found:
-            message = f"--output {text}: output {port!r} is given twice"
-            raise ArgumentError(message)
+            raise ArgumentError(f"--output {text}: output {port!r} is given twice")
         found[port] = (text, where)
     return found

@@ -38,21 +38,19 @@ def fuse(plan: ExecutionPlan, locations: Mapping[str, object]) -> ExecutionPlan:
         if before is not None:
             reason = obstacle(plan, before, stage)
             if reason:
-                message = (
+                raise PlanError(
                     f"{locations[stage.name]}: node {stage.name!r}: fuse={name!r}: it cannot run "
                     f"with node {before.nodes[-1]!r}: {reason}"
                 )
-                raise PlanError(message)
             del stages[stage.name]
             stage = join(before, stage, f"fuse={name}")  # noqa: PLW2901 - the chain so far
         chains[name] = stages[stage.name] = stage
     for name, chain in chains.items():
         if len(chain.units) == 1:
-            message = (
+            raise PlanError(
                 f"{locations[chain.name]}: node {chain.name!r}: fuse={name!r}: no other node bears "
                 "this name; give it to the nodes that are to run as one, or leave it out"
             )
-            raise PlanError(message)
     return replace(plan, stages=stages) if chains else plan
 
 

@@ -63,11 +63,10 @@ class _Maker:
         away = [str(device) for device in node.devices if device.kind != CPU.kind]
         if away and (spec.is_source or not spec.kind.traits.is_plain):
             kind = "source" if spec.is_source else f"{spec.kind} unit"
-            message = (
+            raise PlanError(
                 f"{node.location}: node {node.name!r}: a {kind} on {away[0]}; this version runs "
                 "such units on the cpu"
             )
-            raise PlanError(message)
         inputs = self._inputs(node.name)
         queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
         batch_size = settings.batch_size or spec.batch_size or spec.kind.traits.batch_size

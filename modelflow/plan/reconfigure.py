@@ -48,29 +48,25 @@ def _read(plan: ExecutionPlan, target: str, value: Any) -> tuple[str, str, Any]:
     key = target[len(node) + 1 :]
     if node not in nodes:
         near = did_you_mean(node, [*nodes, _IN_FLIGHT])
-        message = f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})"
-        raise ConfigError(message)
+        raise ConfigError(f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})")
     stage = nodes[node]
     option = key
     if key.startswith(_QUEUE_OF_PORT) and key[len(_QUEUE_OF_PORT) :] in stage.unit.inputs:
         option = "queue_size"
     if option not in _CHANGEABLE:
         near = did_you_mean(key, _CHANGEABLE)
-        message = (
+        raise (PlanError if key in _OPTIONS else ConfigError)(
             f"{target}: cannot be changed while the flow runs{near} "
             f"(what can: {', '.join(_CHANGEABLE)})"
         )
-        raise (PlanError if key in _OPTIONS else ConfigError)(message)
     if node != stage.name:
-        message = (
+        raise PlanError(
             f"{target}: {node} runs on the threads of {stage.name}, as one stage; change "
             f"{stage.name}.{key}"
         )
-        raise PlanError(message)
     converted = _OPTIONS[option].convert(value, target)
     if converted is None:
-        message = f"{target}: got no value; expected {_OPTIONS[option].help}"
-        raise ConfigError(message)
+        raise ConfigError(f"{target}: got no value; expected {_OPTIONS[option].help}")
     return stage.name, key, converted
 
 
@@ -96,11 +92,10 @@ def _change(stage: StagePlan, key: str, value: Any) -> StagePlan:
 
 def _in_flight(plan: ExecutionPlan, value: Any) -> int:
     if plan.max_in_flight is None:
-        message = (
+        raise PlanError(
             f"{_IN_FLIGHT}: the flow was started without a bound, and does not count its rows; "
             f"give [flow] {_IN_FLIGHT} in the graph file"
         )
-        raise PlanError(message)
     return int(_OPTIONS["queue_size"].convert(value, _IN_FLIGHT))
 
 
@@ -113,11 +108,9 @@ def _check(stage: StagePlan) -> None:
     for unit in stage.units:
         most = unit.allowed_batch_sizes[-1:] or (unit.spec.max_batch_size,)
         if most[0] is not None and stage.batch_size > most[0]:
-            message = (
+            raise PlanError(
                 f"{stage.name}.batch_size: got {stage.batch_size}; unit {unit.spec.name!r} takes "
                 f"at most {most[0]}"
             )
-            raise PlanError(message)
     if stage.unit.spec.is_source and stage.threads != 1:
-        message = f"{stage.name}.threads: got {stage.threads}; a source has 1"
-        raise PlanError(message)
+        raise PlanError(f"{stage.name}.threads: got {stage.threads}; a source has 1")

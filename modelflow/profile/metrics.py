@@ -20,8 +20,7 @@ try:
     from prometheus_client.registry import Collector
     from prometheus_client.samples import Sample
 except ImportError as error:
-    package = "prometheus-client"
-    raise MissingDependencyError(package, "serve", "metrics") from error
+    raise MissingDependencyError("prometheus-client", "serve", "metrics") from error
 
 _Owned = Sequence[tuple[Sequence[str], NodeStats]]
 

@@ -118,5 +118,6 @@ class Journal:
             act()
         except OSError as error:
             reason = error.strerror or error
-            message = f"[profile] dir: {self._folder} cannot be written: {reason}"
-            raise RecordingError(message) from error
+            raise RecordingError(
+                f"[profile] dir: {self._folder} cannot be written: {reason}"
+            ) from error

@@ -195,8 +195,7 @@ class Recording:
             RuntimeError: the flow is being recorded already, or this recording has ended.
         """
         if self._is_over.is_set():
-            message = f"trace {self.path}: this recording has ended; make another one"
-            raise RuntimeError(message)
+            raise RuntimeError(f"trace {self.path}: this recording has ended; make another one")
         self._scheduler.record(self)  # first: another's file may be of that name
         try:
             file = TraceFile(self.path, is_packed=self._is_packed)

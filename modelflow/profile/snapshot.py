@@ -128,14 +128,12 @@ class Snapshot:
             ConfigError: it is no such document, or of another version.
         """
         if not isinstance(document, Mapping) or "version" not in document:
-            message = "this is no snapshot of a flow: it has no 'version'"
-            raise ConfigError(message)
+            raise ConfigError("this is no snapshot of a flow: it has no 'version'")
         if document["version"] != VERSION:
-            message = (
+            raise ConfigError(
                 f"the snapshot has version {document['version']!r}; expected {VERSION}, which this "
                 "modelflow writes and reads"
             )
-            raise ConfigError(message)
         try:
             flow = dict(document["flow"])
             flow["latency"] = read_histogram(flow["latency"])
@@ -145,8 +143,9 @@ class Snapshot:
             outline = Outline.read(document["graph"]) if "graph" in document else Outline()
             return cls(stats, tuple(document["plan"]), document["machine"], process, outline)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = f"the snapshot is damaged: {type(error).__name__}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"the snapshot is damaged: {type(error).__name__}: {error}"
+            ) from error
 
     def __add__(self, other: "Snapshot") -> "Snapshot":
         """Returns it of both together: of the same flow in another process of this machine."""

@@ -37,8 +37,9 @@ def read_folder(
         ConfigError: the folder is not there, or a file in it cannot be read.
     """
     if not folder.is_dir():
-        message = f"{folder}: there is no such folder; [driver] dir names folders of flow units"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{folder}: there is no such folder; [driver] dir names folders of flow units"
+        )
     for path in _toml_files(folder):
         text = _text(path)
         if not _BASE.search(text):
@@ -85,8 +86,7 @@ def read_unit_folder(folder: Path, name: str | None = None) -> FlowUnitSpec:
     if name is None or name not in found:
         units = ", ".join(found) or "none"
         what = f"no unit {name!r}{did_you_mean(name, found)}" if name else "expected one unit"
-        message = f"{folder}: {what} (units: {units})"
-        raise ConfigError(message)
+        raise ConfigError(f"{folder}: {what} (units: {units})")
     return _usable(found[name])
 
 
@@ -124,5 +124,4 @@ def _usable(unit: FlowUnitSpec | UnusableUnit) -> FlowUnitSpec:
 
 
 def _no_unit(name: str) -> FlowUnitSpec:
-    message = f"a unit that configures {name!r} cannot be used here; use it in a graph"
-    raise ConfigError(message)
+    raise ConfigError(f"a unit that configures {name!r} cannot be used here; use it in a graph")

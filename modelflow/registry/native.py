@@ -138,11 +138,9 @@ class NativeUnit(FlowUnit):
         wanted = self._wanted[place]
         if not isinstance(data, np.ndarray) or data.dtype not in _CODES or data.ndim > _MAX_NDIM:
             found = f"a {data.dtype} array" if isinstance(data, np.ndarray) else type(data).__name__
-            message = f"{name}: got {found}; expected an array of numbers, bytes or text"
-            raise ValueError(message)
+            raise ValueError(f"{name}: got {found}; expected an array of numbers, bytes or text")
         if wanted is not None and data.dtype != wanted:
-            message = f"{name}: got a {data.dtype} array; expected {wanted}"
-            raise ValueError(message)
+            raise ValueError(f"{name}: got a {data.dtype} array; expected {wanted}")
         return np.ascontiguousarray(data)
 
     def _describe(self, arrays: list[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
@@ -171,12 +169,11 @@ class NativeUnit(FlowUnit):
             is_right = 0 <= output.dtype < len(_DTYPES) and 0 <= output.ndim <= _MAX_NDIM
             size = int(np.prod(shape, dtype=object)) if is_right else 0
             if not is_right or min(shape, default=0) < 0 or size > _MAX_BYTES:
-                message = (
+                raise RuntimeError(
                     f"{self._path}: modelflow_describe says of the output {port.name!r}: dtype "
                     f"{output.dtype}, ndim {output.ndim}, shape {shape}; expected a "
                     f"modelflow_dtype, and 0 to {_MAX_NDIM} axes of at least 0"
                 )
-                raise RuntimeError(message)
             found.append((_DTYPES[output.dtype], shape))
         return found
 
@@ -200,8 +197,9 @@ def _dtype(library: Path, port: Port) -> np.dtype[Any]:
         found = np.dtype(object)
     if found not in _CODES:
         expected = ", ".join(_NAMES.split())
-        text = f"port {port.name!r}: type {port.dtype!r}; expected one of {expected}"
-        raise _wrong(library, text)
+        raise _wrong(
+            library, f"port {port.name!r}: type {port.dtype!r}; expected one of {expected}"
+        )
     return found
 
 
@@ -233,6 +231,8 @@ def _load(path: Path) -> ctypes.CDLL:
     library.modelflow_close.argtypes = [pointer]
     found = library.modelflow_abi()
     if found != ABI:
-        text = f"was built with version {found} of modelflow_unit.h; expected {ABI}: build it again"
-        raise _wrong(path, text)
+        raise _wrong(
+            path,
+            f"was built with version {found} of modelflow_unit.h; expected {ABI}: build it again",
+        )
     return library

@@ -61,8 +61,7 @@ class FolderClass:
         if found is None:
             classes = [key for key, value in vars(loaded).items() if isinstance(value, type)]
             near = did_you_mean(self.name, classes)
-            message = f"{loaded.__file__}: there is no class {self.name!r}{near}"
-            raise ConfigError(message)
+            raise ConfigError(f"{loaded.__file__}: there is no class {self.name!r}{near}")
         if isinstance(found, type) and not issubclass(found, FlowUnit):
             for framework in set(unit_modules().values()) & sys.modules.keys():
                 adapted: FlowUnit | None = sys.modules[framework].as_flow_unit(
@@ -71,11 +70,10 @@ class FolderClass:
                 if adapted is not None:
                     return adapted
         if not (isinstance(found, type) and issubclass(found, FlowUnit)):
-            message = (
+            raise ConfigError(
                 f"{loaded.__file__}: {self.name!r} is no flow unit; expected a subclass of "
                 "modelflow.FlowUnit"
             )
-            raise ConfigError(message)
         return found()
 
 

@@ -157,8 +157,9 @@ class Registry:
     def _base_unit(self, name: str) -> FlowUnitSpec:
         """Finds an installed unit that a folder's configuration builds on."""
         if name not in self._packages:
-            message = f"unknown flow unit {name!r}{did_you_mean(name, self._packages)}"
-            raise UnknownFlowUnitError(message)
+            raise UnknownFlowUnitError(
+                f"unknown flow unit {name!r}{did_you_mean(name, self._packages)}"
+            )
         return _only(name, self._packages, "installed packages")
 
     def _missing(self) -> list[str]:
@@ -210,11 +211,10 @@ def specs_in(unit: Any) -> list[FlowUnitSpec]:
         spec = getattr(unit, "SPEC", None)
         if isinstance(spec, FlowUnitSpec):
             return [spec]
-    message = (
+    raise ConfigError(
         f"got {unit!r} as a flow unit; expected a function decorated with @modelflow.flowunit, a "
         "FlowUnit class with a SPEC, or a FlowUnitSpec"
     )
-    raise ConfigError(message)
 
 
 def _import(name: str) -> FlowUnitSpec:
@@ -222,16 +222,14 @@ def _import(name: str) -> FlowUnitSpec:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the module does when it is imported
-        message = (
+        raise ConfigError(
             f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
             f"{_describe_search(module_name, error)}"
-        )
-        raise ConfigError(message) from error
+        ) from error
     unit = getattr(module, attribute, None)
     if unit is None:
         near = did_you_mean(attribute, vars(module))
-        message = f"flow unit {name!r}: {module_name!r} has no {attribute!r}{near}"
-        raise ConfigError(message)
+        raise ConfigError(f"flow unit {name!r}: {module_name!r} has no {attribute!r}{near}")
     (spec, *_) = specs_in(unit)
     return spec
 
@@ -286,11 +284,10 @@ def _only(name: str, table: Table, where: str) -> FlowUnitSpec:
     units = table[name]
     if len(units) > 1:
         places = " and ".join(str(unit.location or _place(unit)) for unit in units[:2])
-        message = (
+        raise ConfigError(
             f"flow unit {name!r} stands twice among {where}: {places}; "
             "rename or leave out one of them"
         )
-        raise ConfigError(message)
     (unit,) = units
     if isinstance(unit, UnusableUnit):
         raise unit.error()

@@ -106,8 +106,9 @@ class ChannelReplica(Replica):
                 raise self._silence(None) from error
             except MessageError as error:
                 self._give_back(channel)
-                message = f"a row cannot be sent to another process: {error}"
-                raise NotSendableError(message) from error.reason
+                raise NotSendableError(
+                    f"a row cannot be sent to another process: {error}"
+                ) from error.reason
             found = self._receive(channel, timeout)
         except TimeoutError as error:
             self._hung = f"{self._who} {error}"

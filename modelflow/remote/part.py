@@ -82,11 +82,10 @@ def part_of(partition: Partition, units: Sequence[Any]) -> Part:
         elif node.name in written:
             nodes.append(written[node.name])
         else:
-            message = (
+            raise PlanError(
                 f"node {node.name!r}: placement: its graph has no text that could be sent to "
                 "another process; expected a graph file, a mapping or a FlowGraphDesc"
             )
-            raise PlanError(message)
     edges = [
         EdgeConfig(
             PortRef(edge.source.node, edge.source.port), PortRef(edge.target.node, edge.target.port)

@@ -206,11 +206,10 @@ def placed(
             return graph
     if not partitions:
         known = ", ".join(graph.config.placements) or "none"
-        message = (
+        raise PlanError(
             f"graph {graph.name!r}: no node is placed; give nodes placement=NAME, as declared in "
             f"[placement.NAME] (there: {known})"
         )
-        raise PlanError(message)
     together: dict[str, list[Partition]] = {}
     for partition in partitions:
         together.setdefault(partition.placement.name, []).append(partition)

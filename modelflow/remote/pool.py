@@ -162,11 +162,11 @@ class Pool:
             is_gone = user.is_gone
         name = self.placement.name
         if is_gone:
-            message = f"placement {name!r}: the flow ends before its replicas are ready"
-            raise NoReplicaError(message)
+            raise NoReplicaError(f"placement {name!r}: the flow ends before its replicas are ready")
         if failures:
-            message = f"placement {name!r}: no replica: {format_error(failures[0])}"
-            raise NoReplicaError(message) from failures[0]
+            raise NoReplicaError(
+                f"placement {name!r}: no replica: {format_error(failures[0])}"
+            ) from failures[0]
 
     def _is_so_within(self, seconds: float, is_so: Callable[[], bool]) -> bool:
         with self._changed:

@@ -68,8 +68,9 @@ class ProcessReplica(ChannelReplica):
             channel.send((preparation, job), timeout)
             is_good, answer = channel.receive(timeout)
         except TimeoutError as error:
-            message = f"not ready within {timeout:g} s ([placement.{name}] start_timeout_ms)"
-            raise TimeoutError(message) from error
+            raise TimeoutError(
+                f"not ready within {timeout:g} s ([placement.{name}] start_timeout_ms)"
+            ) from error
         except (EOFError, OSError) as error:
             raise ReplicaLostError(self._describe_end("before it was ready")) from error
         if not is_good:
@@ -118,11 +119,10 @@ def _pickle(parts: Sequence[Part], name: str) -> bytes:
         try:
             import cloudpickle  # takes what was made in a notebook, or inside a function
         except ImportError:
-            message = (
+            raise PlanError(
                 f"placement {name!r}: a flow unit that was given in code cannot be sent to another "
                 f"process ({error}); define it in a module, not inside a function, put it into a "
                 "folder of units, or install the package cloudpickle"
-            )
-            raise PlanError(message) from error
+            ) from error
         pickled: bytes = cloudpickle.dumps(tuple(parts))
         return pickled

@@ -106,8 +106,7 @@ class FlowState:
         """
         with self.lock:
             if self.state != "new":
-                message = f"flow {self.name!r} is {self.state}; it can be started once"
-                raise StreamClosed(message)
+                raise StreamClosed(f"flow {self.name!r} is {self.state}; it can be started once")
             self.state = "running"
             self._began = self.clock.now()
 

@@ -131,11 +131,10 @@ class FlowShutdown:
         """
         worker = self._runner.worker_here()
         if worker is not None:
-            message = (
+            raise RuntimeError(
                 f"flow {self._life.name!r}: {call}() was called by node {worker.at.node!r}, "
                 f"on a thread that {call}() waits for; {_INSTEAD[call]}"
             )
-            raise RuntimeError(message)
 
     def drain(self) -> None:
         """Ends every input and waits until all has passed, as long as something moves.

@@ -83,14 +83,14 @@ class Reconfiguration:
         if threads == plan.threads:
             return
         if not self._runner.is_threaded:
-            message = f"{plan.name}.threads: this flow runs on its caller's thread (threads=0)"
-            raise PlanError(message)
+            raise PlanError(
+                f"{plan.name}.threads: this flow runs on its caller's thread (threads=0)"
+            )
         if not plan.unit.spec.traits.is_plain or plan.unit.spec.is_source:
-            message = (
+            raise PlanError(
                 f"{plan.name}.threads: the {plan.unit.spec.kind} unit's cannot be changed "
                 "while the flow runs; expected a normal one"
             )
-            raise PlanError(message)
 
     # -- more threads ---------------------------------------------------------------------------
 
@@ -125,8 +125,9 @@ class Reconfiguration:
             closed = next((one for one in errors if isinstance(one, StreamClosed)), None)
             if closed is not None:
                 raise closed
-            message = f"node {stage.plan.name!r} goes on with {stage.plan.threads} threads"
-            raise FlowFailed(message, errors)
+            raise FlowFailed(
+                f"node {stage.plan.name!r} goes on with {stage.plan.threads} threads", errors
+            )
         return made
 
     # -- the change -----------------------------------------------------------------------------
@@ -173,8 +174,7 @@ class Reconfiguration:
             stage.inbox.release()
             stage.inbox.call_due()
         if not is_open:
-            message = f"the flow ended before node {stage.plan.name!r} could be changed"
-            raise StreamClosed(message)
+            raise StreamClosed(f"the flow ended before node {stage.plan.name!r} could be changed")
         stage.figures.drop_workers(planned.threads)
         self._lend(stage)
 

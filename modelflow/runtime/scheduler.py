@@ -194,11 +194,10 @@ class Scheduler:
             StreamClosed: it was made before a fork, in the parent.
         """
         if self.is_foreign:
-            message = (
+            raise StreamClosed(
                 "this flow was started before the process forked, and its threads are not in this "
                 "process; make the Flow after the fork"
             )
-            raise StreamClosed(message)
 
     def check_outside(self, call: str = "infer") -> None:
         """Checks that nobody waits for an answer on a thread that is to work for it.
@@ -288,8 +287,7 @@ class Scheduler:
         """
         with self._life.lock:
             if recorder is not None and self._sessions.recorder is not None:
-                message = f"flow {self.plan.name!r} is being recorded already"
-                raise RuntimeError(message)
+                raise RuntimeError(f"flow {self.plan.name!r} is being recorded already")
             self._sessions.recorder = recorder
         for worker in list(self._workers):
             worker.ring = None if recorder is None else recorder.ring(worker.track)
@@ -305,8 +303,7 @@ class Scheduler:
             StreamClosed: the flow does not run.
         """
         if not self.is_running:
-            message = "the flow does not run; nothing can be reloaded"
-            raise StreamClosed(message)
+            raise StreamClosed("the flow does not run; nothing can be reloaded")
         try:
             self._wiring.reload(node)
         except BaseException:
@@ -383,8 +380,7 @@ class Scheduler:
             finally:  # Ctrl-C in the middle of it: the threads end all the same
                 ending.end(timeout)
         if life.errors:
-            message = f"flow {self.plan.name!r} failed"
-            raise FlowFailed(message, list(life.errors))
+            raise FlowFailed(f"flow {self.plan.name!r} failed", list(life.errors))
 
     def list_busy(self) -> list[str]:
         """Says where each worker stands that is in its unit; see `Flow.list_busy`."""

@@ -65,8 +65,9 @@ class SessionRegistry:
         plan, life = self._wiring.plan, self._life
         if not plan.entries:
             names = ", ".join(map(repr, self.of_sources))
-            message = f"flow {plan.name!r} has no input; it is fed by its sources: {names}"
-            raise StreamClosed(message)
+            raise StreamClosed(
+                f"flow {plan.name!r} has no input; it is fed by its sources: {names}"
+            )
         if self._dropped:
             self.end_dropped()
         made = [

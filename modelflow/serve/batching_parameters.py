@@ -50,8 +50,9 @@ def read_batching_parameters(path: Path) -> Mapping[str, Any]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: cannot be read ({error}); expected a batching_config.txt"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{path}: cannot be read ({error}); expected a batching_config.txt"
+        ) from error
     try:
         takes_unknown = _are_newer(_unknown_keys(text), path)
         found = TF_SERVING.parse_text(_MESSAGE, text, str(path), takes_unknown=takes_unknown)
@@ -96,16 +97,16 @@ def _attributes(found: Any, where: str) -> dict[str, Any]:
     threads = _number(found, "num_batch_threads", where, least=1)
     sizes = list(found.allowed_batch_sizes)
     if sizes and (sizes != sorted(set(sizes)) or sizes[0] < 1 or size not in (None, sizes[-1])):
-        message = (
+        raise ConfigError(
             f"{where}: allowed_batch_sizes: got {sizes}; expected rising numbers, the last one "
             f"max_batch_size ({'not given' if size is None else size})"
         )
-        raise ConfigError(message)
     if size is None and sizes:
         size = sizes[-1]
     if batches is not None and size is None:
-        message = f"{where}: max_enqueued_batches without max_batch_size; add how large they are"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{where}: max_enqueued_batches without max_batch_size; add how large they are"
+        )
     attributes = {
         "batch_size": size,
         "batch_timeout_ms": None if micros is None else micros / 1e3,
@@ -123,6 +124,5 @@ def _number(found: Any, key: str, where: str, *, least: int) -> int | None:
         return None
     value = int(getattr(found, key).value)
     if value < least:
-        message = f"{where}: {key}: got {value}; expected {least} or more"
-        raise ConfigError(message)
+        raise ConfigError(f"{where}: {key}: got {value}; expected {least} or more")
     return value

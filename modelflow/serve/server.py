@@ -146,8 +146,7 @@ class Server:
         with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
             self._check_runs()
             if self._http is not None:
-                message = f"the server listens already, at {self.address}"
-                raise _ListensAlreadyError(message)
+                raise _ListensAlreadyError(f"the server listens already, at {self.address}")
             with self._busy():
                 self._access = AccessControl(self.options)  # before anything listens
                 self._listen(addresses, self._access)
@@ -228,8 +227,9 @@ class Server:
 
     def _check_runs(self) -> None:
         if self.is_stopped:
-            message = "the server was stopped before all was loaded; to serve again, make another"
-            raise Cancelled(message)
+            raise Cancelled(
+                "the server was stopped before all was loaded; to serve again, make another"
+            )
 
     def _grpc(
         self, addresses: contextlib.ExitStack, budget: BodyBudget, access: AccessControl

@@ -32,8 +32,7 @@ def warm_up(model: ServedModel, path: Path) -> None:
             for one, arrays in _requests(model, log, where):
                 _run(one, arrays)
         except (Problem, ModelflowError) as error:
-            message = f"{where}: {error}"
-            raise EngineError(message) from error
+            raise EngineError(f"{where}: {error}") from error
     logger.info("model %r, version %d: warmed up by %s", model.name, model.version, path)
 
 
@@ -54,8 +53,9 @@ def _requests(model: ServedModel, log: Any, where: str) -> Iterator[tuple[Served
             one = model.with_signature(task.model_spec.signature_name)
             yield one, _examples(one, request.input)
     else:
-        message = f"{where}: a record of {kind or 'nothing'}; expected predict, classify, regress"
-        raise EngineError(message)
+        raise EngineError(
+            f"{where}: a record of {kind or 'nothing'}; expected predict, classify, regress"
+        )
 
 
 def _examples(model: ServedModel, message: Any) -> Arrays:

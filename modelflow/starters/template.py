@@ -53,8 +53,7 @@ def read_template(what: str, template: str, name: str) -> dict[PurePath, str]:
     known = TEMPLATES[what]
     if template not in known:
         near = did_you_mean(template, known)
-        message = f"template: got {template!r}{near}; expected one of {', '.join(known)}"
-        raise ConfigError(message)
+        raise ConfigError(f"template: got {template!r}{near}; expected one of {', '.join(known)}")
     cls = "".join(part.capitalize() for part in name.split("_"))
 
     def fill(text: str) -> str:
@@ -85,17 +84,15 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
         ConfigError: the name is bad, no template has that name, or a file is there already.
     """
     if not _NAME.match(name) or keyword.iskeyword(name):
-        message = (
+        raise ConfigError(
             f"name: got {name!r}; expected lower-case letters, digits and '_', beginning with a "
             "letter, 64 at most, and no word of Python's own"
         )
-        raise ConfigError(message)
     place = folder if what == "graph" else folder / name
     texts = {place / path: text for path, text in read_template(what, template, name).items()}
     for path in texts:
         if path.exists():
-            message = f"{path}: is there already; nothing was written"
-            raise ConfigError(message)
+            raise ConfigError(f"{path}: is there already; nothing was written")
     written: list[Path] = []
     for path, text in texts.items():
         try:
@@ -103,8 +100,7 @@ def write_template(what: str, template: str, name: str, folder: Path) -> list[Pa
         except OSError as error:
             for one in written:
                 one.unlink(missing_ok=True)
-            message = f"{path}: cannot be written: {error.strerror or error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
         written.append(path)
     return written
 

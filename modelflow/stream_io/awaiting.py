@@ -32,8 +32,9 @@ def wait_until_deadline(deadline: float, timeout: float | None) -> Iterator[floa
     except DeadlineExceeded:
         raise
     except TimeoutError as error:
-        message = f"no answer within {deadline:g} s, its deadline; the request is cancelled"
-        raise DeadlineExceeded(message) from error
+        raise DeadlineExceeded(
+            f"no answer within {deadline:g} s, its deadline; the request is cancelled"
+        ) from error
 
 
 Result = TypeVar("Result")

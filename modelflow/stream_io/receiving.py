@@ -141,8 +141,7 @@ class Receiving:
         try:
             buffer = await within(timeout, get())
         except TimeoutError as error:
-            message = f"no result within {timeout:.3g} s"
-            raise TimeoutError(message) from error
+            raise TimeoutError(f"no result within {timeout:.3g} s") from error
         self._reader.took()
         return unwrap_output(buffer)
 
@@ -177,6 +176,5 @@ class Receiving:
             what = "name the output to receive from" if port is None else f"no output {port!r}"
             near = "" if port is None else did_you_mean(port, results)
             hint = "" if results else "; nothing comes out: wait() waits for the end"
-            message = f"{what}{near} (outputs: {names}){hint}"
-            raise KeyError(message)
+            raise KeyError(f"{what}{near} (outputs: {names}){hint}")
         return results[port]

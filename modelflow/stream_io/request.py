@@ -210,8 +210,7 @@ class Request:
                 session.progress.took()
                 return output, unwrap_output(buffer)
         if not self._open:
-            message = "everything has come out"
-            raise EndOfStream(message)
+            raise EndOfStream("everything has come out")
         self._wait_for_results(session)
         return None
 
@@ -241,8 +240,7 @@ class Request:
             raise self._failure.with_traceback(None)  # all of a request batch have the same
         if self._found is None:
             what = "submitted" if self._place is None else "over"
-            message = f"the request is not {what} yet"
-            raise TimeoutError(message)
+            raise TimeoutError(f"the request is not {what} yet")
         for buffers in self._found.values():
             for buffer in buffers:
                 unwrap_output(buffer)

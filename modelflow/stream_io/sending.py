@@ -129,8 +129,9 @@ class Sending:
         except TimeoutError as error:
             if backpressure is None:
                 raise
-            message = f"nothing was sent to {port!r} within {timeout:g} s: {backpressure.reason}"
-            raise TimeoutError(message) from error
+            raise TimeoutError(
+                f"nothing was sent to {port!r} within {timeout:g} s: {backpressure.reason}"
+            ) from error
 
     def close_input(self) -> None:
         """Ends the session's input; what was sent still comes out. May be called again."""

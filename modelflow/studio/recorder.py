@@ -87,12 +87,12 @@ class Recorder:
         """
         self.stop()
         if self._recording is None or self._file is None:
-            message = "nothing has been recorded"
-            raise ModelflowError(message)
+            raise ModelflowError("nothing has been recorded")
         size = os.fstat(self._file.fileno()).st_size
         if size > _MOST_BYTES:
-            message = f"the trace has {size} bytes; expected at most {_MOST_BYTES}: record less"
-            raise ModelflowError(message)
+            raise ModelflowError(
+                f"the trace has {size} bytes; expected at most {_MOST_BYTES}: record less"
+            )
         return os.pread(self._file.fileno(), size, 0)
 
     def describe_state(self) -> bytes:

@@ -56,12 +56,17 @@ class TokenCheck:
         if origin and origin != f"http://{host}":
             raise _refuse(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
         if head.method != method:
-            text = f"got {head.method}; expected {method}"
-            raise _refuse(HTTPStatus.METHOD_NOT_ALLOWED, text, {"allow": method})
+            raise _refuse(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                f"got {head.method}; expected {method}",
+                {"allow": method},
+            )
         token = parse_qs(head.target.partition("?")[2]).get("token", [""])[0]
         if is_secret and not hmac.compare_digest(token.encode(), self.token.encode()):
-            text = "the address has no token, or a wrong one; open the one that was printed"
-            raise _refuse(HTTPStatus.FORBIDDEN, text)
+            raise _refuse(
+                HTTPStatus.FORBIDDEN,
+                "the address has no token, or a wrong one; open the one that was printed",
+            )
 
 
 def _refuse(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING) -> RefusedError:

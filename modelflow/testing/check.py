@@ -55,8 +55,7 @@ def check_flow_unit(
 
 def _require(holds: bool, spec: FlowUnitSpec, message: str) -> None:
     if not holds:
-        text = f"flow unit {spec.name!r} {message}"
-        raise AssertionError(text)
+        raise AssertionError(f"flow unit {spec.name!r} {message}")
 
 
 def _check_documented(spec: FlowUnitSpec) -> None:

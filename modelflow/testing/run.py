@@ -117,11 +117,10 @@ def run_unit_for(
     """Does what `run_unit` does, for several sessions of one unit, one after the other."""
     given: object = spec  # a name, or the unit itself, stands there easily
     if not isinstance(given, FlowUnitSpec):
-        message = (
+        raise TypeError(
             f"run_unit: got {given!r:.60}; expected a FlowUnitSpec: the SPEC of a unit or of a "
             "decorated function, or what read_unit gives"
         )
-        raise TypeError(message)
     _check_ports(spec, sessions[0])
     spec.configure(options)  # its mistakes as they are, not as those of a graph
     most = max((len(values) for values in sessions[0].values()), default=1)
@@ -141,11 +140,10 @@ def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
     names = [port.name for port in spec.inputs]
     for port in given:
         if port not in names:
-            message = (
+            raise KeyError(
                 f"flow unit {spec.name!r} has no input {port!r}{did_you_mean(port, names)} "
                 f"(inputs: {', '.join(names) or 'none'})"
             )
-            raise KeyError(message)
 
 
 def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:

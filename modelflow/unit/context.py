@@ -95,16 +95,16 @@ class Context:
             (port,) = self.outputs
         name: object = port  # an author may give them the other way round
         if name is not None and not isinstance(name, str):
-            message = (
+            raise TypeError(
                 f"emit: got {type(name).__name__} for the name of an output; expected "
                 "emit([...], 'name')"
             )
-            raise TypeError(message)
         if port is None or port not in self.outputs:
             raise KeyError(_no_port("output", port, self.outputs))
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-            message = f"emit: got {type(values).__name__}; expected a list of values: emit([...])"
-            raise TypeError(message)
+            raise TypeError(
+                f"emit: got {type(values).__name__}; expected a list of values: emit([...])"
+            )
         self.outputs[port].extend(values)
 
     def emit_each(self, function: Callable[..., Any], *ports: str) -> None:
@@ -171,8 +171,9 @@ class Context:
             TypeError, ValueError: ``deadline`` is no number.
             RuntimeError: the unit is no such source.
         """
-        message = f"open_session is for sources that are is_session_opened; got {values!r:.80}"
-        raise RuntimeError(message)
+        raise RuntimeError(
+            f"open_session is for sources that are is_session_opened; got {values!r:.80}"
+        )
 
     def hold(self) -> None:
         """Keeps the stream open, in a stream unit, until a call that follows `send_event`.

@@ -135,11 +135,10 @@ def _check_fields(more: Mapping[str, Any], signature: Signature) -> None:
     for name in more:
         if name not in known:
             near = did_you_mean(name, {*known, *inspect.signature(flowunit).parameters} - {"more"})
-            message = (
+            raise ConfigError(
                 f"{signature.location}: flow unit function {signature.name}(): @flowunit has no "
                 f"{name!r}{near}"
             )
-            raise ConfigError(message)
 
 
 # Fields that the decorator itself sets.
@@ -166,8 +165,7 @@ def _unit_type(signature: Signature, kind: str) -> type[FunctionUnit]:
         problem = f"got kind={kind!r}; expected one of {known}{did_you_mean(kind, FUNCTION_UNITS)}"
     else:
         problem = f"is of the kind {kind!r}; batched=True is for kind='normal'"
-    message = f"{signature.location}: flow unit function {signature.name}() {problem}"
-    raise ConfigError(message)
+    raise ConfigError(f"{signature.location}: flow unit function {signature.name}() {problem}")
 
 
 def list_declared() -> list[FlowUnitSpec]:

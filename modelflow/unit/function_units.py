@@ -82,11 +82,10 @@ class FunctionUnit(FlowUnit):
         answer = self._signature.function(*self._columns(ctx), **self._options)
         for name, values in self._by_output(answer).items():
             if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-                message = (
+                raise TypeError(
                     f"{self._signature.name}() gave {type(values).__name__} for output "
                     f"{name!r}; a batched function gives a list"
                 )
-                raise TypeError(message)
             ctx.outputs[name].extend(values)
 
     def _produce(self, ctx: Context) -> None:
@@ -112,11 +111,10 @@ class FunctionUnit(FlowUnit):
         if self._items is None:
             found = self._signature.function(**self._options)
             if not isinstance(found, Iterable):
-                message = (
+                raise TypeError(
                     f"{self._signature.name}() returned {type(found).__name__}; a "
                     "function without inputs is a source: it yields its values, or returns a list"
                 )
-                raise TypeError(message)
             self._items = iter(found)
         return self._items
 
@@ -134,19 +132,19 @@ class FunctionUnit(FlowUnit):
             return {}
         if answer is None:
             expected = f"output {outputs[0]!r}" if len(outputs) == 1 else f"the outputs {outputs}"
-            message = f"{self._name()} returned None; expected a value for {expected} (no return?)"
-            raise TypeError(message)
+            raise TypeError(
+                f"{self._name()} returned None; expected a value for {expected} (no return?)"
+            )
         if len(outputs) == 1:
             return {outputs[0]: answer}
         if isinstance(answer, Mapping) and set(answer) == set(outputs):
             return dict(answer)
         if isinstance(answer, tuple) and len(answer) == len(outputs):
             return dict(zip(outputs, answer, strict=True))
-        message = (
+        raise TypeError(
             f"{self._name()} returned {_check_returned(answer, outputs)}; expected a tuple of "
             f"{len(outputs)} values, or a mapping, for the outputs {outputs}"
         )
-        raise TypeError(message)
 
     def _name(self) -> str:
         """Names the function, and the place where it begins."""
@@ -182,11 +180,10 @@ class ConditionFunction(FunctionUnit):
             ((output, value),) = answer.items()
             ctx.outputs[output].append(value)
         else:
-            message = (
+            raise TypeError(
                 f"{signature.name}() returned {answer!r:.80}; expected the name of an output, or "
                 f"{{output: value}} (outputs: {', '.join(signature.outputs)})"
             )
-            raise TypeError(message)
 
 
 class ExpandFunction(FunctionUnit):
@@ -198,11 +195,10 @@ class ExpandFunction(FunctionUnit):
         columns = self._columns(ctx)
         answer = signature.function(*(column[0] for column in columns), **self._options)
         if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
-            message = (
+            raise TypeError(
                 f"{signature.name}() gave {type(answer).__name__}; an expand function gives a list "
                 "of values, or yields them"
             )
-            raise TypeError(message)
         for item in answer:
             for name, value in self._by_output(item).items():
                 ctx.outputs[name].append(value)

@@ -65,8 +65,7 @@ class Option:
             self._check_bounds(converted)
         except ValueError as error:
             called = f"option {self.name!r}" if called is None else called
-            message = f"{called}: got {value!r}; expected {error}"
-            raise ConfigError(message) from None
+            raise ConfigError(f"{called}: got {value!r}; expected {error}") from None
         return converted
 
     def _check_bounds(self, value: Any) -> None:
@@ -167,8 +166,7 @@ class Config(Mapping[str, Any]):
         try:
             return self.__dict__["_values"][name]
         except KeyError:
-            message = _no_option(name, self.__dict__.get("_values", ()))
-            raise AttributeError(message) from None
+            raise AttributeError(_no_option(name, self.__dict__.get("_values", ()))) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -277,11 +275,9 @@ def _convert_list(value: Any, origin: Any, args: tuple[Any, ...]) -> Any:
     try:
         converted = [convert(item, item_type) for item in items]
     except ValueError as error:
-        expected = f"a list of values, each {error}"
-        raise ValueError(expected) from None
+        raise ValueError(f"a list of values, each {error}") from None
     if fixed is not None and len(converted) != fixed:
-        expected = f"{fixed} values, each {type_name(item_type)}"
-        raise ValueError(expected)
+        raise ValueError(f"{fixed} values, each {type_name(item_type)}")
     return converted if origin is list else tuple(converted)
 
 

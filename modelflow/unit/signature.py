@@ -136,8 +136,9 @@ def _require_function(
     outputs: Sequence[str | Port],
 ) -> None:
     if not inspect.isfunction(function):
-        message = f"got {function!r} as a flow unit; expected a function: wrap it in a 'def'"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"got {function!r} as a flow unit; expected a function: wrap it in a 'def'"
+        )
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         _refuse(function, "is asynchronous; a flow unit runs on a thread of its own: use 'def'")
     for what, names in (("inputs", inputs), ("outputs", outputs)):
@@ -206,5 +207,4 @@ def _location(function: Callable[..., Any]) -> Location:
 
 
 def _refuse(function: Callable[..., Any], problem: str) -> typing.NoReturn:
-    message = f"{_location(function)}: flow unit function {function.__name__}() {problem}"
-    raise ConfigError(message)
+    raise ConfigError(f"{_location(function)}: flow unit function {function.__name__}() {problem}")

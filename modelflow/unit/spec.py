@@ -178,8 +178,7 @@ class FlowUnitSpec:
 
     def _refuse(self, text: str, location: Location | None = None) -> NoReturn:
         at = "" if location is None else f"{location}: "
-        message = f"{at}flow unit {self.name!r}: {text}"
-        raise ConfigError(message)
+        raise ConfigError(f"{at}flow unit {self.name!r}: {text}")
 
     def _check_values(self) -> None:
         for name in ("batch_size", "max_batch_size", "threads"):

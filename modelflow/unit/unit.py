@@ -64,12 +64,11 @@ class FlowUnit:
             method = vars(cls)[name]
             if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
                 code = method.__code__
-                message = (
+                raise ConfigError(
                     f"{below_here(code.co_filename)}:{code.co_firstlineno}: flow unit class "
                     f"{cls.__name__}: {name}() is asynchronous; a flow unit runs on a thread of "
                     "its own: use 'def'"
                 )
-                raise ConfigError(message)
 
     def open(self, config: Any) -> None:
         """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).
@@ -102,7 +101,7 @@ class FlowUnit:
         near = difflib.get_close_matches("process", own, n=1)
         file = getattr(sys.modules.get(type(self).__module__), "__file__", None)
         raise NotImplementedError(
-            f"{type(self).__name__}{f' ({below_here(file)})' if file else ''} does not define "  # noqa: EM102
+            f"{type(self).__name__}{f' ({below_here(file)})' if file else ''} does not define "
             f"process(ctx){f'; it defines {near[0]!r}, which nothing calls' if near else ''}"
         )
 
@@ -123,7 +122,7 @@ class FlowUnit:
         Raises:
             NotImplementedError: the unit has nothing to take up.
         """
-        raise NotImplementedError(f"{type(self).__name__} has nothing to reload")  # noqa: EM102
+        raise NotImplementedError(f"{type(self).__name__} has nothing to reload")
 
     def figures(self) -> Mapping[str, Mapping[Any, int]]:
         """Returns counters of the unit's own, for the node's statistics; for shared units."""

@@ -24,8 +24,7 @@ def load_av() -> Any:
         import av
         import av.logging
     except ModuleNotFoundError as error:
-        package = "av"
-        raise MissingDependencyError(package, "video", "a video unit") from error
+        raise MissingDependencyError("av", "video", "a video unit") from error
     av.logging.set_level(None)
     return av
 
@@ -66,11 +65,10 @@ def is_network_address(address: str) -> bool:
         return False
     if scheme.lower() not in _SCHEMES:
         near = did_you_mean(scheme, _SCHEMES)
-        message = (
+        raise ValueError(
             f"got the address {source_label(address)!r}; expected a path, or {', '.join(_SCHEMES)}"
             f"://...{near}"
         )
-        raise ValueError(message)
     return True
 
 
@@ -102,7 +100,6 @@ def open_input(address: str, open_timeout: float, read_timeout: float) -> Any:
         return av.open(address, options=options, timeout=(open_timeout, read_timeout))
     path = Path(address.removeprefix("file://"))
     if not path.is_file():
-        message = f"got the path {str(path)!r}, which is no file; expected a video"
-        raise ValueError(message)
+        raise ValueError(f"got the path {str(path)!r}, which is no file; expected a video")
     # A name such as "concat:a" would be a protocol.
     return av.open(f"file:{path}", options={"protocol_whitelist": _FILES})

@@ -103,8 +103,7 @@ def _check_characters(value: Any) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        message = f"Number too big to be stored in double: {text}"
-        raise ValueError(message)
+        raise ValueError(f"Number too big to be stored in double: {text}")
     return number
 
 

@@ -14,8 +14,7 @@ try:
         wrappers_pb2,
     )
 except ImportError as error:
-    package = "protobuf"
-    raise MissingDependencyError(package, "serve", "gRPC") from error
+    raise MissingDependencyError("protobuf", "serve", "gRPC") from error
 
 
 def make_pool(files: Mapping[str, str]) -> Any:
@@ -60,8 +59,9 @@ class _Reader:
             elif word == "service":
                 self._service(file.service.add())
             else:
-                message = f"{name}: {word!r}; expected package, import, message, enum or service"
-                raise ValueError(message)
+                raise ValueError(
+                    f"{name}: {word!r}; expected package, import, message, enum or service"
+                )
         return file
 
     def _statement(self) -> list[str]:
@@ -71,8 +71,7 @@ class _Reader:
     def _open(self) -> str:
         name = next(self._words)
         if (word := next(self._words)) != "{":
-            message = f"{word!r} behind {name!r}; expected '{{'"
-            raise ValueError(message)
+            raise ValueError(f"{word!r} behind {name!r}; expected '{{'")
         return name
 
     def _message(self, message: Any, *, oneof: int | None = None) -> None:
@@ -94,8 +93,7 @@ class _Reader:
     def _field(self, message: Any, words: list[str], oneof: int | None) -> None:
         *kind, name, equals, number = words
         if equals != "=":
-            text = f"{' '.join(words)!r}; expected a field: TYPE NAME = NUMBER"
-            raise ValueError(text)
+            raise ValueError(f"{' '.join(words)!r}; expected a field: TYPE NAME = NUMBER")
         field = message.field.add(name=name, number=int(number), label=_KINDS.LABEL_OPTIONAL)
         if kind[0] == "map":
             _, _, key, _, value, _ = kind

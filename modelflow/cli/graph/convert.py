@@ -76,6 +76,7 @@ def _form_of(target: str) -> str:
     if suffix and suffix not in _BY_SUFFIX:
         known = ", ".join(_BY_SUFFIX)
         near = did_you_mean(suffix, _BY_SUFFIX)
-        message = f"-o {target}: got the suffix {suffix!r}; expected one of {known}{near}"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"-o {target}: got the suffix {suffix!r}; expected one of {known}{near}"
+        )
     return _BY_SUFFIX.get(suffix, "svg")

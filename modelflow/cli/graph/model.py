@@ -125,8 +125,9 @@ def _of_unit(folder: Path) -> "ModelFile":
     spec = read_unit_folder(folder)
     unit = spec.create(next(iter(spec.devices)))
     if not isinstance(unit, InferenceUnit):
-        message = f"{folder}: unit {spec.name!r} runs no model; expected one of type inference"
-        raise click.ClickException(message)
+        raise click.ClickException(
+            f"{folder}: unit {spec.name!r} runs no model; expected one of type inference"
+        )
     return unit.model_file
 
 
@@ -182,8 +183,7 @@ def _port(port: Any) -> dict[str, str]:
 
 def _write(path: Path, text: str, is_forced: bool) -> None:
     if path.exists() and not is_forced:
-        message = f"--toml {path}: the file exists; --force overwrites it"
-        raise click.ClickException(message)
+        raise click.ClickException(f"--toml {path}: the file exists; --force overwrites it")
     with explain_os_error(f"--toml {path}: cannot make its folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_output("--toml", str(path), text.encode())
@@ -197,8 +197,10 @@ def _size(path: Path) -> int:
 def _sizes(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and 0 < int(part) <= 1 << 16 for part in parts):
-        message = f"got {text!r}; expected numbers from 1 to 65536 such as 1,2,4,8"
-        raise click.BadParameter(message, param_hint="--batch-sizes")
+        raise click.BadParameter(
+            f"got {text!r}; expected numbers from 1 to 65536 such as 1,2,4,8",
+            param_hint="--batch-sizes",
+        )
     return [int(part) for part in parts]
 
 
@@ -206,6 +208,5 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, extents = text.rpartition("=")
     parts = [part for part in extents.split("x") if part] if extents else []
     if not equals or not all(part.isdecimal() and len(part) < 7 for part in parts):
-        message = f"got {text!r}; expected NAME=224x224x3"
-        raise click.BadParameter(message, param_hint="--shape")
+        raise click.BadParameter(f"got {text!r}; expected NAME=224x224x3", param_hint="--shape")
     return name, tuple(map(int, parts))

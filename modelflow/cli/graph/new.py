@@ -81,8 +81,7 @@ def init(name: str, template: str, folder: Path) -> int:
     """
     place = folder / name
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        message = f"{place}: is there already; nothing was written"
-        raise ConfigError(message)
+        raise ConfigError(f"{place}: is there already; nothing was written")
     for path in write_template("application", template, name, folder):
         click.echo(path)
     click.echo(f"next: cd {place}, and what README.md says", err=True)

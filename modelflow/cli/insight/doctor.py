@@ -71,8 +71,9 @@ def doctor(
 
     is_graph = not is_address(graph.source) and Path(graph.source).suffix != ".json"
     if not is_graph and (inputs or confirm or graph.overrides or graph.args):
-        message = f"{graph.source} is no graph: --input, --set, --arg and --confirm are for graphs"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"{graph.source} is no graph: --input, --set, --arg and --confirm are for graphs"
+        )
     if is_graph:
         asked = threading.Event()
         checked = graph.read()
@@ -96,8 +97,9 @@ def doctor(
             if not is_json:
                 _show(found, case)
         except _DAMAGED as error:  # figures of elsewhere may be anything
-            message = f"{graph.source}: the figures are damaged: {type(error).__name__}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"{graph.source}: the figures are damaged: {type(error).__name__}: {error}"
+            ) from error
     if is_json:
         click.echo(json.dumps(found.document(), indent=1))
     return ExitCode.FOUND if found.findings else ExitCode.OK

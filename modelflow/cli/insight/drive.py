@@ -30,10 +30,9 @@ def check_repeatable(feeds: "Sequence[Feed]") -> None:
         click.UsageError: it comes from standard input.
     """
     if any(feed.is_stdin for feed in feeds):
-        message = (
+        raise click.UsageError(
             "--input -: the inputs are sent over and over, and standard input can be read once"
         )
-        raise click.UsageError(message)
 
 
 class Drive:

@@ -51,11 +51,10 @@ def address_of(url: str) -> str:
     except ValueError:  # a port that is none, a bracket that is not closed
         is_good = False
     if not is_good or not whole.isascii():
-        message = (
+        raise ConfigError(
             f"{url}: expected a port (1 to 65535), HOST:PORT or a URL that begins with http:// or "
             "https://"
         )
-        raise ConfigError(message)
     return whole if path.rstrip("/") else f"{whole.rstrip('/')}/stats"
 
 
@@ -80,26 +79,22 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
             while part := answer.read1(_MOST):
                 parts.append(part)
                 if sum(map(len, parts)) > _MOST:
-                    message = f"{address}: the answer is longer than {_MOST} bytes"
-                    raise ConfigError(message)
+                    raise ConfigError(f"{address}: the answer is longer than {_MOST} bytes")
                 if time.monotonic() > end:
-                    message = f"{address}: no whole answer within {patience:g} s"
-                    raise ConfigError(message)
+                    raise ConfigError(f"{address}: no whole answer within {patience:g} s")
     except urllib.error.HTTPError as error:
-        message = f"{address}: {error.code} {error.reason}{_read_error(error)}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{address}: {error.code} {error.reason}{_read_error(error)}") from error
     except http.client.BadStatusLine as error:
-        message = f"{address}: what answers there does not speak HTTP; is it a port for gRPC?"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{address}: what answers there does not speak HTTP; is it a port for gRPC?"
+        ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        message = f"{address}: no answer: {reason or type(error).__name__}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{address}: no answer: {reason or type(error).__name__}") from error
     try:
         return Snapshot.read(json.loads(b"".join(parts)))
     except (ValueError, RecursionError, ConfigError) as error:
-        message = f"{address}: is no flow's figures: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{address}: is no flow's figures: {error}") from error
 
 
 def _read_error(error: urllib.error.HTTPError) -> str:
@@ -122,11 +117,11 @@ def read_profile(path: Path) -> "tuple[Snapshot | None, Snapshot]":
 
     try:
         if path.stat().st_size > _MOST:
-            message = f"{path}: longer than {_MOST} bytes; expected a profile"
-            raise ConfigError(message)
+            raise ConfigError(f"{path}: longer than {_MOST} bytes; expected a profile")
         document = json.loads(path.read_bytes())
         before = document.get("before") if isinstance(document, dict) else None
         return None if before is None else Snapshot.read(before), Snapshot.read(document)
     except (OSError, ValueError, RecursionError, ConfigError) as error:
-        message = f"{path}: is no profile: {getattr(error, 'strerror', None) or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{path}: is no profile: {getattr(error, 'strerror', None) or error}"
+        ) from error

@@ -144,11 +144,10 @@ def _flow(
     _refuse(given, _OF_URLS, f"{graph.source} is no URL", "URLs")
     checked = graph.read()
     if not checked.inputs:
-        message = (
+        raise ConfigError(
             f"{graph.source}: has no inputs, so no requests can be sent; 'modelflow profile' runs "
             "a graph with sources and tells how fast it is"
         )
-        raise ConfigError(message)
     rows = rows_of(given["inputs"], checked.inputs)
     from modelflow.flow import Flow
     from modelflow.insight.load.flow_target import FlowTarget
@@ -180,8 +179,9 @@ def _server(
 def _refuse(given: "Mapping[str, Any]", words: "Mapping[str, str]", why: str, what: str) -> None:
     found = [word for name, word in words.items() if given[name]]
     if found:
-        message = f"{why}: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} for {what}"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"{why}: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} for {what}"
+        )
 
 
 def _options_of(given: dict[str, Any]) -> "list[LoadOptions]":
@@ -190,11 +190,10 @@ def _options_of(given: dict[str, Any]) -> "list[LoadOptions]":
 
     rates, clients = given["rates"], given["clients"]
     if (rates is None) == (clients is None):
-        message = (
+        raise click.UsageError(
             f"--rate and --clients: got {'neither' if rates is None else 'both'}; give one: "
             "clients wait for their answers, a rate does not"
         )
-        raise click.UsageError(message)
     seconds = given["seconds"]
     if seconds is None and given["requests"] is None:
         seconds = 10.0
@@ -217,8 +216,9 @@ def _numbers(option: str, text: str, kind: type) -> list[Any]:
             found.append(kind(part))
         except ValueError as error:
             example = "100 or 100,200,400" if kind is float else "8 or 1,8,64"
-            message = f"{option} {text}: got {part.strip()!r}; expected {example}"
-            raise click.UsageError(message) from error
+            raise click.UsageError(
+                f"{option} {text}: got {part.strip()!r}; expected {example}"
+            ) from error
     return found
 
 

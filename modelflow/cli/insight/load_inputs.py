@@ -32,8 +32,7 @@ def rows_of(texts: "Sequence[str]", inputs: "Sequence[str]") -> "list[dict[str, 
     for buffers in zip(*feeds, strict=True):
         for buffer in buffers:
             if buffer.error is not None:
-                message = f"--input: {buffer.error}"
-                raise ConfigError(message)
+                raise ConfigError(f"--input: {buffer.error}")
         rows.append({feed.port: buffer for feed, buffer in zip(feeds, buffers, strict=True)})
     return rows
 
@@ -71,16 +70,14 @@ def headers_of(texts: "Sequence[str]") -> list[tuple[str, str]]:
     for text in texts:
         name, colon, value = text.partition(":")
         if not colon:
-            message = f"--header {text}: expected NAME:VALUE"
-            raise click.UsageError(message)
+            raise click.UsageError(f"--header {text}: expected NAME:VALUE")
         found.append((name.strip(), value.strip()))
     return found
 
 
 def _check_size(option: str, size: int) -> None:
     if size > _MOST:
-        message = (
+        raise ConfigError(
             f"{option}: the files have {size} bytes; expected at most {_MOST}: they are read once "
             "and kept, so give fewer of them"
         )
-        raise ConfigError(message)

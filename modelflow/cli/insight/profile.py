@@ -64,8 +64,7 @@ def profile(
     feeds = feeds_of(inputs, checked.inputs)
     check_repeatable(feeds)
     if document is not None and not Path(document).parent.is_dir():
-        message = f"--json {document}: there is no folder {Path(document).parent}"
-        raise ConfigError(message)
+        raise ConfigError(f"--json {document}: there is no folder {Path(document).parent}")
     flow = Flow(checked).build()
     asked = threading.Event()
     recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)

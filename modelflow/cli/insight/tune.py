@@ -81,19 +81,18 @@ def tune(graph: GraphChoice, inputs: tuple[str, ...], **given: Any) -> int:
 
     rate, clients, fixed, write = (given[name] for name in ("rate", "clients", "fixed", "write"))
     if rate is not None and clients is not None:
-        message = "--rate and --clients: give one; clients wait for answers, a rate does not"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "--rate and --clients: give one; clients wait for answers, a rate does not"
+        )
     percent, bound = (99.0, None) if given["latency"] is None else _latency(given["latency"])
     checked = graph.read()
     if write and not os.access(graph.path.resolve(), os.W_OK):
-        message = f"--write: {graph.path} may not be written"
-        raise ConfigError(message)
+        raise ConfigError(f"--write: {graph.path} may not be written")
     if not checked.inputs:
-        message = (
+        raise ConfigError(
             f"{graph.source}: has no inputs, so no requests can be sent; 'modelflow doctor' looks "
             "at graphs with sources"
         )
-        raise ConfigError(message)
     _check_fixed(fixed, list(checked.nodes))
     rows = rows_of(inputs, checked.inputs)
     goal = Goal(percent, bound, rate)
@@ -119,8 +118,9 @@ def _latency(text: str) -> tuple[float, float]:
     found = _LATENCY.fullmatch(text.strip())
     percent = 99.0 if found is None or found["percent"] is None else float(found["percent"])
     if found is None or not 0 < percent < 100 or not float(found["time"]):
-        message = f"--latency {text}: expected a time as 80ms or 1.5s, or one as p95=80ms"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"--latency {text}: expected a time as 80ms or 1.5s, or one as p95=80ms"
+        )
     return percent, float(found["time"]) / (1e3 if found["unit"] == "ms" else 1.0)
 
 
@@ -130,11 +130,11 @@ def _check_fixed(fixed: "Sequence[str]", nodes: "Sequence[str]") -> None:
         if text not in nodes:
             name, dot, key = text.rpartition(".")
         if name not in nodes:
-            message = f"--fix {text}: there is no node {name or text!r}{did_you_mean(text, nodes)}"
-            raise click.UsageError(message)
+            raise click.UsageError(
+                f"--fix {text}: there is no node {name or text!r}{did_you_mean(text, nodes)}"
+            )
         if dot and key not in ("threads", "batch_size"):
-            message = f"--fix {text}: got {key!r}; expected threads or batch_size"
-            raise click.UsageError(message)
+            raise click.UsageError(f"--fix {text}: got {key!r}; expected threads or batch_size")
 
 
 def _show(report: "TuneReport") -> None:
@@ -185,8 +185,7 @@ def _tell_change(
         click.echo(f"{html}: written", err=True)
     if patch and is_written:
         if path.read_bytes().decode() != before:
-            message = f"{path}: was changed by somebody else meanwhile; nothing is written"
-            raise ConfigError(message)
+            raise ConfigError(f"{path}: was changed by somebody else meanwhile; nothing is written")
         write_output("--write", str(path), after.encode())
         click.echo(f"{path}: changed", err=True)
     elif patch:

@@ -42,11 +42,11 @@ def values_of(texts: Sequence[str], graph: GraphChoice) -> dict[str, list[str]]:
         name, equals, value = text.partition("=")
         node, dot, key = name.rpartition(".")
         if not (equals and dot and node and key):
-            message = f"--vary {text}: expected NODE.KEY=VALUE, as in infer.intra_op_threads=1"
-            raise click.UsageError(message)
+            raise click.UsageError(
+                f"--vary {text}: expected NODE.KEY=VALUE, as in infer.intra_op_threads=1"
+            )
         if key in _TUNED:
-            message = f"--vary {text}: {key} is tuned anyway; --fix keeps it as it is"
-            raise click.UsageError(message)
+            raise click.UsageError(f"--vary {text}: {key} is tuned anyway; --fix keeps it as it is")
         try:
             graph.read({name: value})
         except ConfigError as error:
@@ -56,11 +56,10 @@ def values_of(texts: Sequence[str], graph: GraphChoice) -> dict[str, list[str]]:
         found.setdefault(name, []).append(value)
     count = math.prod(len(values) + 1 for values in found.values())
     if count > MOST_VARIANTS:
-        message = (
+        raise click.UsageError(
             f"--vary: these are {count} combinations, with the present values; expected at most "
             f"{MOST_VARIANTS}, since each starts the graph"
         )
-        raise click.UsageError(message)
     return found
 
 
@@ -151,8 +150,7 @@ class TuneRun:
                     process.terminate()
                     raise
             if self._is_over:
-                message = "the tuning was stopped"
-                raise StoppedError(message)
+                raise StoppedError("the tuning was stopped")
             if process.returncode or not file.exists():
                 raise TuningError(_reason(errors.decode(errors="replace"), process.returncode))
             (load,) = json.loads(file.read_bytes())["loads"]

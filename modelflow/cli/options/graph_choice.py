@@ -76,5 +76,4 @@ def read_assignments(option: str, texts: Iterable[str]) -> dict[str, str]:
     try:
         return dict(map(parse_assignment, texts))
     except ConfigError as error:
-        message = f"{option}: {error}"
-        raise click.UsageError(message) from error
+        raise click.UsageError(f"{option}: {error}") from error

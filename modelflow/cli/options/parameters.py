@@ -78,6 +78,5 @@ def read_size(text: str) -> float:
     """
     found = None if text.strip().isdigit() else bytes_of(text)
     if not found:
-        message = f"got {text!r}; expected a size with its unit, as in 8GiB"
-        raise click.BadParameter(message)
+        raise click.BadParameter(f"got {text!r}; expected a size with its unit, as in 8GiB")
     return found

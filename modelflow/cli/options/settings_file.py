@@ -41,8 +41,9 @@ def _read(context: click.Context, _: click.Parameter, path: Path | None) -> None
         at = document.at(key)
         if key not in known:
             near = did_you_mean(key, known)
-            message = f"{at}: there is no key {key!r}{near}; expected one of {', '.join(known)}"
-            raise click.ClickException(message)
+            raise click.ClickException(
+                f"{at}: there is no key {key!r}{near}; expected one of {', '.join(known)}"
+            )
         option = known[key]
         assert option.name is not None  # every parameter has one
         found[option.name] = _fit(context, option, value, path, at)
@@ -72,8 +73,7 @@ def _fit(
     if not (option.multiple or option.nargs == -1):
         return _one(context, option, value, path, where)
     if not isinstance(value, list):
-        message = f"{where}: got {value!r}; expected a list of texts"
-        raise click.ClickException(message)
+        raise click.ClickException(f"{where}: got {value!r}; expected a list of texts")
     return tuple(_one(context, option, each, path, where) for each in value)
 
 
@@ -82,15 +82,13 @@ def _one(
 ) -> Any:
     expected, kinds = _describe_expected(option)
     if type(value) not in kinds:
-        message = f"{where}: got {value!r}; expected {expected}"
-        raise click.ClickException(message)
+        raise click.ClickException(f"{where}: got {value!r}; expected {expected}")
     if isinstance(value, str):
         value = _beside(path, option, value)
     try:
         return option.type.convert(value, option, context)
     except click.BadParameter as error:
-        message = f"{where}: {error.message}"
-        raise click.ClickException(message) from error
+        raise click.ClickException(f"{where}: {error.message}") from error
 
 
 def _describe_expected(option: click.Parameter) -> tuple[str, tuple[type, ...]]:

@@ -123,8 +123,7 @@ def read_replicas(text: str) -> tuple[int, int]:
     try:
         return replicas_of(text)
     except ConfigError as error:
-        message = f"--replicas: {error}"
-        raise click.UsageError(message) from error
+        raise click.UsageError(f"--replicas: {error}") from error
 
 
 def placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
@@ -157,21 +156,17 @@ def _pairs(option: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         name, mark, value = text.partition("=")
         if not (name and mark and value):
-            message = f"{option}: got {text!r}; expected NAME=VALUE"
-            raise click.UsageError(message)
+            raise click.UsageError(f"{option}: got {text!r}; expected NAME=VALUE")
         if name in seen:
-            message = f"{option}: {name!r} is given twice"
-            raise click.UsageError(message)
+            raise click.UsageError(f"{option}: {name!r} is given twice")
         seen.add(name)
         yield name, value
 
 
 def _amount(name: str, text: str) -> float:
     if (own := _OWN.get(name.lower().rstrip("s"))) is not None:
-        message = f"--resources: got {name}={text}; expected {own} {text}"
-        raise click.UsageError(message)
+        raise click.UsageError(f"--resources: got {name}={text}; expected {own} {text}")
     try:
         return FiniteRange(0).convert(text, None, None)
     except click.BadParameter as error:
-        message = f"--resources: {name}: {error.message}"
-        raise click.UsageError(message) from error
+        raise click.UsageError(f"--resources: {name}: {error.message}") from error

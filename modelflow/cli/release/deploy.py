@@ -160,14 +160,12 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
             application = _write(made, graph, draft, given)
             written = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     except FileExistsError as error:
-        message = (
+        raise ConfigError(
             f"-o {folder}: {error.args[0]} is there already; expected a new or empty folder; "
             "nothing was written; --force replaces files of the same names, and leaves others"
-        )
-        raise ConfigError(message) from error
+        ) from error
     except OSError as error:
-        message = f"-o {folder}: cannot be written: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"-o {folder}: cannot be written: {error.strerror or error}") from error
     for name in written:
         click.echo(folder / name)
     click.echo(f"\nnext:\n\n  cd {shlex.quote(str(folder))}", err=True)
@@ -188,11 +186,10 @@ def _write(
 
     model = given["name"] or choose_name(graph.path)
     if not _NAME.fullmatch(model):
-        message = (
+        raise ConfigError(
             f"--name: got {model!r}; expected a letter, then letters, digits, '_', '.' and '-', 63 "
             "at most; give one: --name NAME"
         )
-        raise ConfigError(message)
     archive = draft / f"{model}.mfz"
     manifest = _pack(graph, archive, given)
     with Archive(archive) as opened:
@@ -223,18 +220,16 @@ def _copy(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest
     from modelflow.archive.archive import Archive
 
     if graph.overrides or graph.args or given["includes"] or given["lock"]:
-        message = (
+        raise ConfigError(
             f"{graph.path}: is an archive, which is deployed as it is; give --set, --arg, "
             "--include and --lock to modelflow pack"
         )
-        raise ConfigError(message)
     if graph.environment.overrides or graph.environment.args:
         name = SET if graph.environment.overrides else ARG
-        message = (
+        raise ConfigError(
             f"{name}: is set in the environment, and {graph.path} is an archive, which is deployed "
             f"as it is; unset it, or give it to what is deployed: --env {name}=VALUE"
         )
-        raise ConfigError(message)
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
         manifest = opened.manifest
@@ -242,11 +237,10 @@ def _copy(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest
     missing = [extra for extra in extras if extra not in manifest.extras]
     if missing:
         wanted = " ".join(f"--extra {extra}" for extra in extras)
-        message = (
+        raise ConfigError(
             f"{graph.path}: its requirements.lock was made without the extra {missing[0]!r}; pack "
             f"the graph again: modelflow pack {wanted}"
         )
-        raise ConfigError(message)
     return manifest
 
 
@@ -270,8 +264,9 @@ def _application(
     tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
     image = given["image"] or f"{label_of(model)}:{tag}"
     if not _IMAGE.fullmatch(image):
-        message = f"--image: got {image!r}; expected a name and a tag, as in registry/digits:1"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"--image: got {image!r}; expected a name and a tag, as in registry/digits:1"
+        )
     wheel, wheel_hash = wheel_of(given["wheel"], manifest.modelflow)
     return Application(
         model=model,

@@ -56,8 +56,7 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         parts = _VARIABLE.fullmatch(text)
         if parts is None:
-            message = f"--env: got {text!r}; expected NAME=VALUE on one line, in UTF-8"
-            raise ConfigError(message)
+            raise ConfigError(f"--env: got {text!r}; expected NAME=VALUE on one line, in UTF-8")
         name, value = parts.groups()
         if name.startswith(_SERVE):  # those of keys name files
             _check(name, value)
@@ -100,11 +99,10 @@ def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
     placed = [name for name, node in graph.nodes.items() if node.settings.placement]
     on = variables.get("MODELFLOW_SERVE_ON")
     if on and not placed:
-        message = (
+        raise ConfigError(
             f"--env MODELFLOW_SERVE_ON={on}: the graph places no node; expected one with "
             "placement=NAME, as declared in [placement.NAME]"
         )
-        raise ConfigError(message)
     if placed and not on:
         tell(
             "note",
@@ -117,17 +115,16 @@ def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
 def _check_together(found: Mapping[str, str]) -> None:
     for one, other in itertools.permutations(_PAIR):
         if found.get(one) and not found.get(other):
-            message = f"--env {one}: is nothing without {other}; give both"
-            raise ConfigError(message)
+            raise ConfigError(f"--env {one}: is nothing without {other}; give both")
     workers, replicas = (int(found.get(f"{_SERVE}{name}") or 0) for name in ("WORKERS", "REPLICAS"))
     if workers and replicas > 1:
-        message = f"--env {_SERVE}WORKERS={workers}, {_SERVE}REPLICAS={replicas}: give one of them"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"--env {_SERVE}WORKERS={workers}, {_SERVE}REPLICAS={replicas}: give one of them"
+        )
     try:
         check_far(found.get(f"{_SERVE}ON"), found.get(f"{_SERVE}SHARE"))
     except click.UsageError as error:
-        message = f"--env {_SERVE}ON, {_SERVE}SHARE: {error.message}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"--env {_SERVE}ON, {_SERVE}SHARE: {error.message}") from error
 
 
 def apply_variables(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
@@ -145,19 +142,18 @@ def _check(name: str, value: str) -> None:
     from modelflow.cli.serve.command import serve
 
     if option := _OWN_OPTIONS.get(name):
-        message = f"--env {name}: has an option of its own, on which more depends; give {option}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"--env {name}: has an option of its own, on which more depends; give {option}"
+        )
     if reason := _OUT_OF_PLACE.get(name):
-        message = f"--env {name}: {reason}"
-        raise ConfigError(message)
+        raise ConfigError(f"--env {name}: {reason}")
     known = options_by_variable(serve, _SERVE.rstrip("_"))
     if name not in known:
         near = did_you_mean(name, known)
-        message = (
+        raise ConfigError(
             f"--env {name}: modelflow serve has no such option{near}; expected the name of one "
             "(modelflow serve --help), as in MODELFLOW_SERVE_MAX_REQUESTS"
         )
-        raise ConfigError(message)
     given = known[name]
     parts = given.type.split_envvar_value(value) if given.multiple else value
     if not parts:  # as if it were not there
@@ -165,5 +161,4 @@ def _check(name: str, value: str) -> None:
     try:
         given.type_cast_value(click.Context(serve), parts)
     except click.BadParameter as error:
-        message = f"--env {name}: got {value!r}: {error.message}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"--env {name}: got {value!r}: {error.message}") from error

@@ -31,11 +31,10 @@ def grpc_port_of(text: str, http: int) -> int | None:
         return None
     port = int(text) if text.isascii() and text.isdecimal() else 0
     if not PORTS.start <= port < PORTS.stop or port == http:
-        message = (
+        raise ConfigError(
             f"--grpc-port: got {text!r}; expected off, or a port from {PORTS.start} to "
             f"{PORTS.stop - 1}, other than that for HTTP ({http})"
         )
-        raise ConfigError(message)
     return port
 
 
@@ -49,12 +48,11 @@ def mounts_of(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         parts = _MOUNT.fullmatch(text)
         if parts is None or parts[2].startswith(("/tmp", "/app", "/opt/venv")):
-            message = (
+            raise ConfigError(
                 f"--mount: got {text!r}; expected NAME=/FOLDER, the name in small letters, digits "
                 "and '-', the folder none of the image's own (/app, /opt/venv, /tmp), as in "
                 "tls=/etc/tls"
             )
-            raise ConfigError(message)
         found[parts[1]] = parts[2]
     return found
 
@@ -68,8 +66,7 @@ def replicas_of(text: str) -> tuple[int, int]:
     found = _REPLICAS.fullmatch(text)
     least, most = (0, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
     if found is None or least > most:
-        message = f"--replicas: got {text!r}; expected N or MIN..MAX, as in 2..8"
-        raise ConfigError(message)
+        raise ConfigError(f"--replicas: got {text!r}; expected N or MIN..MAX, as in 2..8")
     return least, most
 
 
@@ -90,9 +87,8 @@ def wheel_of(path: Path | None, version: str) -> tuple[str, str]:
     except InvalidWheelFilename:
         found = None
     if found != ("modelflow-graph", Version(version)):
-        message = (
+        raise ConfigError(
             f"--wheel: got {path.name!r}; expected the wheel of modelflow-graph {version}, which "
             "the graph was packed with: pip wheel --no-deps FOLDER_OF_MODELFLOW"
         )
-        raise ConfigError(message)
     return path.name, hashlib.sha256(path.read_bytes()).hexdigest()

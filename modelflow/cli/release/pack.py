@@ -134,8 +134,9 @@ def pack_graph(
     graph = choice.read(check_devices=False)
     parts = parts_of(graph, given["includes"], target)
     if LOCK in parts.files:
-        message = f"{parts.files[LOCK]}: has the name of an archive's own list; give it as --lock"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{parts.files[LOCK]}: has the name of an archive's own list; give it as --lock"
+        )
     needs = tuple(sorted({*parts.extras, *extras}))
     packages, unknown = distributions_of(parts.imports)
     notes += parts.notes

@@ -140,8 +140,9 @@ def run_graph(context: click.Context, graph: GraphChoice, **options: Any) -> int
     if not options["is_watched"]:
         code = one.run(graph.read(), Turn())
     elif options["resume"] is not None or options["sync"]:
-        message = f"--watch: cannot be used with {'--resume' if options['resume'] else '--sync'}"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"--watch: cannot be used with {'--resume' if options['resume'] else '--sync'}"
+        )
     else:
         code = run_watched(graph, one.run, one.note)
     return ExitCode.OK if code == ExitCode.FAILED and options["keep_going"] else code

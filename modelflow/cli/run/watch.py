@@ -76,8 +76,7 @@ def run_watched(
     before = frozenset(sys.modules)
     files: Collection[Path] = {choice.path.resolve()}
     if not choice.path.is_file():
-        message = f"{choice.path}: there is no such file to watch"
-        raise ConfigError(message)
+        raise ConfigError(f"{choice.path}: there is no such file to watch")
     sys.dont_write_bytecode = True  # a file's cached code is known by its second alone
     with termination(threading.Event(), None), KeptModels() as models:
         while True:
@@ -213,8 +212,7 @@ class FileWatch:
         try:
             from watchfiles._rust_notify import RustNotify
         except ImportError as error:
-            package = "watchfiles"
-            raise MissingDependencyError(package, "watch", "--watch") from error
+            raise MissingDependencyError("watchfiles", "watch", "--watch") from error
         self._files, self._seen, self._on_change = files, seen, on_change
         folders = {str(path if path.is_dir() else path.parent) for path in files}
         # From now on nothing is missed. It follows no folders into the depth: those inside are

@@ -148,8 +148,9 @@ def serve(**given: Any) -> int:
     given["http"] = split_address("--http", given["http"])
     given["grpc"] = _grpc_address(given["grpc"], GrpcKind(given["grpc_server"]))
     if not given["sources"] and given["config_file"] is None:
-        message = "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            "Missing argument '[NAME=]SOURCE...': a graph or a model, or --model-config-file"
+        )
     check_far(given["on"], given["share"])
     if given["is_described"]:
         host, port = given["http"]
@@ -157,11 +158,10 @@ def serve(**given: Any) -> int:
         with place_config(build_config(given), given["on"], given["share"]) as config:
             return _describe(config, f"{scheme}://{join_address(host, port)}")
     if given["workers"] and given["replicas"] > 1:
-        message = (
+        raise click.UsageError(
             f"--workers {given['workers']} and --replicas {given['replicas']}: give one of the "
             "two; workers share one process with the models, replicas have all models each"
         )
-        raise click.UsageError(message)
     given["isolate"] = list_isolated(given)
     if given["workers"] or given["replicas"] > 1 or given["isolate"]:
         from modelflow.cli.serve.replicas import keep_replicas

@@ -41,11 +41,10 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
             continue
         name = name or choose_name(path)
         if name in named:
-            message = (
+            raise click.UsageError(
                 f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
                 "NAME=PATH"
             )
-            raise click.UsageError(message)
         named[name] = path
     batching_file = given["batching_file"]
     settings = ModelSettings(
@@ -84,8 +83,9 @@ def _split_name(source: str) -> tuple[str, Path]:
     if not mark:
         return "", Path(source)
     if not name or not path or "/" in name:
-        message = f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"got {source!r}; expected NAME=PATH, as in digits=graphs/digits.toml"
+        )
     return name, Path(path)
 
 
@@ -95,8 +95,7 @@ def _policy(text: str) -> "VersionPolicy":
     try:
         return read_policy(text)
     except ConfigError as error:
-        message = f"--{error}"
-        raise click.UsageError(message) from error
+        raise click.UsageError(f"--{error}") from error
 
 
 def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
@@ -105,7 +104,8 @@ def _labels(texts: Iterable[str]) -> dict[str, dict[str, int]]:
         place, mark, number = text.partition("=")
         name, colon, label = place.rpartition(":")
         if not (mark and colon and name and label and number.isdecimal()):
-            message = f"--label: got {text!r}; expected NAME:LABEL=VERSION, as in digits:stable=2"
-            raise click.UsageError(message)
+            raise click.UsageError(
+                f"--label: got {text!r}; expected NAME:LABEL=VERSION, as in digits:stable=2"
+            )
         found.setdefault(name, {})[label] = int(number)
     return found

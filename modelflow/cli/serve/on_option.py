@@ -44,23 +44,20 @@ def check_far(on: str | None, share: str | None) -> None:
         click.UsageError: they are not, or do not.
     """
     if on is not None and on not in _WORDS and ":" not in on:
-        message = (
+        raise click.UsageError(
             f"--on: got {on!r}{did_you_mean(on, _WORDS)}; expected processes, auto, HOST:PORT or "
             "ray://HOST:PORT"
         )
-        raise click.UsageError(message)
     if share is None:
         return
     if on is None or on == PROCESSES:
         what = "no --on" if on is None else f"--on {on}"
-        message = (
+        raise click.UsageError(
             f"--share {share}: got {what}; expected --on with the address of a Ray cluster, whose "
             "actors servers can share"
         )
-        raise click.UsageError(message)
     if not share:
-        message = "--share: got ''; expected a name"
-        raise click.UsageError(message)
+        raise click.UsageError("--share: got ''; expected a name")
 
 
 def name_shared(on: str | None, share: str | None) -> str | None:
@@ -111,9 +108,8 @@ def _check_placed(config: "ServeConfig", on: str) -> None:
     if found.models or found.unread or not names:  # of what comes later nothing is known yet
         return
     declared = ", ".join(found.declared) or "none"
-    message = (
+    raise click.UsageError(
         f"--on {on}: got no graph that places a node (models: {', '.join(names)}; placements that "
         f"they declare: {declared}); expected a node with placement=NAME, as declared in "
         "[placement.NAME]"
     )
-    raise click.UsageError(message)

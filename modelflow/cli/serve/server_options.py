@@ -117,11 +117,11 @@ class ServeCommand(GroupedCommand):
             unknown = [argument for argument in given if argument.partition("=")[0] not in known]
             if not (lines := counterparts_of(unknown)):
                 raise
-            message = (
+            raise click.UsageError(
                 f"No such option {error.option_name!r}. Flags of TensorFlow Serving or Triton, and "
-                f"what to write here:{lines}"
-            )
-            raise click.UsageError(message, ctx) from error
+                f"what to write here:{lines}",
+                ctx,
+            ) from error
 
 
 def options_given(given: Mapping[str, Any]) -> ServeOptions:
@@ -151,6 +151,7 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> TlsOpti
         return None
     if cert is None or key is None:
         missing = "--tls-cert" if cert is None else "--tls-key"
-        message = f"{missing} is missing: TLS takes --tls-cert FILE and --tls-key FILE"
-        raise click.UsageError(message)
+        raise click.UsageError(
+            f"{missing} is missing: TLS takes --tls-cert FILE and --tls-key FILE"
+        )
     return TlsOptions(cert, key, client_ca)

@@ -81,19 +81,19 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
     for name in given["isolate"]:
         if name not in known:
             near, models = did_you_mean(name, known), ", ".join(known) or "none"
-            message = f"--isolate {name}: there is no such model{near} (models: {models})"
-            raise click.UsageError(message)
+            raise click.UsageError(
+                f"--isolate {name}: there is no such model{near} (models: {models})"
+            )
     names = [*dict.fromkeys(given["isolate"])]
     for name, source in known.items():
         with contextlib.suppress(ConfigError):  # told when it is loaded
             if name not in names and source.is_isolated():
                 names.append(name)
     if len(names) > _MOST_ISOLATED:
-        message = (
+        raise click.UsageError(
             f"{len(names)} models are to be isolated (--isolate, or [serve] isolate of a graph); "
             f"at most {_MOST_ISOLATED} have processes of their own"
         )
-        raise click.UsageError(message)
     return names
 
 
@@ -108,8 +108,9 @@ def explain_errors() -> Iterator[None]:
         yield
     except OSError as error:
         where = error.strerror or str(error)
-        message = f"{where}; give another address: --http HOST:PORT, --grpc HOST:PORT"
-        raise click.ClickException(message) from error
+        raise click.ClickException(
+            f"{where}; give another address: --http HOST:PORT, --grpc HOST:PORT"
+        ) from error
 
 
 def tell(models: Sequence[str], address: str, grpc_address: str) -> None:

@@ -24,8 +24,7 @@ def split_address(option: str, address: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
     is_number = port.isascii() and port.isdecimal() and len(port) <= len(str(_MOST))
     if not is_number or int(port) > _MOST or (colon and not host) or "/" in host:
-        message = f"{option} {address}: expected PORT, HOST:PORT or [HOST]:PORT"
-        raise click.UsageError(message)
+        raise click.UsageError(f"{option} {address}: expected PORT, HOST:PORT or [HOST]:PORT")
     return host, int(port)
 
 

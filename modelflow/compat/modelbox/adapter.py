@@ -166,11 +166,10 @@ def checked(status: Any, method: str) -> Status:
         TypeError: it returned something else.
     """
     if not isinstance(status, Status | StatusCode | bool):
-        message = (
+        raise TypeError(
             f"{method} returned {status!r}; expected a Status"
             f"{' (is a return missing?)' if status is None else ''}"
         )
-        raise TypeError(message)
     found = status if isinstance(status, Status) else Status(status)
     if found.code() in (StatusCode.STATUS_STOP, StatusCode.STATUS_SHUTDOWN):
         raise StopFlow(found)

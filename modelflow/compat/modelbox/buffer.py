@@ -102,11 +102,10 @@ class Buffer:
         elif not isinstance(data, str):
             data = np.asarray(data)
         if isinstance(data, np.ndarray) and (data.ndim == 0 or data.dtype.name not in _DTYPES):
-            message = (
+            raise RuntimeError(
                 f"got an array of {data.dtype} with {data.ndim} dimensions; expected one at least, "
                 f"of {', '.join(_DTYPES)}"
             )
-            raise RuntimeError(message)
         self.native.data = data
 
     # -- payload --------------------------------------------------------------------------------
@@ -182,8 +181,7 @@ class Buffer:
             return told[key]
         if default is not _NO_DEFAULT:
             return default
-        message = f"no meta {key!r} (there are: {', '.join(told) or 'none'})"
-        raise ValueError(message)
+        raise ValueError(f"no meta {key!r} (there are: {', '.join(told) or 'none'})")
 
     def copy_meta(self, other: "Buffer", *, is_override: bool = False) -> None:
         """Takes over the meta of ``other``; what is there already stays, unless overridden."""
@@ -248,8 +246,7 @@ def _meta_value(value: Any) -> Any:
     if isinstance(value, list) and value:
         return _list_value(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        message = f"got {value}; expected an integer of 64 bits"
-        raise RuntimeError(message)
+        raise RuntimeError(f"got {value}; expected an integer of 64 bits")
     return float(value) if isinstance(value, float) else value
 
 
@@ -261,8 +258,7 @@ def _list_value(values: list[Any]) -> list[Any]:
         if isinstance(first, kind):
             allowed = (int, float) if kind is float else (kind,)
             if not all(isinstance(item, allowed) for item in values):
-                message = f"got the list {values!r}; expected items of one type"
-                raise RuntimeError(message)
+                raise RuntimeError(f"got the list {values!r}; expected items of one type")
             return [kind(item) for item in values]
     return list(values)
 

@@ -97,8 +97,9 @@ def _text(key: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    message = f"{key!r}: got {value!r}; expected a text, a bool, a number, or a list of them"
-    raise ValueError(message)
+    raise ValueError(
+        f"{key!r}: got {value!r}; expected a text, a bool, a number, or a list of them"
+    )
 
 
 def _split(text: str) -> list[str]:

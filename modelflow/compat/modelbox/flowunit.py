@@ -51,8 +51,7 @@ class Store:
         """
         if key not in self._values:
             known = ", ".join(map(repr, self._values)) or "none"
-            message = f"no value {key!r} was set (values: {known})"
-            raise MissingValueError(message)
+            raise MissingValueError(f"no value {key!r} was set (values: {known})")
         return self._values[key]
 
     set_private_string, get_private_string = _accessors(str)
@@ -231,6 +230,5 @@ class FlowUnit:
             RuntimeError: the unit has inputs.
         """
         if self._new_external_data is None:
-            message = "create_external_data is for units without inputs"
-            raise RuntimeError(message)
+            raise RuntimeError("create_external_data is for units without inputs")
         return self._new_external_data()

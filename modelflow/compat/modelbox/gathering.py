@@ -43,8 +43,7 @@ class Gathering:
                 self._armed.add(port)
                 self._stream.on_ready(port, partial(self._on_ready, port))
         if not self._changed.wait(timeout):
-            message = f"nothing came within {timeout:g} s"
-            raise TimeoutError(message)
+            raise TimeoutError(f"nothing came within {timeout:g} s")
 
     def _on_ready(self, port: str) -> None:
         self._armed.discard(port)

@@ -102,8 +102,7 @@ class Model:
 
     def _running(self) -> NativeModel:
         if self._model is None:
-            message = f"model {self._name!r} has not been started; call start()"
-            raise ModelflowError(message)
+            raise ModelflowError(f"model {self._name!r} has not been started; call start()")
         return self._model
 
 

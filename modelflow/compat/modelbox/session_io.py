@@ -218,8 +218,7 @@ class SelectMap:
             ModelflowError: no session is registered.
         """
         if not self._maps:
-            message = "no session is registered; nothing would ever be ready"
-            raise ModelflowError(message)
+            raise ModelflowError("no session is registered; nothing would ever be ready")
         self._changed.clear()
         for external in self._maps:
             external.on_ready(self._changed.set)

@@ -211,8 +211,7 @@ def dot_word(text: str, *, in_quotes: bool = False) -> str:
     for written in ('"' + text.replace('"', '\\"') + '"', f"<{text}>"):
         if _reads_as(written, text):
             return written
-    message = f"{text!r} cannot be written as DOT; write toml, yaml or json"
-    raise ConfigError(message)
+    raise ConfigError(f"{text!r} cannot be written as DOT; write toml, yaml or json")
 
 
 def _reads_as(written: str, text: str) -> bool:

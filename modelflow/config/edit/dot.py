@@ -266,11 +266,10 @@ class DotEdits:
                 continue
             if is_expected(Meaning.of(graph)):
                 return splices
-        message = (
+        raise ConfigError(
             f"{what}: cannot be changed here without changing more: defaults (node [...], "
             "edge [...]) or a group of nodes ({...}) say something of it; change them by hand"
         )
-        raise ConfigError(message)
 
     def _ways_to_add(self, line: str, is_alike: Callable[[Statement], bool]) -> Iterator[Splices]:
         """Gives the ways to add a statement: behind the last of its kind, at the end."""

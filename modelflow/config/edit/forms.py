@@ -62,15 +62,17 @@ def _has_dot(document: Document) -> bool:
     graph = section if isinstance(section, Mapping) else {}
     if path := graph.get("graphconffilepath"):
         at = document.at("graph", "graphconffilepath")
-        problem = f"graphconffilepath: the graph stands in {path!r}; edit that file"
-        raise mistake(at.file, at.line, problem)
+        raise mistake(
+            at.file, at.line, f"graphconffilepath: the graph stands in {path!r}; edit that file"
+        )
     if isinstance(graph.get("graphconf"), list):
         at = document.at(*_GRAPHCONF)
-        problem = (
+        raise mistake(
+            at.file,
+            at.line,
             "graphconf: is a list of lines, which is not edited; write it as one text: "
-            "modelflow convert FILE -o NEW.toml --format graphviz"
+            "modelflow convert FILE -o NEW.toml --format graphviz",
         )
-        raise mistake(at.file, at.line, problem)
     return bool(graph.get("graphconf"))
 
 

@@ -31,11 +31,10 @@ def value_span(text: str, path: Path) -> tuple[int, int]:
     end = start + len(text) - len(marked) + len(written)
     if start < 0 or text[:start] + written + text[end:] != marked:
         where = ".".join(map(str, path))
-        message = (
+        raise ConfigError(
             f"{where}: the file is written in a way in which this cannot be changed; change it by "
             "hand, or write the file anew: modelflow convert FILE -o NEW.toml"
         )
-        raise ConfigError(message)
     return start, end
 
 
@@ -82,8 +81,9 @@ def toml_value(value: Any) -> str:
     try:
         return str(tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string())
     except (TOMLKitError, ValueError, TypeError) as error:
-        message = f"{value!r:.60} cannot be written as TOML; give a text, a number or a list"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"{value!r:.60} cannot be written as TOML; give a text, a number or a list"
+        ) from error
 
 
 _ESCAPE = re.compile(
@@ -137,11 +137,10 @@ class TomlString:
         is_long = len(self._quotes) == 3
         if self._quotes[0] == "'":
             if "'" in text or (not is_long and "\n" in text):
-                message = (
+                raise ConfigError(
                     f"{text!r:.60} cannot be written in a TOML text in {self._quotes}; write the "
                     'file anew: modelflow convert FILE --format graphviz, or give it """'
                 )
-                raise ConfigError(message)
             return text
         written = text.replace("\\", "\\\\")
         if is_by_quote or not is_long or '""' in written:

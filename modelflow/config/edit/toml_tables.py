@@ -105,8 +105,7 @@ class TomlTables:
         header = _HEADER.match(self._document.line(number))
         if header is None or str(table[-1]) not in (header[2], header[2][1:-1]):
             where = ".".join(map(str, table))
-            message = f"{where}: is not written as [{where}]; rename it by hand first"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: is not written as [{where}]; rename it by hand first")
         start = self._line_start(number)
         return [Splice(start + header.start(2), start + header.end(2), toml_key(name))]
 

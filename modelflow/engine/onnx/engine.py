@@ -187,11 +187,11 @@ def _load_runtime() -> Any:
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
-        package = "onnxruntime"
-        raise MissingDependencyError(package, "onnx", "engine 'onnx'") from error
+        raise MissingDependencyError("onnxruntime", "onnx", "engine 'onnx'") from error
     except ImportError as error:
-        message = f"engine 'onnx': the package is there but cannot be imported: {error}"
-        raise EngineError(message) from error
+        raise EngineError(
+            f"engine 'onnx': the package is there but cannot be imported: {error}"
+        ) from error
     onnxruntime.set_default_logger_severity(3)  # what goes wrong is raised
     return onnxruntime
 
@@ -212,11 +212,10 @@ def _providers(runtime: Any, request: LoadRequest) -> list[Any]:
     wanted = _PROVIDERS[request.device.kind]
     available = runtime.get_available_providers()
     if wanted not in available:
-        message = (
+        raise DeviceUnavailableError(
             f"device {request.device}: ONNX Runtime {runtime.__version__} has no {wanted}, only "
             f"{', '.join(available)}; for CUDA install onnxruntime-gpu"
         )
-        raise DeviceUnavailableError(message)
     if request.device.kind == "cpu":
         return [wanted]
     settings: dict[str, Any] = {"device_id": request.device.index}

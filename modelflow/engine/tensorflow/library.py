@@ -39,12 +39,11 @@ def load_tensorflow() -> Any:
     with loading:
         started = _started_in.setdefault("process", os.getpid())
         if started != os.getpid():
-            message = (
+            raise EngineError(
                 f"engine 'tensorflow': process {os.getpid()} was forked from {started}, where "
                 "TensorFlow has run; its threads are not here, and a call would never return: load "
                 "models after the fork (gunicorn without --preload), or start processes by spawn"
             )
-            raise EngineError(message)
         if sys.modules.get("tensorflow") is not None:
             return sys.modules["tensorflow"]
         try:
@@ -52,11 +51,13 @@ def load_tensorflow() -> Any:
         except ModuleNotFoundError as error:
             if error.name != "tensorflow":
                 raise
-            package = "tensorflow"
-            raise MissingDependencyError(package, "tensorflow", "engine 'tensorflow'") from error
+            raise MissingDependencyError(
+                "tensorflow", "tensorflow", "engine 'tensorflow'"
+            ) from error
         except ImportError as error:
-            message = f"engine 'tensorflow': the package is there but cannot be imported: {error}"
-            raise EngineError(message) from error
+            raise EngineError(
+                f"engine 'tensorflow': the package is there but cannot be imported: {error}"
+            ) from error
 
 
 def _import() -> Any:

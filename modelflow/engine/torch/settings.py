@@ -69,8 +69,9 @@ def apply_settings(request: LoadRequest) -> None:
     """
     torch, options = load_torch(), request.options
     if options.cuda_graph and request.device.kind == CPU.kind:
-        message = f"cuda_graph: got true on the device {request.device}; it needs a CUDA device"
-        raise EngineError(message)
+        raise EngineError(
+            f"cuda_graph: got true on the device {request.device}; it needs a CUDA device"
+        )
     with _lock:
         if options.intra_op_threads:
             torch.set_num_threads(options.intra_op_threads)
@@ -80,8 +81,9 @@ def apply_settings(request: LoadRequest) -> None:
                 torch.set_num_interop_threads(wanted)
             except RuntimeError as error:
                 running = torch.get_num_interop_threads()
-                setting = f"inter_op_threads: got {wanted}"
-                raise late_setting_error(running, setting, "number", "PyTorch") from error
+                raise late_setting_error(
+                    running, f"inter_op_threads: got {wanted}", "number", "PyTorch"
+                ) from error
         if options.precision in ("fp32", "tf32"):
             _set_tf32(torch, options.precision == "tf32")
 
@@ -108,10 +110,9 @@ def set_traced_tf32(graph: Any, precision: str) -> None:
 def _set_tf32(torch: Any, is_wanted: bool) -> None:
     if _is_tf32.setdefault("set", is_wanted) != is_wanted:
         other = "fp32" if is_wanted else "tf32"
-        message = (
+        raise EngineError(
             f"precision: another model of this process runs with {other}; TF32 is on or off for "
             "the whole process: give all models the same of fp32 and tf32"
         )
-        raise EngineError(message)
     torch.backends.cuda.matmul.allow_tf32 = is_wanted
     torch.backends.cudnn.allow_tf32 = is_wanted

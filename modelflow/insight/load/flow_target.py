@@ -51,15 +51,14 @@ class FlowTarget:
     def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
         name, inputs = self.name, list(self._flow.graph.inputs)
         if not inputs:
-            message = f"{name}: the graph has no inputs, so no requests can be sent to it"
-            raise ConfigError(message)
+            raise ConfigError(f"{name}: the graph has no inputs, so no requests can be sent to it")
         if not rows:
-            message = f"{name}: got no rows to send; expected at least one"
-            raise ConfigError(message)
+            raise ConfigError(f"{name}: got no rows to send; expected at least one")
         for number, row in enumerate(rows):
             if row.keys() != set(inputs):
-                message = f"{name}: row {number} is for {sorted(row)}; expected {sorted(inputs)}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{name}: row {number} is for {sorted(row)}; expected {sorted(inputs)}"
+                )
 
     @property
     def name(self) -> str:

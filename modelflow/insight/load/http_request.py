@@ -44,14 +44,15 @@ class HttpUrl:
             parts = urlsplit(text)
             host, port = parts.hostname, parts.port
         except ValueError as error:
-            message = f"{text}: is no URL: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{text}: is no URL: {error}") from error
         if parts.scheme not in _SCHEMES or not host or not text.isascii() or not text.isprintable():
-            message = f"{text}: expected a URL in ASCII that begins with http:// or https://"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{text}: expected a URL in ASCII that begins with http:// or https://"
+            )
         if parts.username is not None or " " in text:
-            message = f"{text}: expected a URL without a user and blanks; for a user give a header"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{text}: expected a URL without a user and blanks; for a user give a header"
+            )
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         is_tls = parts.scheme == "https"
         return cls(text, host, port or _SCHEMES[parts.scheme], path, parts.netloc, is_tls)
@@ -67,8 +68,7 @@ class HttpUrl:
         """
         if not self.is_tls:
             if ca is not None:
-                message = f"{self.text}: expected https:// where certificates are given"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.text}: expected https:// where certificates are given")
             return None
         context = ssl.create_default_context()
         if ca is not None:
@@ -76,8 +76,7 @@ class HttpUrl:
                 context.load_verify_locations(ca)
             except (OSError, ValueError) as error:  # OpenSSL's errors are an OSError
                 reason = error.strerror if isinstance(error, OSError) else error
-                message = f"certificates {ca}: cannot be read: {reason}"
-                raise ConfigError(message) from error
+                raise ConfigError(f"certificates {ca}: cannot be read: {reason}") from error
         return context
 
 
@@ -109,8 +108,7 @@ def request_of(
         ConfigError: the method or a header is none, or one that is not the caller's to set.
     """
     if not (method.isascii() and method.isalpha()) or method.upper() in ("HEAD", "CONNECT"):
-        message = f"method: got {method!r}; expected POST, GET, PUT, PATCH or DELETE"
-        raise ConfigError(message)
+        raise ConfigError(f"method: got {method!r}; expected POST, GET, PUT, PATCH or DELETE")
     lines = [f"{method.upper()} {url.path} HTTP/1.1", f"Host: {url.authority}"]
     given = set()
     for name, value in headers:
@@ -130,8 +128,8 @@ def _check(name: str, value: str) -> None:
         ord(letter) < 256 and (letter.isprintable() or letter == "\t") for letter in value
     )
     if not is_name or not is_value:
-        message = f"header {name}: {value!r}: expected a name of letters, digits and -, and a line"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"header {name}: {value!r}: expected a name of letters, digits and -, and a line"
+        )
     if name.lower() in _OURS:
-        message = f"header {name}: is made of the URL and the body, and cannot be given"
-        raise ConfigError(message)
+        raise ConfigError(f"header {name}: is made of the URL and the body, and cannot be given")

@@ -61,8 +61,7 @@ class HttpTarget:
         try:
             import httptools  # noqa: F401
         except ModuleNotFoundError as error:
-            package = "httptools"
-            raise MissingDependencyError(package, "serve", "load on a server") from error
+            raise MissingDependencyError("httptools", "serve", "load on a server") from error
         self._url = HttpUrl.read(url)
         self._tls = self._url.context(ca)
         word = method or ("POST" if bodies else "GET")
@@ -111,8 +110,9 @@ class HttpTarget:
             if not isinstance(error, (OSError, TimeoutError)):
                 raise
             reason = getattr(error, "strerror", None) or str(error)
-            message = f"{self.name}: cannot connect: {reason or f'no answer in {_PATIENCE:g} s'}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"{self.name}: cannot connect: {reason or f'no answer in {_PATIENCE:g} s'}"
+            ) from error
 
     def submit(self, attempts: Sequence[Attempt], on_room: Callable[[], None]) -> int:  # noqa: ARG002
         """See `Target`; takes all."""

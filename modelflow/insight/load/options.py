@@ -45,11 +45,9 @@ class LoadOptions:
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.clients is None):
             got = "neither" if self.rate is None else "both"
-            message = f"rate and clients: got {got}; expected one of them"
-            raise ValueError(message)
+            raise ValueError(f"rate and clients: got {got}; expected one of them")
         if self.seconds is None and self.requests is None:
-            message = "seconds and requests: got neither; expected one of them, for an end"
-            raise ValueError(message)
+            raise ValueError("seconds and requests: got neither; expected one of them, for an end")
         self._check("rate", 0.0, _MOST_RATE, "requests a second", is_open=True)
         self._check("clients", 1, _MOST_CLIENTS)
         self._check("seconds", 0.0, math.inf, "seconds", is_open=True)
@@ -58,15 +56,13 @@ class LoadOptions:
         self._check("timeout", 0.0, math.inf, "seconds", is_open=True)
         self._check("max_in_flight", 1, _MOST_CLIENTS)
         if self.arrivals not in ARRIVALS:
-            message = f"arrivals: got {self.arrivals!r}; expected {' or '.join(ARRIVALS)}"
-            raise ValueError(message)
+            raise ValueError(f"arrivals: got {self.arrivals!r}; expected {' or '.join(ARRIVALS)}")
         if self.rate is not None and self.requests is None and self.seconds is not None:
             total = self.rate * (self.seconds + self.warm_up)
             if total > MOST_REQUESTS:
-                message = (
+                raise ValueError(
                     f"rate and seconds: got {total:.0f} requests; expected at most {MOST_REQUESTS}"
                 )
-                raise ValueError(message)
 
     def _check(
         self, name: str, least: float, most: float, unit: str = "", *, is_open: bool = False
@@ -81,8 +77,7 @@ class LoadOptions:
         expected = f"more than {least:g}" if is_open else f"at least {least:g}"
         if math.isfinite(most):
             expected += f" and at most {most:g}"
-        message = f"{name}: got {value!r}; expected {expected} {unit}".rstrip()
-        raise ValueError(message)
+        raise ValueError(f"{name}: got {value!r}; expected {expected} {unit}".rstrip())
 
     def document(self) -> dict[str, Any]:
         """Returns them as what JSON can hold."""

@@ -27,8 +27,7 @@ def arrivals_of(kind: str, rate: float, seed: int = 0) -> Iterator[float]:
         ValueError: there is no such kind.
     """
     if kind not in ARRIVALS:
-        message = f"arrivals: got {kind!r}; expected {' or '.join(ARRIVALS)}"
-        raise ValueError(message)
+        raise ValueError(f"arrivals: got {kind!r}; expected {' or '.join(ARRIVALS)}")
     if kind == "poisson":
         return _poisson(rate, seed)
     return (number / rate for number in itertools.count())  # not a sum, whose error would grow

@@ -47,8 +47,7 @@ class Sample:
             ValueError: ``percent`` is not from 0 to 100.
         """
         if not 0 <= percent <= 100:
-            message = f"percent: got {percent!r}; expected 0 to 100"
-            raise ValueError(message)
+            raise ValueError(f"percent: got {percent!r}; expected 0 to 100")
         if not len(self):
             return 0.0
         # Rounded, as 99.9 of 1000 is 999.0000000000001 in binary.

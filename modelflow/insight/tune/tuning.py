@@ -247,8 +247,9 @@ class Tuning:
         # Those that ended behind the time are waited for as well: all that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
         if not ended or not report.ok:
-            message = f"of {ended} requests none was answered well ({dict(report.outcomes)})"
-            raise TuningError(message)
+            raise TuningError(
+                f"of {ended} requests none was answered well ({dict(report.outcomes)})"
+            )
         stages = self.flow.plan.stages
         return {name: (after[name].buffers - before[name].buffers) / ended for name in stages}
 
@@ -316,8 +317,7 @@ class Tuning:
 
     def _check(self) -> None:
         if self._is_over.is_set():
-            message = "the tuning was stopped"
-            raise TuningError(message)
+            raise TuningError("the tuning was stopped")
 
     def _go_to(self, settings: Settings) -> None:
         changes = self._now.changes_to(settings)

@@ -63,8 +63,7 @@ class _Link:
     @property
     def channel(self) -> Channel:
         if self.process is None:
-            message = "the process has ended"
-            raise BrokenPipeError(message)
+            raise BrokenPipeError("the process has ended")
         return self.process.channels[0]
 
     def send(self, message: Any) -> None:
@@ -107,16 +106,14 @@ class Client:
         try:
             return self.begin(what, *given).result(timeout)
         except FutureTimeoutError as error:
-            message = f"no answer within {timeout:g} s"
-            raise TimeoutError(message) from error
+            raise TimeoutError(f"no answer within {timeout:g} s") from error
 
     def begin(self, what: str, *given: Any) -> "Future[Any]":
         """Has the process do something, and waits for nothing; see `ask`."""
         found: Future[Any] = Future()
         with self._lock:
             if self._is_over:
-                message = "the cluster was left"
-                raise ClusterError(message)
+                raise ClusterError("the cluster was left")
             link = self._link or self._new()
             number = next(self._numbers)
             link.waiting[number] = found
@@ -190,8 +187,7 @@ class Client:
         except (EOFError, OSError):
             said = "its client has ended"
         if said:
-            message = f"the cluster at {self._address!r} cannot be used: {said}"
-            raise ClusterError(message)
+            raise ClusterError(f"the cluster at {self._address!r} cannot be used: {said}")
         while True:
             with self._lock:
                 unsent = link.unsent
@@ -232,5 +228,6 @@ def _reach(address: str) -> None:
     try:
         socket.create_connection((found[1].strip("[]"), int(found[2])), _ANSWER).close()
     except OSError as error:
-        message = f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
-        raise ClusterError(message) from error
+        raise ClusterError(
+            f"the cluster at {address!r} cannot be reached: {error.strerror or error}"
+        ) from error

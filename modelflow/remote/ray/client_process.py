@@ -96,8 +96,7 @@ class ClientServer:
         try:
             return ray.get_actor(name, namespace=NAMESPACE)
         except ValueError as error:
-            message = f"there is no actor {name!r} any more"
-            raise ActorGoneError(message) from error
+            raise ActorGoneError(f"there is no actor {name!r} any more") from error
 
     def make(self, name: str, options: Mapping[str, Any], given: tuple[Any, ...]) -> None:
         """Makes an actor; see `ActorLoader`.

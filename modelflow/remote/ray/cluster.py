@@ -275,23 +275,22 @@ def check_address(address: str | None = None) -> str:
     """
     given = address or os.environ.get(ADDRESS)
     if not given:
-        message = (
+        raise ConfigError(
             f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the one "
             "that 'ray start --head' has begun on this machine)"
         )
-        raise ConfigError(message)
     if given == "local":
-        message = "--address local would begin a cluster; begin one with 'ray start --head'"
-        raise ConfigError(message)
+        raise ConfigError(
+            "--address local would begin a cluster; begin one with 'ray start --head'"
+        )
     found = HOST_PORT.match(given)
     is_rays = found is None and "://" in given  # Ray alone understands it
     if given == AUTO or is_rays or (found is not None and int(found[2]) <= _MOST_PORT):
         return given
-    message = (
+    raise ConfigError(
         f"the cluster's address: got {given!r}{did_you_mean(given, (AUTO,))}; expected HOST:PORT, "
         f"ray://HOST:PORT or {AUTO!r}"
     )
-    raise ConfigError(message)
 
 
 @contextlib.contextmanager

@@ -122,8 +122,9 @@ class RayReplica(ChannelReplica):
                 self._ended.wait(_END_PAUSE)
         if isinstance(gone, ReplicaLostError):
             raise gone
-        message = f"it has ended {_TRIES} times before it could be used; the last time: {gone}"
-        raise ClusterError(message) from gone
+        raise ClusterError(
+            f"it has ended {_TRIES} times before it could be used; the last time: {gone}"
+        ) from gone
 
     def _connect(self, timeout: float) -> list[Channel]:
         """Finds or makes the actor, and returns channels to it.
@@ -146,8 +147,7 @@ class RayReplica(ChannelReplica):
             lambda left: actor.call("open", self._parts, digest, timeout=left), due
         )
         if door is None:
-            message = "nobody used it, and it ends"
-            raise ActorGoneError(message)
+            raise ActorGoneError("nobody used it, and it ends")
         return self._channels_to(door)
 
     def _in_time(self, ask: Callable[[float], Result], due: float) -> Result:
@@ -176,11 +176,10 @@ class RayReplica(ChannelReplica):
             for channel in channels:
                 channel.close()
             address = join_address(*door.address)
-            message = (
+            raise ReplicaLostError(
                 f"{self._who} cannot be reached at {address} ({error.strerror or error}); the "
                 "machines of a cluster must reach each other at every port, as for Ray itself"
-            )
-            raise ReplicaLostError(message) from error
+            ) from error
         return channels
 
     def _not_ready(self, timeout: float) -> str:
@@ -215,8 +214,9 @@ class RayReplica(ChannelReplica):
             except LookupError as error:  # made meanwhile, or its name is not free yet
                 seconds -= _NAME_PAUSE
                 if seconds <= 0 or self._ended.wait(_NAME_PAUSE):
-                    message = f"{self._who} can neither be found nor made: {error}"
-                    raise ClusterError(message) from error
+                    raise ClusterError(
+                        f"{self._who} can neither be found nor made: {error}"
+                    ) from error
 
     def _make_actor(self) -> RemoteActor:
         nodes = ", ".join(node for part in self._parts for node in _nodes(part))

@@ -78,12 +78,11 @@ class HostServers:
             return True
         if self._is_placing or any(is_over() for _, is_over in self._taken.values()):
             return False
-        message = (
+        raise ClusterError(
             f"it needs {describe_needs(self._placement)} on a machine where no other server has "
             f"its port, and all {len(fitting)} have one; add a machine, or let each find a port "
             "that is free (port 0)"
         )
-        raise ClusterError(message)
 
     def _machines(self) -> set[str]:
         return {machine for machine, _ in self._taken.values()}

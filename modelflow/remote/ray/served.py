@@ -79,11 +79,10 @@ class RayServed(Served):
             given = (words, digests, str(Path.cwd()), timeout)
             self.address = actor.call("open", *given, timeout=left)
         except TimeoutError as error:
-            message = (
+            raise ClusterError(
                 f"it needs {describe_needs(self._placement)}, and no machine has had that free "
                 f"within {timeout:g} s"
-            )
-            raise ClusterError(message) from error
+            ) from error
 
     def _begin(self, labels: Mapping[str, str]) -> RemoteActor:
         placement = replace(self._placement, labels={**self._placement.labels, **labels})

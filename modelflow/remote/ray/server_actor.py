@@ -125,8 +125,7 @@ class ServerActor:
         code = self.wait()
         tail = _tail(self._log, begun)
         what = f"was not ready within {timeout:g} s" if not seen else f"has ended with {code}"
-        message = f"the server {what}: {tail or 'it said nothing'}"
-        raise ServerError(message)
+        raise ServerError(f"the server {what}: {tail or 'it said nothing'}")
 
     def wait(self) -> int:
         """Waits until the server has ended; returns its exit code."""

@@ -88,11 +88,10 @@ class Submitter:
         port = self._ports.get(name)
         if port is None:
             names = ", ".join(self._ports) or "none"
-            message = (
+            raise KeyError(
                 f"the graph has no input {name!r}{did_you_mean(name, self._ports)} "
                 f"(inputs: {names})"
             )
-            raise KeyError(message)
         return port
 
     def send(
@@ -391,10 +390,9 @@ class Submitter:
                 raise self.make_refusal(port, backpressure)
             waited = self._clock.now() - start
             if timeout is not None and waited >= timeout:
-                message = (
+                raise TimeoutError(
                     f"nothing was sent to {port.name!r} within {timeout:g} s: {backpressure.reason}"
                 )
-                raise TimeoutError(message)
             if not has_warned and waited >= WARN_AFTER:
                 has_warned = True
                 logger.warning(

@@ -48,11 +48,10 @@ class CollapseCall(RowCall):
     def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
         for name, given in zip(self._outputs, values, strict=True):
             if len(given) != 1:
-                message = (
+                raise ValueError(
                     f"gave {len(given)} values on output {name!r}; a collapse gives exactly one "
                     "for the whole of its stream"
                 )
-                raise ValueError(message)
         given = [buffer for column in values for buffer in self._wrap_output(column)]
         if self._inherits_meta:
             for buffer in given:

@@ -49,12 +49,11 @@ class ConditionCall(RowCall):
         size = len(columns[0])
         for name, given in zip(self._outputs, values, strict=True):
             if len(given) != size:
-                message = (
+                raise ValueError(
                     f"gave {len(given)} values on output {name!r} for {size} inputs; a condition "
                     "that is called with batches gives as many on every output, with None where "
                     "the buffer leaves by another"
                 )
-                raise ValueError(message)
         rows = zip(zip(*values, strict=True), zip(*columns, strict=True), strict=True)
         settled = [
             self._settle([[value] for value in given], [[source] for source in sources])
@@ -66,8 +65,7 @@ class ConditionCall(RowCall):
         given = [[value for value in column if value is not None] for column in values]
         counts = dict(zip(self._outputs, map(len, given), strict=True))
         if sum(counts.values()) != 1:
-            message = f"gave {_describe(counts)}; each buffer leaves by exactly one output"
-            raise ValueError(message)
+            raise ValueError(f"gave {_describe(counts)}; each buffer leaves by exactly one output")
         return [self._inheriting(c[0], sources) if c else None for c in given]
 
     def _fail(self, bad: Buffer) -> list[Any]:

@@ -32,8 +32,7 @@ class ExpandCall(RowCall):
         counts = dict(zip(self._outputs, map(len, values), strict=True))
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
-            message = f"gave {text}; an expand gives as many on every output"
-            raise ValueError(message)
+            raise ValueError(f"gave {text}; an expand gives as many on every output")
         given = [Expanded(self._wrap_output(column)) for column in values]
         if self._inherits_meta:
             parents = [parent for (parent,) in sources]

@@ -44,8 +44,7 @@ class SourceCall(UnitCall):
             self._run(context)
             lengths = {name: len(context.outputs[name]) for name in self._outputs}
             if len(set(lengths.values())) > 1:
-                message = f"gave {lengths} values; a source gives as many on every output"
-                raise ValueError(message)
+                raise ValueError(f"gave {lengths} values; a source gives as many on every output")
         except BaseException as error:
             raise self._error(error, None) from error
         return [self._wrap_output(context.outputs[name]) for name in self._outputs] or [[]]

@@ -97,12 +97,11 @@ class Matcher:
         positions = pending.positions[here[0]][:count]
         for port in here[1:]:
             if pending.positions[port][:count] != positions:
-                message = (
+                raise AssertionError(
                     f"internal error: the inputs of node {self._node!r} are out of step: "
                     f"{self._ports[here[0]]!r} is at {positions[0]}, "
                     f"{self._ports[port]!r} at {pending.positions[port][0]}"
                 )
-                raise AssertionError(message)
         columns = []
         for port in range(len(self._ports)):
             if port in here:

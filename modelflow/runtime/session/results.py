@@ -151,8 +151,7 @@ class Results:
         while not (is_there() or self.is_ended or self._failure):
             remaining = None if deadline is None else deadline - clock.now()
             if remaining is not None and remaining <= 0:
-                message = f"no result within {timeout:.3g} s"
-                raise TimeoutError(message)
+                raise TimeoutError(f"no result within {timeout:.3g} s")
             self._ready.wait(clock, remaining)
 
     def get_nowait(self) -> Buffer | None:
@@ -182,8 +181,7 @@ class Results:
         if self._failure is not None:
             raise self._failure.with_traceback(None)  # else each call's is kept
         if self.is_ended:
-            message = "everything has come out"
-            raise EndOfStream(message)
+            raise EndOfStream("everything has come out")
 
 
 class SharedResults(Results):

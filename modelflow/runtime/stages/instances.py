@@ -139,8 +139,7 @@ class UnitInstances:
         with self._lock:
             units = list(self._shared.values())
         if not units:
-            message = f"unit {self.plan.spec.name!r} has nothing to reload"
-            raise NotImplementedError(message)
+            raise NotImplementedError(f"unit {self.plan.spec.name!r} has nothing to reload")
         for unit in units:
             unit.reload()
 

@@ -64,8 +64,7 @@ class Histogram:
             ValueError: ``percent`` is not from 0 to 100.
         """
         if not 0 <= percent <= 100:
-            message = f"percent: got {percent!r}; expected 0 to 100"
-            raise ValueError(message)
+            raise ValueError(f"percent: got {percent!r}; expected 0 to 100")
         place = max(1, ceil(self.count * percent / 100))
         passed = 0
         for bucket, count in sorted(self.counts.items()):

@@ -136,8 +136,7 @@ class AccessLog:
 def _stdout() -> BinaryIO:
     found: BinaryIO | None = getattr(sys.stdout, "buffer", None)
     if found is None:  # it was closed before this process began, or is something of a notebook's
-        message = f"access log {_STDOUT}: there is no standard output here; give a file"
-        raise ConfigError(message)
+        raise ConfigError(f"access log {_STDOUT}: there is no standard output here; give a file")
     return found
 
 

@@ -64,11 +64,10 @@ def _origin(text: str) -> str:
     if text in (_ANY, "null"):
         return text
     if not _is_origin(text):
-        message = (
+        raise ConfigError(
             f"CORS origin: got {text!r}; expected SCHEME://HOST or SCHEME://HOST:PORT without a "
             "path, as in https://app.example.com, or *"
         )
-        raise ConfigError(message)
     return text.lower()
 
 

@@ -49,8 +49,7 @@ def whole_body(http_request: HttpRequest, most: int) -> bytes:
         return http_request.body
     window = _WINDOWS.get(encoding)
     if window is None:
-        message = f"Content-Encoding: {encoding!r}; expected gzip, deflate or identity"
-        raise EncodingError(message)
+        raise EncodingError(f"Content-Encoding: {encoding!r}; expected gzip, deflate or identity")
     reader = zlib.decompressobj(window)
     try:
         body = reader.decompress(http_request.body, most + 1)

@@ -102,8 +102,7 @@ def _read(path: Path) -> dict[bytes, frozenset[Group]]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
-        message = f"API keys {path}: cannot be read: {reason}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"API keys {path}: cannot be read: {reason}") from error
     found: dict[bytes, frozenset[Group]] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -112,11 +111,11 @@ def _read(path: Path) -> dict[bytes, frozenset[Group]]:
         where = f"API keys {path}:{number}"
         key, groups = _of_words(words, where)
         if found.setdefault(_digest(key), groups) is not groups:
-            message = f"{where}: a key of a line before, again; expected each once"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: a key of a line before, again; expected each once")
     if not found:
-        message = f"API keys {path}: there is none in it; expected a line: KEY, or GROUPS KEY"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"API keys {path}: there is none in it; expected a line: KEY, or GROUPS KEY"
+        )
     return found
 
 
@@ -124,16 +123,15 @@ def _of_words(words: list[str], where: str) -> tuple[str, frozenset[Group]]:
     # No message shows a word that may be a key.
     *groups, key = words
     if len(groups) > 1:
-        message = (
+        raise ConfigError(
             f"{where}: got {len(words)} words; expected KEY, or GROUPS KEY (infer,metrics KEY)"
         )
-        raise ConfigError(message)
     if not (key.isascii() and key.isprintable()):
-        message = f"{where}: a key that headers cannot carry; expected letters, digits and signs"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{where}: a key that headers cannot carry; expected letters, digits and signs"
+        )
     if set(key.split(",")) <= set(Group):
-        message = f"{where}: got a group and no key; expected KEY, or GROUPS KEY"
-        raise ConfigError(message)
+        raise ConfigError(f"{where}: got a group and no key; expected KEY, or GROUPS KEY")
     if not groups:
         return key, frozenset(Group)
     return key, frozenset(_group(name, where) for name in groups[0].split(","))
@@ -145,8 +143,7 @@ def _group(name: str, where: str) -> Group:
     except ValueError as error:
         near = did_you_mean(name, map(str, Group))
         what = f"the group {name!r}" if near else "a word that is no group"
-        message = f"{where}: got {what}; expected {', '.join(Group)}{near}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{where}: got {what}; expected {', '.join(Group)}{near}") from error
 
 
 def _names(groups: frozenset[Group]) -> str:

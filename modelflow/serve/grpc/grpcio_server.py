@@ -19,8 +19,7 @@ from modelflow.wire.problem import Code, Problem, refuse
 try:
     import grpc.aio
 except ImportError as error:
-    package = "grpcio"
-    raise MissingDependencyError(package, "serve", "gRPC") from error
+    raise MissingDependencyError("grpcio", "serve", "gRPC") from error
 
 _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 

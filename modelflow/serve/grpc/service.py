@@ -196,8 +196,9 @@ class Service:
     def __post_init__(self) -> None:
         described = self.protocol.methods(self.name).keys()
         if (named := self.answers.keys() | self.missing.keys()) != described:
-            message = f"{self.name}: got methods {sorted(named)}; expected {sorted(described)}"
-            raise ValueError(message)
+            raise ValueError(
+                f"{self.name}: got methods {sorted(named)}; expected {sorted(described)}"
+            )
 
     def methods(self) -> Iterator[Method]:
         """Gives all methods that the descriptor lists."""

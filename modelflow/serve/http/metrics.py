@@ -33,8 +33,7 @@ try:
     from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
     from prometheus_client.registry import Collector
 except ImportError as error:
-    package = "prometheus-client"
-    raise MissingDependencyError(package, "serve", "metrics") from error
+    raise MissingDependencyError("prometheus-client", "serve", "metrics") from error
 
 _MICROSECONDS = 1e6
 _LABELS = ("model", "version")

@@ -64,5 +64,7 @@ def _find(
         if str(model.version) == version:
             return model
     known = ", ".join(str(model.version) for model in of_name)
-    text = f"/stats: no version {shorten(version)} of model {shorten(name)}; served: {known}"
-    raise Problem(text, Code.NOT_FOUND)
+    raise Problem(
+        f"/stats: no version {shorten(version)} of model {shorten(name)}; served: {known}",
+        Code.NOT_FOUND,
+    )

@@ -73,8 +73,9 @@ def _receive(sock: socket.socket, size: int) -> bytes:
 
 def _check(length: int) -> int:
     if length > _MOST:
-        message = f"a message of {length} bytes between processes; expected at most {_MOST}"
-        raise LongFrameError(message)
+        raise LongFrameError(
+            f"a message of {length} bytes between processes; expected at most {_MOST}"
+        )
     return length
 
 

@@ -76,8 +76,7 @@ class ServeConfig:
             ConfigError: there is not; a label is of no model; nothing was asked for; or as `read`.
         """
         if not (self.named or self.repositories or self.config_file):
-            message = "there is nothing to serve; give a graph: modelflow serve graph.toml"
-            raise ConfigError(message)
+            raise ConfigError("there is nothing to serve; give a graph: modelflow serve graph.toml")
         for name, origin in self.named.items():
             self._source(name, origin).check()
         for folder in self.repositories:
@@ -90,8 +89,9 @@ class ServeConfig:
         for name in self.labels:
             if name not in known:
                 near, names = did_you_mean(name, known), ", ".join(known) or "none"
-                message = f"label of {name!r}: there is no such model{near} (models: {names})"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"label of {name!r}: there is no such model{near} (models: {names})"
+                )
 
     def check_environment(self) -> None:
         """Looks whether each setting of the environment fits one of the models.
@@ -118,11 +118,10 @@ class ServeConfig:
         ]
         unknown += [(ARG, "argument", name, args) for name in environment.args if name not in args]
         for variable, kind, name, known in unknown if sources else ():
-            message = (
+            raise ConfigError(
                 f"{variable}: no model that is served has a {kind} {name!r}"
                 f"{did_you_mean(name, known)} ({kind}s: {', '.join(sorted(known)) or 'none'})"
             )
-            raise ConfigError(message)
 
     def placing(self) -> Placing:
         """Finds out which models place nodes, as they are on the disk now.
@@ -153,11 +152,10 @@ class ServeConfig:
             if not is_here or source.name in self.without:
                 continue
             if source.name in found:
-                message = (
+                raise ConfigError(
                     f"two models have the name {source.name!r}: {found[source.name].origin} and "
                     f"{source.origin}; give one of them another: NAME=PATH"
                 )
-                raise ConfigError(message)
             found[source.name] = source
         return found
 
@@ -183,8 +181,7 @@ class ServeConfig:
 
     def _source(self, name: str, origin: str | Path | Flow) -> ModelConfig:
         if not _is_text(name):
-            message = f"model {name!r}: its name is no UTF-8; give it another: NAME=PATH"
-            raise ConfigError(message)
+            raise ConfigError(f"model {name!r}: its name is no UTF-8; give it another: NAME=PATH")
         settings = replace(self.settings, labels=self.labels.get(name, {}))
         if isinstance(origin, Flow):
             return ModelConfig(name, origin, settings)
@@ -193,8 +190,7 @@ class ServeConfig:
 
 def _inside(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        message = f"{folder}: there is no such folder; expected one of models"
-        raise ConfigError(message)
+        raise ConfigError(f"{folder}: there is no such folder; expected one of models")
     return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
 
 
@@ -232,10 +228,9 @@ def as_serve_config(sources: object) -> ServeConfig:
         return sources
     if isinstance(sources, Mapping):
         return ServeConfig(sources)
-    message = (
+    raise ConfigError(
         f"Server: got {sources!r}; expected names with their sources: {{'name': 'graph.toml'}}"
     )
-    raise ConfigError(message)
 
 
 def read_model_config(path: Path) -> list[ModelConfig]:
@@ -251,8 +246,7 @@ def read_model_config(path: Path) -> list[ModelConfig]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: cannot be read ({error}); expected a models.config"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{path}: cannot be read ({error}); expected a models.config") from error
     try:
         config = TF_SERVING.parse_text("tensorflow.serving.ModelServerConfig", text, str(path))
     except Problem as problem:
@@ -262,13 +256,13 @@ def read_model_config(path: Path) -> list[ModelConfig]:
 
 def _models_of(config: Any, where: str, folder: Path) -> Iterator[ModelConfig]:
     if config.WhichOneof("config") == "custom_model_config":
-        message = f"{where}: custom_model_config; expected model_config_list"
-        raise ConfigError(message)
+        raise ConfigError(f"{where}: custom_model_config; expected model_config_list")
     for place, model in enumerate(config.model_config_list.config):
         for key in ("name", "base_path"):
             if not getattr(model, key):
-                message = f"{where}: config {place} ({model.name or model.base_path}) has no {key}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{where}: config {place} ({model.name or model.base_path}) has no {key}"
+                )
         path = folder / model.base_path.removeprefix("file://")
         settings = ModelSettings(_policy(model), dict(model.version_labels))
         yield ModelConfig(model.name, path, settings)

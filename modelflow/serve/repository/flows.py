@@ -96,11 +96,10 @@ def _model_flow(path: Path, spec: FlowUnitSpec, settings: "ModelSettings") -> Fl
     inputs = {port.name: port.name for port in spec.inputs}
     outputs = {port.name: port.name for port in spec.outputs}
     if both := sorted(inputs.keys() & outputs.keys()):
-        message = (
+        raise ConfigError(
             f"model {path}: {both[0]!r} is the name of an input and of an output; serve a graph "
             "that gives them names of their own"
         )
-        raise ConfigError(message)
     node = NODE
     while node in inputs or node in outputs:
         node += "_"
@@ -118,12 +117,11 @@ def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
     with environment.name_errors(nodes):
         flow = _flow(environment.apply(config), settings)
     if not flow.graph.inputs:
-        message = (
+        raise ConfigError(
             f"{path}: the graph has no input, so that there is nothing that a client could send; "
             "expected a node with type=input; what reads its own sources is run: "
             f"modelflow run {path}"
         )
-        raise ConfigError(message)
     return flow
 
 

@@ -82,8 +82,7 @@ def unload_version(model: ServedModel, loader: Loader) -> None:
         except FlowFailed as failure:
             failures.extend(failure.exceptions)
     if failures:
-        message = f"model {model.name!r}, version {model.version} failed"
-        raise FlowFailed(message, failures)
+        raise FlowFailed(f"model {model.name!r}, version {model.version} failed", failures)
 
 
 @contextmanager

@@ -159,8 +159,9 @@ class Loader:
         with self._lock:
             self._check()
             if flow in self._flows:
-                message = "this flow was loaded before; a flow that is given as such is loaded once"
-                raise StreamClosed(message)
+                raise StreamClosed(
+                    "this flow was loaded before; a flow that is given as such is loaded once"
+                )
             self._flows.add(flow)
             self._loading[flow] = threading.current_thread()
         try:
@@ -262,8 +263,7 @@ class Loader:
         if self._failures is None:
             self._failures = self._end_all(drain_seconds)
         if self._failures:
-            message = "flows that were served failed"
-            raise FlowFailed(message, self._failures)
+            raise FlowFailed("flows that were served failed", self._failures)
 
     def _end_all(self, drain_seconds: float) -> list[Exception]:
         self.interrupt()
@@ -301,8 +301,7 @@ class Loader:
         if self._is_ending:
             raise _ending()
         if threading.current_thread() in self._unwanted:
-            message = "nobody wants it any more"
-            raise Cancelled(message)
+            raise Cancelled("nobody wants it any more")
 
 
 def _ending() -> Cancelled:

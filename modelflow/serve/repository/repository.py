@@ -125,12 +125,12 @@ class Repository:
         if self._may_be_empty or any(self.models):
             return
         if not self._failures:
-            message = "the folder holds no models; put some there, or look again with --poll"
-            raise ConfigError(message)
+            raise ConfigError(
+                "the folder holds no models; put some there, or look again with --poll"
+            )
         if len(self._failures) == 1:
             raise self._failures[0]
-        message = "no model could be loaded"
-        raise FlowFailed(message, self._failures)
+        raise FlowFailed("no model could be loaded", self._failures)
 
     def refresh(self) -> None:
         """Looks for new versions and models, and loads them."""

@@ -58,8 +58,7 @@ def read_policy(text: str) -> VersionPolicy:
         return VersionPolicy(latest=0)
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) for part in parts):
-        message = f"versions: got {text!r}; expected latest, all, or numbers as in 1,2"
-        raise ConfigError(message)
+        raise ConfigError(f"versions: got {text!r}; expected latest, all, or numbers as in 1,2")
     return VersionPolicy(specific=tuple(map(int, parts)))
 
 

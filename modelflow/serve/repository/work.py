@@ -60,8 +60,7 @@ class Turns:
             self._waiting.remove(one)
             self._changed.notify_all()
             if self._is_over:
-                message = "the server is being stopped"
-                raise Cancelled(message)
+                raise Cancelled("the server is being stopped")
             self._began[one] = time.monotonic()
         try:
             yield

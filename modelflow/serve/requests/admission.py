@@ -139,11 +139,12 @@ class Admission:
         if self.under_way >= self.most:
             raise self._full()
         if deadline is not None and (wait := self._late(deadline)) is not None:
-            text = (
+            raise self._refusal(
                 f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
-                f"{deadline:.3g} s; come again"
+                f"{deadline:.3g} s; come again",
+                "would_miss_deadline",
+                wait - deadline,
             )
-            raise self._refusal(text, "would_miss_deadline", wait - deadline)
         if not self.under_way:
             self._since = self._now()
             if self.doing is not None:

@@ -264,11 +264,11 @@ def _join(port: GraphPort, arrays: list[Array]) -> Array | list[Any]:
     if port.tensor is None or not _is_of_numbers(port):
         return list(arrays)
     shown = ", ".join(shape_text(shape) for shape in list(shapes)[:4])
-    message = (
+    raise Problem(
         f"output {port.name!r}: its {len(arrays)} items have different shapes, {shown}; expected "
-        f"items of {tensor_text(port.tensor)}, which make one tensor; ask for one item a request"
+        f"items of {tensor_text(port.tensor)}, which make one tensor; ask for one item a request",
+        Code.FAILED_PRECONDITION,
     )
-    raise Problem(message, Code.FAILED_PRECONDITION)
 
 
 def as_bytes(value: Any) -> bytes:

@@ -166,11 +166,9 @@ def _read_request(body: bytes) -> Asked:
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError) as error:
-        message = f"the body is no JSON: {error}"
-        raise BadTaskError(message) from error
+        raise BadTaskError(f"the body is no JSON: {error}") from error
     if not isinstance(asked, dict):
-        message = f"the body: got {type(asked).__name__}; expected an object"
-        raise BadTaskError(message)
+        raise BadTaskError(f"the body: got {type(asked).__name__}; expected an object")
     return asked
 
 
@@ -198,11 +196,10 @@ class Editor:
         """
         form = form_of(path)
         if form not in ("toml", "dot"):
-            message = (
+            raise ConfigError(
                 f"{path}: {form.upper()} is not edited; write the graph as TOML first: modelflow "
                 f"convert {path} -o {path.with_suffix('.toml')}"
             )
-            raise ConfigError(message)
         self._path = path
         self._site = Site(host, port)
         self.url = self._site.url

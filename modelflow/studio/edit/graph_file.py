@@ -59,8 +59,7 @@ class GraphFile:
         try:
             self._path = path.resolve()
         except (OSError, RuntimeError) as error:  # links that lead round in a circle
-            message = f"{path}: cannot be read: {error}"
-            raise ModelflowError(message) from error
+            raise ModelflowError(f"{path}: cannot be read: {error}") from error
 
     def read(self) -> FileState:
         """Returns what it holds.
@@ -69,25 +68,23 @@ class GraphFile:
             ModelflowError: it cannot be read, is too large, or is no text.
         """
         if self._path.exists() and not self._path.is_file():
-            message = f"{self.path}: is no file"
-            raise ModelflowError(message)
+            raise ModelflowError(f"{self.path}: is no file")
         try:
             with self._path.open("rb") as file:
                 contents = file.read(MOST_BYTES + 1)
         except FileNotFoundError:
             return FileState("", "")
         except OSError as error:
-            message = f"{self.path}: cannot be read: {error.strerror or error}"
-            raise ModelflowError(message) from error
+            raise ModelflowError(
+                f"{self.path}: cannot be read: {error.strerror or error}"
+            ) from error
         if len(contents) > MOST_BYTES:
-            message = f"{self.path}: has more than {MOST_BYTES} bytes"
-            raise ModelflowError(message)
+            raise ModelflowError(f"{self.path}: has more than {MOST_BYTES} bytes")
         try:
             self._bom = codecs.BOM_UTF8 if contents.startswith(codecs.BOM_UTF8) else b""
             return FileState(contents.decode("utf-8-sig"), _mark(contents))
         except UnicodeDecodeError as error:
-            message = f"{self.path}: is no text in UTF-8: {error}"
-            raise ModelflowError(message) from error
+            raise ModelflowError(f"{self.path}: is no text in UTF-8: {error}") from error
 
     def write(self, text: str, mark: str) -> str:
         """Writes a text, unless the file is another by now.
@@ -108,8 +105,9 @@ class GraphFile:
         """
         contents = self._bom + text.encode()
         if len(contents) > MOST_BYTES:
-            message = f"the text has {len(contents)} bytes; expected at most {MOST_BYTES}"
-            raise ModelflowError(message)
+            raise ModelflowError(
+                f"the text has {len(contents)} bytes; expected at most {MOST_BYTES}"
+            )
         with explain_os_error(f"{self.path}: cannot be written", kind=ModelflowError):
             if not mark:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,11 +121,9 @@ class GraphFile:
         now = self.read()
         if now.mark != mark:
             what = "has changed" if now.mark else "is no longer there"
-            message = f"{self.path} {what} since it was opened; it was not written"
-            raise ChangedError(message, now)
+            raise ChangedError(f"{self.path} {what} since it was opened; it was not written", now)
         if now.mark and not os.access(self._path, os.W_OK):  # another would take its place
-            message = f"{self.path}: cannot be written: it is read-only"
-            raise ModelflowError(message)
+            raise ModelflowError(f"{self.path}: cannot be written: it is read-only")
 
 
 @contextlib.contextmanager

@@ -130,15 +130,13 @@ def apply_operations(
         ConfigError: one of them cannot be done; none is.
     """
     if len(operations) > MOST_OPERATIONS:
-        message = f"got {len(operations)} operations; expected at most {MOST_OPERATIONS}"
-        raise ConfigError(message)
+        raise ConfigError(f"got {len(operations)} operations; expected at most {MOST_OPERATIONS}")
     for operation in operations:
         name = operation.get("do")
         do = _KNOWN.get(name) if isinstance(name, str) else None
         if do is None:
             near = did_you_mean(str(name), _KNOWN)
-            message = f"operation {name!r}: expected one of {', '.join(_KNOWN)}{near}"
-            raise ConfigError(message)
+            raise ConfigError(f"operation {name!r}: expected one of {', '.join(_KNOWN)}{near}")
         text = do(text, operation, registry)
     return text
 

@@ -95,8 +95,9 @@ class Tasks:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            message = f"the text cannot be written as UTF-8: {error.reason} at {error.start}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"the text cannot be written as UTF-8: {error.reason} at {error.start}"
+            ) from error
         return {"mark": self._file.write(text, _text(asked, "mark"))}
 
     def _diff(self, asked: Asked) -> dict[str, Any]:
@@ -119,8 +120,9 @@ class Tasks:
         home = self._file.path.parent.resolve()
         folder = (home / folders[0]).resolve()
         if not folder.is_relative_to(home):
-            message = f"[driver] dir: {folders[0]} is not below {home}; nothing is written there"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"[driver] dir: {folders[0]} is not below {home}; nothing is written there"
+            )
         files = write_template("unit", _text(asked, "kind"), _text(asked, "name"), folder)
         return {"text": text, "files": [str(path.relative_to(home)) for path in files]}
 
@@ -129,8 +131,7 @@ class Tasks:
     def _run(self, asked: Asked) -> dict[str, Any]:
         samples = asked.get("samples")
         if not isinstance(samples, dict):
-            message = "samples: expected an object"
-            raise BadTaskError(message)
+            raise BadTaskError("samples: expected an object")
         is_repeated = asked.get("repeat") is True
         self._trials.begin(self._draft(_text(asked), asked), samples, is_repeated=is_repeated)
         return self._trials.document()
@@ -138,8 +139,7 @@ class Tasks:
     def _draft(self, text: str, asked: Asked = MappingProxyType({})) -> Draft:
         given = asked.get("args", {})
         if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
-            message = "args: expected an object of texts"
-            raise BadTaskError(message)
+            raise BadTaskError("args: expected an object of texts")
         return Draft(text, self._file.path, given)
 
 
@@ -155,28 +155,26 @@ def _with_driver(draft: Draft) -> str:
         ConfigError: the file cannot have one, or has one that names none.
     """
     if draft.form != "toml":
-        message = (
+        raise ConfigError(
             f"{draft.path}: a DOT file names no folders of units; write the graph as TOML first: "
             f"modelflow convert {draft.path} -o {Path(draft.path).with_suffix('.toml')}"
         )
-        raise ConfigError(message)
     if draft.driver:
-        message = f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
-        raise ConfigError(message)
+        raise ConfigError(
+            f'{draft.path}: [driver] names no folder of units; give dir = ["units"] there'
+        )
     return draft.text.rstrip("\n") + "\n" + _DRIVER
 
 
 def _list(asked: Asked, key: str, kind: type, words: str) -> list[Any]:
     values = asked.get(key)
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
-        message = f"{key}: expected a list of {words}"
-        raise BadTaskError(message)
+        raise BadTaskError(f"{key}: expected a list of {words}")
     return values
 
 
 def _text(asked: Asked, key: str = "text") -> str:
     value = asked.get(key)
     if not isinstance(value, str):
-        message = f"{key}: got {value!r:.100}; expected a text"
-        raise BadTaskError(message)
+        raise BadTaskError(f"{key}: got {value!r:.100}; expected a text")
     return value

@@ -51,24 +51,24 @@ def rows_of(given: Mapping[str, Any], inputs: Sequence[str]) -> list[Row]:
     for name in given:
         if name not in inputs:
             near = did_you_mean(name, inputs)
-            message = f"the graph has no input {name!r}{near} (inputs: {', '.join(inputs)})"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"the graph has no input {name!r}{near} (inputs: {', '.join(inputs)})"
+            )
     columns = {name: _column(name, given.get(name)) for name in inputs}
     counts = {name: len(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        message = f"the inputs have different numbers of samples ({found})"
-        raise ConfigError(message)
+        raise ConfigError(f"the inputs have different numbers of samples ({found})")
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _column(name: str, given: Any) -> list[Buffer]:
     if not isinstance(given, list) or not given:
-        message = f"input {name!r} has no sample: choose a file, or type a text"
-        raise ConfigError(message)
+        raise ConfigError(f"input {name!r} has no sample: choose a file, or type a text")
     if len(given) > MOST_SAMPLES:
-        message = f"input {name!r}: got {len(given)} samples; expected at most {MOST_SAMPLES}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"input {name!r}: got {len(given)} samples; expected at most {MOST_SAMPLES}"
+        )
     return [_buffer(name, sample) for sample in given]
 
 
@@ -78,18 +78,19 @@ def _buffer(name: str, sample: Any) -> Buffer:
             try:
                 return Buffer(base64.b64decode(text, validate=True), {"path": file})
             except binascii.Error as error:
-                message = f"input {name!r}: {file} did not arrive whole: {error}"
-                raise ConfigError(message) from error
+                raise ConfigError(
+                    f"input {name!r}: {file} did not arrive whole: {error}"
+                ) from error
         case {"text": str(text)}:
             return Buffer(text)
         case {"json": str(text)}:
             try:
                 return Buffer(json.loads(text))
             except (ValueError, RecursionError) as error:
-                message = f"input {name!r}: {text[:60]!r} is no JSON: {error}"
-                raise ConfigError(message) from error
-    message = f"input {name!r}: got {str(sample)[:60]}; expected text, json, or base64 and name"
-    raise ConfigError(message)
+                raise ConfigError(f"input {name!r}: {text[:60]!r} is no JSON: {error}") from error
+    raise ConfigError(
+        f"input {name!r}: got {str(sample)[:60]}; expected text, json, or base64 and name"
+    )
 
 
 _log = logging.getLogger(__name__)
@@ -261,23 +262,20 @@ class Trials:
         """
         given_up = self._given_up
         if self._last is not None and not self._last.is_over:
-            message = "a run is under way; stop it first"
-            raise ModelflowError(message)
+            raise ModelflowError("a run is under way; stop it first")
         self.forget()
         graph, findings = draft.check
         if graph is None:
             raise GraphError(findings)
         rows = rows_of(samples, graph.inputs) if graph.inputs else []
         if is_repeated and not rows:
-            message = "the graph has no input into which anything could be sent again"
-            raise ConfigError(message)
+            raise ConfigError("the graph has no input into which anything could be sent again")
         trial = Trial(graph, rows, is_repeated=is_repeated)
         if self._last is not None:
             self._last.join()
         with self._lock:
             if self._given_up != given_up:
-                message = "the run was given up before it began"
-                raise ModelflowError(message)
+                raise ModelflowError("the run was given up before it began")
             trial.start()
             self._last = trial
             self._count += 1

@@ -34,12 +34,10 @@ def read_records(path: Path) -> Iterator[tuple[str, Any]]:
         length = _HEAD.unpack_from(data, at)[0] if len(data) - at >= _HEAD.size else len(data)
         at += _HEAD.size
         if length > len(data) - at - _TAIL:
-            message = f"{where}: it is torn; expected TFRecords, undamaged"
-            raise EngineError(message)
+            raise EngineError(f"{where}: it is torn; expected TFRecords, undamaged")
         try:
             log = TF_SERVING.parse("tensorflow.serving.PredictionLog", data[at : at + length])
         except Problem as problem:
-            message = f"{where}: {problem}"
-            raise EngineError(message) from problem
+            raise EngineError(f"{where}: {problem}") from problem
         yield where, log
         at += length + _TAIL

@@ -45,8 +45,7 @@ class DataHandler:
         if port in self._ends:
             return DataHandler(self._engine, {port: self._ends[port]})
         near, known = did_you_mean(port, self._ends), ", ".join(self._ends) or "none"
-        message = f"no port {port!r}{near} (ports: {known})"
-        raise PortError(message)
+        raise PortError(f"no port {port!r}{near} (ports: {known})")
 
     get_datahandler = __getitem__
 
@@ -73,8 +72,9 @@ class DataHandler:
             PortError: a unit's output is meant, and it has several.
         """
         if not self._ends:
-            message = "got an empty DataHandler; say by set_datahandler what the unit reads"
-            raise ModelflowError(message)
+            raise ModelflowError(
+                "got an empty DataHandler; say by set_datahandler what the unit reads"
+            )
         if self._is_joint or len(self._inlets()) > 1:
             self._check_engine(engine)
             return dict(self._ends.items())
@@ -85,14 +85,14 @@ class DataHandler:
         self._check_engine(engine)
         if len(self._ends) != 1:
             names = ", ".join(self._ends) or "none"
-            message = f"got a handler with the ports {names}; name one of them: handler['...']"
-            raise PortError(message)
+            raise PortError(
+                f"got a handler with the ports {names}; name one of them: handler['...']"
+            )
         return next(iter(self._ends.values()))
 
     def _check_engine(self, engine: "ModelBoxEngine | None") -> None:
         if self._engine not in (engine, None):
-            message = "got a handler of another engine; a graph has one engine"
-            raise ModelflowError(message)
+            raise ModelflowError("got a handler of another engine; a graph has one engine")
 
     # -- inputs ---------------------------------------------------------------------------------
 
@@ -166,8 +166,9 @@ class DataHandler:
         engine = self._engine
         member, port = (None, None) if engine is None else self.only(engine)
         if engine is None or port is None or not isinstance(member, Step):
-            message = "an input gives nothing back; execute a unit on it, and iterate over that"
-            raise PortError(message)
+            raise PortError(
+                "an input gives nothing back; execute a unit on it, and iterate over that"
+            )
         member.wanted.add(port)
         member.unwanted.discard(port)
         return iter(partial(engine.take, member, port), None)
@@ -184,8 +185,7 @@ def only_end(source: Any, engine: "ModelBoxEngine | None") -> End:
     if isinstance(source, Buffer):
         given = [Buffer(source).native]
         return Inlet(name="input", waiting=given, is_closed=True, is_constant=True), None
-    message = f"got {source!r:.60}; expected a DataHandler or a Buffer"
-    raise ModelflowError(message)
+    raise ModelflowError(f"got {source!r:.60}; expected a DataHandler or a Buffer")
 
 
 def _natives(data: Any) -> "Iterator[NativeBuffer]":

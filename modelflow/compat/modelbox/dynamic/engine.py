@@ -94,8 +94,7 @@ class ModelBoxEngine:
         self._require_registry("create_input")
         names = [ports] if isinstance(ports, str) else sorted(ports)
         if not names:
-            message = "create_input: got no port; expected the name of one at least"
-            raise ModelflowError(message)
+            raise ModelflowError("create_input: got no port; expected the name of one at least")
         inlets = {name: Inlet(name=name) for name in names}
         self._roots += inlets.values()
         return DataHandler(self, {name: (inlet, None) for name, inlet in inlets.items()})
@@ -208,11 +207,10 @@ class ModelBoxEngine:
         for source, _ in links.values():
             if source.run is not None:
                 what = source.unit if isinstance(source, Step) else source.name
-                message = (
+                raise ModelflowError(
                     f"execute {name!r}: {what!r} runs already; describe all that reads it before "
                     "the first result is taken, or execute on the buffers that it gives"
                 )
-                raise ModelflowError(message)
         return links
 
     def _run(self, part: Part) -> PartRun:
@@ -258,11 +256,11 @@ class ModelBoxEngine:
 
     def _require_registry(self, call: str) -> Registry:
         if self._is_closed:
-            message = f"{call}: this ModelBoxEngine is closed; make another one"
-            raise StreamClosed(message)
+            raise StreamClosed(f"{call}: this ModelBoxEngine is closed; make another one")
         if self._registry is None:
-            message = f"{call}: this ModelBoxEngine knows no units yet; call init(config) first"
-            raise ModelflowError(message)
+            raise ModelflowError(
+                f"{call}: this ModelBoxEngine knows no units yet; call init(config) first"
+            )
         return self._registry
 
 
@@ -303,8 +301,7 @@ def _settings(config: Configuration | Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name not in _SETTINGS:
             near, known = did_you_mean(name, _SETTINGS), ", ".join(_SETTINGS)
-            message = f"init: unknown key {name!r}{near} (keys: {known})"
-            raise ConfigError(message)
+            raise ConfigError(f"init: unknown key {name!r}{near} (keys: {known})")
         text, expected = values.get_string(key), ""
         value = values.get_string_list(key)
         if name == "skip-default":
@@ -312,7 +309,6 @@ def _settings(config: Configuration | Mapping[str, Any]) -> dict[str, Any]:
         elif name != "dir":
             value, expected = values.get_int(key) if text.isdecimal() else 0, "a number from 1"
         if expected and value in (None, 0) and value is not False:
-            message = f"init: {key}: got {text!r}; expected {expected}"
-            raise ConfigError(message)
+            raise ConfigError(f"init: {key}: got {text!r}; expected {expected}")
         found[_SETTINGS[name]] = value
     return found

@@ -199,11 +199,10 @@ class PartRun:
         """
         name = self._outputs.get((step, port))
         if name is None:
-            message = (
+            raise ModelflowError(
                 f"{step.unit!r}: its graph runs already, and {port!r} is no result of it; iterate "
                 "over it, or hold its handler open, before the first result is taken"
             )
-            raise ModelflowError(message)
         kept = self._kept[name]
         stream = next(stream for stream in self._gatherings if name in stream.outputs)
         while not kept and name not in self._gatherings[stream].ended:

@@ -73,8 +73,9 @@ def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
     try:
         found = np.dtype(dtype.as_numpy_dtype)
     except (TypeError, KeyError) as error:
-        text = f"the tensor {port!r} is of type {dtype.name}; expected an array"
-        raise model_error(path, text) from error
+        raise model_error(
+            path, f"the tensor {port!r} is of type {dtype.name}; expected an array"
+        ) from error
     return TensorSpec(port, found, known, False if known == () else None)
 
 
@@ -103,8 +104,9 @@ def _tensor(path: Path, graph: Any, what: str, name: str) -> Any:
         return graph.get_tensor_by_name(name if ":" in name else f"{name}:0")
     except (KeyError, ValueError) as error:
         known = _placeholders(graph) if what == "input" else _results(graph)
-        specs = [tensor_spec(path, tensor.op.name, tensor) for tensor in known]
-        raise unknown_port(path, what, name, specs) from error
+        raise unknown_port(
+            path, what, name, [tensor_spec(path, tensor.op.name, tensor) for tensor in known]
+        ) from error
 
 
 def _placeholders(graph: Any) -> list[Any]:

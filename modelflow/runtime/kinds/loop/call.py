@@ -17,8 +17,7 @@ class LoopCall(RowCall):
         counts = dict(zip(self._outputs, map(len, values), strict=True))
         if sum(counts.values()) != 1:
             text = ", ".join(f"{count} values on {name!r}" for name, count in counts.items())
-            message = f"gave {text}; a loop gives one, on one output"
-            raise ValueError(message)
+            raise ValueError(f"gave {text}; a loop gives one, on one output")
         return [self._inheriting(given[0], sources) if given else None for given in values]
 
     def _fail(self, bad: Buffer) -> list[Any]:

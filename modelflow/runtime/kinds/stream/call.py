@@ -143,11 +143,10 @@ class StreamCall(UnitCall):
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
             new = len(context.outputs[name])
             if numbering.is_same_count and new + len(given) > numbering.owed:
-                message = (
+                raise ValueError(
                     f"gave {new} values on output {name!r} for {numbering.owed - len(given)} that "
                     "are owed; a stream unit that is declared same_count gives one for each"
                 )
-                raise ValueError(message)
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
             buffers = self._wrap_output(context.outputs[name])
             if self._inherits_meta and not numbering.is_same_count:

@@ -59,8 +59,9 @@ class ProcessUnit(FlowUnit):
             Exception: whatever the unit raised.
         """
         if self._is_interrupted:
-            message = f"node {self._node!r}: the flow ends; nothing is sent to its process any more"
-            raise WorkerProcessError(message)
+            raise WorkerProcessError(
+                f"node {self._node!r}: the flow ends; nothing is sent to its process any more"
+            )
         if self._process is not None and not self._process.is_alive:
             self._end()  # killed while it had nothing to do
         if self._process is None:
@@ -86,11 +87,10 @@ class ProcessUnit(FlowUnit):
             return  # it has ended, and is cleared away
         except TimeoutError as error:
             self._process.kill()
-            message = (
+            raise WorkerProcessError(
                 f"the unit's close() did not return within {processes.END_TIMEOUT:g} s; its "
                 f"process {self._process.pid} was killed"
-            )
-            raise WorkerProcessError(message) from error
+            ) from error
         finally:
             if self._process is not None:
                 self._end()
@@ -109,12 +109,11 @@ class ProcessUnit(FlowUnit):
         name = f"modelflow/{self._node}"
         preparation = processes.preparation_of(name, self._search_path, job, who)
         if b"__main__" in job and not processes.is_main_importable(preparation):
-            message = (
+            raise PlanError(
                 f"{who}: unit {self._spec.name!r} is defined in a notebook, a console or a text, "
                 "which the unit's process cannot import; put it into a file, units.py, and: "
                 "import units"
             )
-            raise PlanError(message)
         self._process = processes.ChildProcess(_ENTRY, self._search_path)
         try:
             self._request((preparation, job))
@@ -136,11 +135,10 @@ class ProcessUnit(FlowUnit):
         try:
             return pickle.dumps(job)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            message = (
+            raise PlanError(
                 f"node {self._node!r}: workers='process': unit {spec.name!r} cannot be made in "
                 f"another process ({error}); define it in a module, not inside a function"
-            )
-            raise PlanError(message) from error
+            ) from error
 
     def _request(self, message: Any, timeout: float | None = None) -> dict[str, list[Any]]:
         """Sends a message and returns the answer.

@@ -16,8 +16,7 @@ from modelflow.serve.grpc.server import GrpcServer
 try:
     from modelflow.serve.grpc.http2.connection import GrpcConnection
 except ImportError as error:
-    package = "zttp"
-    raise MissingDependencyError(package, "serve-fast", "--grpc-server native") from error
+    raise MissingDependencyError("zttp", "serve-fast", "--grpc-server native") from error
 
 
 class Http2Server(GrpcServer):

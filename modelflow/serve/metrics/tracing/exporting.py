@@ -59,8 +59,9 @@ class SpanExport:
         except ValueError as error:  # of a number that is none, or too small
             for outlet in self._outlets:
                 outlet.close()
-            message = f"tracing: one of the variables OTEL_... is not to be used: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(
+                f"tracing: one of the variables OTEL_... is not to be used: {error}"
+            ) from error
 
     def close(self) -> None:
         """Sends what is left, within seconds. May be called again."""
@@ -156,19 +157,17 @@ def _list_exporters() -> list[str]:
     for name in names:
         if name not in _EXPORTERS and name != _NONE:
             known = [*_EXPORTERS, _NONE]
-            message = (
+            raise ConfigError(
                 f"{_EXPORTER}: got {name!r}; expected one of {', '.join(known)}"
                 f"{did_you_mean(name, known)}"
             )
-            raise ConfigError(message)
     for variable in _PROTOCOLS:
         protocol = os.environ.get(variable, "").strip() or _PROTOCOL
         if "otlp" in names and protocol != _PROTOCOL:
-            message = (
+            raise ConfigError(
                 f"{variable}: got {protocol!r}; expected {_PROTOCOL}, which every collector takes "
                 "(port 4318)"
             )
-            raise ConfigError(message)
     return [name for name in names if name != _NONE]
 
 

@@ -16,8 +16,7 @@ try:
     from modelflow.serve.metrics.tracing.exporting import SpanExport
     from modelflow.serve.metrics.tracing.request_span import RequestSpan
 except ModuleNotFoundError as error:
-    package = "opentelemetry-sdk"
-    raise MissingDependencyError(package, "otel", "tracing (--otel)") from error
+    raise MissingDependencyError("opentelemetry-sdk", "otel", "tracing (--otel)") from error
 
 
 _LONGEST_PATH = 1024  # characters

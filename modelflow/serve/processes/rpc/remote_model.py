@@ -140,8 +140,7 @@ class RemoteCall:
         if self._problem is not None:
             raise self._problem
         if self.is_ended:
-            message = "everything has come out"
-            raise EndOfStream(message)
+            raise EndOfStream("everything has come out")
         if not self._is_asking:
             self._is_asking = True
             self._rpc_client.ask_more(self)
