@@ -108,7 +108,7 @@ class PendingRequest:
 
         Who asked and has no answer yet is told so, by ``reply``, and is not left to wait.
         """
-        self._bodies.give_back(len(self.body))
+        self._http_request.call_soon(partial(self._bodies.give_back, len(self.body)))
         if not self._has_answer:
             self.answer(reply)
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -174,25 +173,27 @@ class RefusedError(Exception):
 
 
 class BodyBudget:
-    """The bytes that all bodies together may take. Safe from any thread."""
+    """The bytes that all bodies together may take. For the server's thread.
+
+    Attributes:
+        most: How many these are.
+        taken: How many of them are.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._taken = 0
-        self._lock = threading.Lock()
+        self.most = most
+        self.taken = 0
 
     def take(self, size: int) -> bool:
         """Takes ``size`` bytes; False, and nothing is taken, where there are not so many left."""
-        with self._lock:
-            if self._taken + size > self._most:
-                return False
-            self._taken += size
-            return True
+        if self.taken + size > self.most:
+            return False
+        self.taken += size
+        return True
 
     def give_back(self, size: int) -> None:
         """Gives ``size`` bytes back."""
-        with self._lock:
-            self._taken -= size
+        self.taken -= size
 
 
 @dataclass(frozen=True, slots=True)

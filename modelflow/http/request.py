@@ -65,14 +65,6 @@ class HeaderCache:
     def __init__(self) -> None:
         self.known: dict[bytes, tuple[RequestHead, int]] = {}
 
-    def find(self, message: bytes) -> tuple[RequestHead, bytes] | None:
-        """Returns the head of a whole message and its body; None: it is to be read."""
-        end = message.find(END, 0, LONGEST) + len(END)
-        known = self.known.get(message[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
-        if known is None or len(message) != end + known[1]:
-            return None
-        return known[0], message[end:]
-
     def learn(self, message: bytes, head: RequestHead, length: int) -> None:
         """Keeps the head of a whole message, which was read as ``head``.
 
@@ -276,7 +268,8 @@ class RequestObserver(Protocol):
 
 
 class HttpRequest:
-    """A request, and who is waiting for its answer. For the server's thread but `answer_soon`.
+    """A request, and who is waiting for its answer. For the server's thread but
+    `answer_soon` and `call_soon`.
 
     Attributes:
         head: What was read of it before its body.
@@ -336,20 +329,24 @@ class HttpRequest:
         self.on_gone = None
         if self.request_context is not None:
             reply = self.request_context.on_answer(reply)
-        # As `over`, without a call; what goes part by part is over when it has been sent.
+        # As `over`, without calls; what goes part by part is over when it has been sent.
         if not isinstance(reply, StreamingReply):
             if self.request_context is not None:
                 self.request_context.over(len(self.body), len(reply.body))
             self.is_over = True
             if self.budget is not None:
-                self.budget.give_back(len(self.body))
+                self.budget.taken -= len(self.body)
             if self.on_end is not None:
                 self.on_end()
         self._send(self, reply)
 
     def answer_soon(self, reply: "Reply") -> None:
         """Does what `answer` does, from any thread; where the server has ended, nobody is told."""
-        self._loop_queue.post(partial(self.answer, reply))
+        self.call_soon(partial(self.answer, reply))
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Has ``call`` called on the server's thread, from any thread, unless that has ended."""
+        self._loop_queue.post(call)
 
     def over(self, bytes_out: int) -> None:
         """Notes that the answer is whole (called by the connection where it goes part by part)."""

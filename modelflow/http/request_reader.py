@@ -7,7 +7,15 @@ import httptools
 
 from modelflow.http.options import ConnectionLimits
 from modelflow.http.reply import Body, RefusedError, Reply, reply_of_status
-from modelflow.http.request import Handler, HeaderCache, HttpRequest, RequestHead, split_target
+from modelflow.http.request import (
+    END,
+    LONGEST,
+    Handler,
+    HeaderCache,
+    HttpRequest,
+    RequestHead,
+    split_target,
+)
 
 _HOST = b"host"
 # Of requests that say more than that they have a body.
@@ -70,6 +78,7 @@ class RequestReader:
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._heads = heads
+        self._known = heads.known
         self._head = b""  # of the message before, where it was one whole request
         self._is_within, self._is_kept = False, True
         self._whole: list[HttpRequest] = []  # the requests that have become so in what is fed
@@ -86,10 +95,11 @@ class RequestReader:
             httptools.HttpParserError: this is no request; or, an `HttpParserCallbackError`, whoever
                 handles requests has raised.
         """
-        known = None if self._is_within or not self._is_kept else self._heads.find(data)
-        if known is None:
+        end = data.find(END, 0, LONGEST) + len(END)
+        known = self._known.get(data[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
+        if known is None or len(data) != end + known[1] or self._is_within or not self._is_kept:
             return self._parse(data)
-        head, body = known
+        head, length = known
         self.is_old = False
         http_request = self._receiver.receive(head, is_kept=True)
         if http_request is None:
@@ -97,9 +107,10 @@ class RequestReader:
         self.http_request = http_request
         try:
             limits = head.limits or self._handler.begin(http_request)
-            length = len(body)
-            if length > limits.most or not limits.budget.take(length):
-                Body(limits, length).add(body)  # says why not, or finds that there is room now
+            body, budget = data[end:], limits.budget
+            if length > limits.most or budget.taken + length > budget.most:
+                Body(limits, length).add(body)  # says why not
+            budget.taken += length
             http_request.body = body
             self._handler.handle(http_request)
         except RefusedError as error:

@@ -61,4 +61,4 @@ def test_all_together_are_bounded_and_bytes_are_given_back():
     one.drop()
     other.add(b"x" * 8)
     other.drop()
-    assert bounds.budget._taken == 0
+    assert bounds.budget.taken == 0

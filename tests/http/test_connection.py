@@ -83,7 +83,7 @@ def test_what_works_on_a_request_is_told_that_who_asked_has_gone(end):
         with connect() as client:
             client.sendall(request("/", b"y"))
             assert answer(client)[2] == b"y"
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
 
 
 def test_half_a_request_and_then_nothing_is_nobodys():
@@ -91,7 +91,7 @@ def test_half_a_request_and_then_nothing_is_nobodys():
         client.sendall(request("/", b"x" * 10)[:-5])
         client.shutdown(socket.SHUT_WR)
         assert is_ended(client)
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
 
 
 def test_a_body_that_does_not_come_is_given_up():
@@ -100,7 +100,7 @@ def test_a_body_that_does_not_come_is_given_up():
         status, _, body = answer(client)
         assert status == 408
         assert b"not there within 0.05 s" in body
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
 
 
 def test_a_connection_that_rests_too_long_is_ended():
@@ -117,7 +117,7 @@ def test_a_mistake_of_whoever_answers_is_logged_and_told_in_its_turn(caplog):
         handler.let_go("/held/1")
         assert [answer(client)[0] for _ in range(2)] == [200, 500]
         assert is_ended(client)
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
     assert "ZeroDivisionError" in caplog.text
 
 

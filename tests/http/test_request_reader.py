@@ -86,7 +86,7 @@ def test_a_chunked_body_is_refused_when_it_is_too_long():
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         client.sendall(b"8\r\n12345678\r\n8\r\n12345678\r\n")
         assert answer(client)[0] == 413
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_is_no_request_is_refused_and_harms_nobody(sent):
         with connect() as client:
             client.sendall(request("/", b"fine"))
             assert answer(client)[2] == b"fine"
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["new", "known"])
@@ -152,7 +152,7 @@ def test_a_request_with_several_hosts_is_refused(more):
             assert (status, b"Host headers; expected one" in body) == (400, True)
         client.sendall(request("/", b"fine"))
         assert answer(client)[2] == b"fine"
-        assert handler.budget._taken == 0
+        assert handler.budget.taken == 0
 
 
 class Told(Echo):

@@ -28,4 +28,4 @@ def test_a_request_that_the_graph_has_not_seen_may_be_sent_again_elsewhere():
     source.close()
     (reply,) = replies
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-    assert bodies._taken == 0
+    assert bodies.taken == 0

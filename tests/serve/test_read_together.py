@@ -464,7 +464,7 @@ def test_who_goes_when_the_flow_has_just_ended_is_counted_once():
             http_request.body = b'{"instances": [[1.0]]}'
 
         def come_and_go():
-            reader = PredictReader(ServeOptions())
+            reader = PredictReader(server.model, ServeOptions())
             for http_request in http_requests:
                 model.pending.add(http_request, reader, None)
             # Behind their way in, and before they are told that there is none.

@@ -35,8 +35,7 @@ class RequestStats:
         else:
             self.others[outcome] += requests
         if outcome != "cancelled":
-            for _ in range(requests):
-                self.latencies.add(seconds)
+            self.latencies.add(seconds, requests)
 
     def outcomes(self) -> dict[str, int]:
         """Returns how many ended how."""

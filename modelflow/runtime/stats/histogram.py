@@ -115,15 +115,15 @@ class Record:
         self.number = 0
         self.total = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Adds one, in seconds."""
+    def add(self, seconds: float, count: int = 1) -> None:
+        """Adds ``count`` equal times, in seconds."""
         # Also in `WorkerStats.count`, where a call would cost as much again.
-        self.number = number = self.number + 1
-        self.total += seconds
-        if seconds > SHORT or number <= ALL:
-            self.counts[int(log2(seconds * 1e9 + 1.0) * 4.0)] += 1
-        elif not number & EVERY - 1:
-            self.counts[int(log2(seconds * 1e9 + 1.0) * 4.0)] += EVERY
+        before, self.number = self.number, self.number + count
+        self.total += seconds * count
+        if seconds <= SHORT and before >= ALL:
+            count = (self.number // EVERY - before // EVERY) * EVERY
+        if count:
+            self.counts[int(log2(seconds * 1e9 + 1.0) * 4.0)] += count
 
     def histogram(self) -> Histogram:
         """Returns what has been added so far."""

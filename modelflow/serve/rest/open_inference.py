@@ -51,9 +51,9 @@ class OpenInferenceRest:
         """Takes what is served, who else serves it, and what a body may hold."""
         self._models = models
         self._group = replica_group
-        self._reader = InferReader(options)
+        reader = InferReader(partial(find_model, models), options)
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint(f"{_MODEL}/infer", POST=self._infer),
+            endpoint(f"{_MODEL}/infer", POST=reader.receive),
             endpoint(f"{_MODEL}/ready", GET=self._model_ready),
             endpoint("/v2/models/stats", GET=self._all_statistics).of(Group.METRICS),
             endpoint(f"{_MODEL}/stats", GET=self._statistics).of(Group.METRICS),
@@ -61,9 +61,6 @@ class OpenInferenceRest:
             endpoint(_MODEL, GET=self._metadata),
             endpoint("/v2/?", GET=_server),
         )
-
-    def _infer(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        self._reader.receive(http_request, find_model(self._models, **path))
 
     def _metadata(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         info = info_of(self._models, find_model(self._models, **path))

@@ -1,7 +1,7 @@
 """How short requests over HTTP are read together; what each protocol says of them is its own."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
@@ -41,17 +41,18 @@ class RestRowReader(abc.ABC):
     deadline_mark: bytes | None = None
     """What a body has that may say a deadline: it does not wait unread; None: none does."""
 
-    def __init__(self, options: ServeOptions) -> None:
-        """Takes what a body may hold."""
+    def __init__(self, find: Callable[..., Model], options: ServeOptions) -> None:
+        """Takes what finds the model that a path names, and what a body may hold."""
+        self._find = find
         self.options = options
 
-    def receive(self, http_request: HttpRequest, model: Model) -> None:
+    def receive(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         """Has a request answered, now or later.
 
         Raises:
             Problem: it is not taken, or cannot be understood.
         """
-        named = http_request.head.named
+        model, named = self._find(**path), http_request.head.named
         seconds = seconds_of(http_request) if DEADLINE in named else None
         body, mark, context = http_request.body, self.deadline_mark, http_request.request_context
         if (

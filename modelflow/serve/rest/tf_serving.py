@@ -116,17 +116,13 @@ class TensorflowRest:
         """Takes what is served, and what a body may hold."""
         self._models = models
         self._options = options
-        self._reader = PredictReader(options)
         self.endpoints: tuple[Endpoint, ...] = (
-            endpoint(f"{_MODEL}:predict", POST=self._predict),
+            endpoint(f"{_MODEL}:predict", POST=PredictReader(models.find, options).receive),
             endpoint(f"{_MODEL}:classify", POST=partial(self._examples, CLASSIFY_METHOD)),
             endpoint(f"{_MODEL}:regress", POST=partial(self._examples, REGRESS_METHOD)),
             endpoint(f"{_MODEL}/metadata", GET=self._metadata),
             endpoint(_MODEL, GET=self._status),
         )
-
-    def _predict(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        self._reader.receive(http_request, self._models.find(**path))
 
     def _examples(self, method: str, http_request: HttpRequest, path: Mapping[str, str]) -> None:
         model = self._models.find(**path)
