@@ -64,11 +64,13 @@ def whole_body(http_request: HttpRequest, most: int) -> bytes:
 
 def compress_reply(http_request: HttpRequest, reply: Reply) -> Reply:
     """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
+    if len(reply.body) < _LEAST:
+        return reply
     accepted = _list_accepted(
         http_request.head.named.get(b"accept-encoding", b"").decode("latin-1")
     )
     encoding = next((name for name in _WINDOWS if name in accepted), None)
-    if encoding is None or len(reply.body) < _LEAST:
+    if encoding is None:
         return reply
     writer = zlib.compressobj(level=1, wbits=_WINDOWS[encoding])
     body = writer.compress(reply.body) + writer.flush()

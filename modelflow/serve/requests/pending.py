@@ -102,10 +102,7 @@ class PendingRequests:
         """Takes what they are sent to."""
         self._model = model
         self._members: dict[RowReader, dict[BatchMember, None]] = {}
-        self._first = self._limited = math.inf  # when the first is given up, and is looked for it
-
-    def __bool__(self) -> bool:
-        return bool(self._members)
+        self._first = math.inf  # when the first of them is given up
 
     def add(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
         """Takes a request: it is read when it goes in, with the others of this turn of the loop.
@@ -133,17 +130,12 @@ class PendingRequests:
             member = BatchMember(request, began, began + deadline, until)
         if member.until < self._first:
             self._first = member.until
+            limit.forget(self)
+            limit.add_until(self, self._first)
         request.on_gone = partial(self._leave, reader, member)
+        if not self._members:
+            model.submit_queue.add(self)
         self._members.setdefault(reader, {})[member] = None
-        if not model.submit_queue.is_due:
-            model.submit_queue.wake()
-
-    def wait(self) -> None:
-        """Waits for room in the graph: those that wait too long are given up."""
-        if self._first < self._limited:
-            self._model.time_limit.forget(self)
-            self._limited = self._first
-            self._model.time_limit.add_until(self, self._first)
 
     def give_up(self, _: Problem) -> None:
         """Refuses those that have waited as long as they may; see `TimeLimit.add_until`."""
@@ -151,28 +143,34 @@ class PendingRequests:
         for reader, members in self._members.items():
             for member in limit.list_late(members):
                 del members[member]
-                self._end(reader, member)
+                self._end(reader, member, limit.problem_of(member))
         waiting = chain.from_iterable(self._members.values())
         self._first = min((member.until for member in waiting), default=math.inf)
-        self._limited = math.inf
-        self.wait()
+        limit.add_until(self, self._first)
+
+    def refuse(self, problem: Problem) -> None:
+        """Refuses all: nothing takes them any more."""
+        for reader, members in self._take().items():
+            for member in members:
+                self._end(reader, member, problem)
+
+    def _take(self) -> dict[RowReader, dict[BatchMember, None]]:
+        self._model.time_limit.forget(self)
+        self._first = math.inf
+        taken, self._members = self._members, {}
+        return taken
 
     def read(self) -> list[RequestBatch]:
         """Reads all that are here; returns those that go on together."""
-        has_waited = self._limited < math.inf
-        if has_waited:
-            self._model.time_limit.forget(self)
-        self._first = self._limited = math.inf
-        pending, self._members = self._members, {}
         batches = []
-        for reader, waiting in pending.items():
+        for reader, waiting in self._take().items():
             members = [*waiting]
             places = self._read(reader, members)
             if places:
                 together = [members[place] for place in places]
                 batches.append(RequestBatch(self._model, reader, together))
             for place in sorted({*range(len(members))}.difference(places)):
-                self._read_alone(reader, members[place], has_waited=has_waited)
+                self._read_alone(reader, members[place])
         return batches
 
     def _read(self, reader: RowReader, members: Sequence[BatchMember]) -> Sequence[int]:
@@ -192,19 +190,18 @@ class PendingRequests:
             return ()
         return places
 
-    def _read_alone(self, reader: RowReader, member: BatchMember, *, has_waited: bool) -> None:
+    def _read_alone(self, reader: RowReader, member: BatchMember) -> None:
+        limit = self._model.time_limit
         left = (member.deadline or member.until) - SYSTEM_CLOCK.now()
         if left <= 0:
-            self._end(reader, member)
+            self._end(reader, member, limit.problem_of(member))
             return
         member.responder.on_gone = _nothing
         self._model.on_done()
-        is_bounded = has_waited or member.deadline is not None
+        is_bounded = member.deadline is not None or not limit.is_whole(left)
         reader.alone(member.responder, self._model, left if is_bounded else None)
 
-    def _end(self, reader: RowReader, member: BatchMember) -> None:
-        """Refuses one that has waited as long as it may."""
-        problem = self._model.time_limit.problem_of(member)
+    def _end(self, reader: RowReader, member: BatchMember, problem: Problem) -> None:
         self._model.on_done(problem.code)
         member.responder.answer(reader.refusal(problem))
 

@@ -80,22 +80,25 @@ class RequestBatch:
         self._is_in = False
         model.time_limit.add_until(self, min([member.until for member in members]))
 
-    def enter(self, flow: "Flow", on_room: Callable[[], None]) -> "RequestBatch | None":
-        """Sends them on their way; returns those that found no room, to be entered again.
+    def enter(
+        self, flow: "Flow", on_room: Callable[[], None]
+    ) -> "tuple[RequestBatch | None, bool]":
+        """Sends those on their way for which there is room.
 
         Args:
             flow: Where they go in.
-            on_room: Called once, from any thread, when those may try again.
+            on_room: Called once, from any thread, when the others may try again.
+
+        Returns:
+            The others, to be entered again, and whether ``on_room`` is called for them.
 
         Raises:
             StreamClosed: the flow takes nothing any more.
         """
-        # Who asked may have gone meanwhile, or was given up.
-        members = [member for member in self._members if not member.responder.is_over]
-        self._members, self._unanswered = members, len(members)
+        members, rest = self._offer(flow.free_rows)
         if not members:
             self._model.time_limit.forget(self)
-            return None
+            return None, False
         due = [member.deadline for member in members]
         submitted = flow.submit_rows(
             [row for member in members for row in member.rows],
@@ -105,17 +108,32 @@ class RequestBatch:
             deadlines=due if any(due) else None,
         )
         count = submitted.count
+        left = [*members[count:], *rest]
         if not count:
-            return self
+            self._members, self._unanswered = left, len(left)
+            return self, True
         self._is_in = True
-        for number in range(count):
-            member = members[number]
+        self._members, self._unanswered = members[:count], count
+        for number, member in enumerate(self._members):
             member.rows = ()
             member.responder.on_gone = partial(submitted.cancel, number)
-        if count == len(members):
-            return None
-        self._members, self._unanswered = members[:count], count
-        return RequestBatch(self._model, self._reader, members[count:])
+        others = RequestBatch(self._model, self._reader, left) if left else None
+        return others, count < len(members)
+
+    def _offer(self, room: float) -> tuple[list[BatchMember], Sequence[BatchMember]]:
+        """Returns the first members that so many rows have room for and one more, and the others.
+
+        For that one the flow says when there is room.
+        """
+        offered = []
+        for place, member in enumerate(self._members):
+            if member.responder.is_over:  # who asked has gone meanwhile, or was given up
+                continue
+            offered.append(member)
+            if room <= 0:
+                return offered, self._members[place + 1 :]
+            room -= member.size
+        return offered, ()
 
     def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""

@@ -79,11 +79,15 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             deadline: Seconds after which nothing is begun for it any more, and a moment later it is
                 given up; None: the limit alone counts.
         """
-        if deadline is None or deadline > self.seconds - _NEAR:
+        if deadline is None or self.is_whole(deadline):
             super().add(waiting)
         else:
             loop = asyncio.get_running_loop()
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
+
+    def is_whole(self, seconds: float) -> bool:
+        """Tells whether so many seconds are as good as the limit itself."""
+        return seconds > self.seconds - _NEAR
 
     def end_of(self, began: float, deadline: float) -> float:
         """Returns when a request is given up that may take so many seconds, by the clock."""
@@ -96,8 +100,12 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             one: What is given up: with `list_late` it finds which, and adds itself again.
             until: When the first of them is to be given up, by the clock; ``math.inf``: none is.
         """
-        if until < math.inf:
-            seconds = max(0.0, until - SYSTEM_CLOCK.now())
+        if until == math.inf:
+            return
+        seconds = max(0.0, until - SYSTEM_CLOCK.now())
+        if self.is_whole(seconds):
+            super().add(one)
+        else:
             self.own[one] = asyncio.get_running_loop().call_later(seconds, self._expire, one)
 
     def list_late(self, members: "Iterable[BatchMember]") -> "list[BatchMember]":

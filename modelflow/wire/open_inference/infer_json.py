@@ -5,6 +5,7 @@
 """
 
 import math
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -194,21 +195,26 @@ def infer_answer(answer: InferAnswer, request: InferRequest) -> tuple[bytes, int
             parameters["binary_data_size"] = len(raw[-1])
         else:
             data = b',"data":' + array_json(tensor.array.reshape(-1), where)
-        head = {
-            "name": tensor.name,
-            "datatype": tensor.datatype,
-            "shape": list(tensor.array.shape),
-            **({"parameters": parameters} if parameters else {}),
-        }
-        outputs.append(json_of(head)[:-1] + data + b"}")
-    head = {
-        **({"id": answer.id} if answer.id else {}),
-        "model_name": answer.model_name,
-        "model_version": answer.model_version,
-        **({"parameters": dict(answer.parameters)} if answer.parameters else {}),
-    }
-    document = json_of(head)[:-1] + b',"outputs":[' + b",".join(outputs) + b"]}"
+        head = _write_members(
+            name=tensor.name, datatype=tensor.datatype, shape=tensor.array.shape
+        ) + _write_parameters(parameters)
+        outputs.append(b"{%b%b}" % (head, data))
+    head = _write_members(model_name=answer.model_name, model_version=answer.model_version)
+    if answer.id:
+        head = b'"id":%b,%b' % (json_of(answer.id), head)
+    head += _write_parameters(answer.parameters)
+    document = b'{%b,"outputs":[%b]}' % (head, b",".join(outputs))
     return b"".join([document, *raw]), len(document) if raw else None
+
+
+@lru_cache(maxsize=256)  # those of a model's answers are the same each time
+def _write_members(**members: str | tuple[int, ...]) -> bytes:
+    """Returns the members of a JSON object, without its braces."""
+    return json_of(members)[1:-1]
+
+
+def _write_parameters(parameters: Parameters) -> bytes:
+    return b',"parameters":' + json_of(dict(parameters)) if parameters else b""
 
 
 def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) -> InferRequest:
