@@ -360,6 +360,44 @@ def test_a_deadline_passes_while_the_request_waits_unread_behind_others(late):
         assert server.model("m").figures.outcomes == {"DEADLINE_EXCEEDED": 1}
 
 
+def test_short_requests_go_in_at_the_place_of_the_first_that_waits():
+    seen, entered, go = [], threading.Semaphore(0), threading.Event()
+
+    @modelflow.flowunit(name="mean")
+    def note(row):
+        seen.append(int(row[0]))
+        entered.release()
+        go.wait(60)
+        return row.sum()
+
+    del function._declared["mean"]
+    read_at_once = ("Content-Encoding: identity",)
+    with (
+        served(note, "batch_size=1, queue_size=1, threads=1") as server,
+        contextlib.ExitStack() as open_clients,
+    ):
+        model, clients = server.model("m"), []
+
+        def ask_for(number, headers=()):
+            client = open_clients.enter_context(_connect(server))
+            client.sendall(_message(b'{"instances": [[%d]]}' % number, headers=headers))
+            clients.append(client)
+            while model.admission.under_way < len(clients):
+                pass
+
+        ask_for(0)
+        assert entered.acquire(timeout=60)  # and holds it; the next waits in its queue
+        for number in (1, 2):
+            ask_for(number, read_at_once)
+        ask_for(3)  # waits unread, behind 2
+        ask_for(4, read_at_once)
+        ask_for(5)  # with 3
+        ask_for(6, read_at_once)
+        go.set()
+        assert [_answer(client)[0] for client in clients] == [200] * 7
+    assert seen == [0, 1, 2, 3, 5, 4, 6]
+
+
 def _count_requests():
     gc.collect()
     return sum(type(one) is BatchMember for one in gc.get_objects())
