@@ -23,6 +23,8 @@ def head_of(reply: Reply | StreamingReply, *, is_last: bool, is_kept: bool) -> b
         is_kept: Who asked speaks HTTP/1.0 and wants the connection to stay open.
     """
     start = _start(reply.status, *reply.headers.items())
+    if reply.own:
+        start = b"\r\n".join((start, *map(_line, reply.own.items())))
     if isinstance(reply, StreamingReply):
         length = b"" if is_kept else b"\r\ntransfer-encoding: chunked"
     elif reply.status in _NO_BODY:
@@ -51,9 +53,13 @@ def plain_head(status: int, length: int, now: int, *headers: tuple[str, str]) ->
 
 @lru_cache(maxsize=64)
 def _start(status: int, *headers: tuple[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {int(status)} {_PHRASES.get(int(status), 'Unknown')}"]
-    lines += [f"{name}: {value}" for name, value in headers]
-    return "\r\n".join(lines).encode("latin-1", "replace")
+    line = f"HTTP/1.1 {int(status)} {_PHRASES.get(int(status), 'Unknown')}"
+    return b"\r\n".join((line.encode(), *map(_line, headers)))
+
+
+def _line(header: tuple[str, str]) -> bytes:
+    name, value = header
+    return f"{name}: {value}".encode("latin-1", "replace")
 
 
 @lru_cache(maxsize=1)
@@ -106,7 +112,7 @@ class Answers:
         ):  # nobody is before it
             owed.popleft()
             body = reply.body
-            if http_request is self.last or self.is_old or not body:
+            if http_request is self.last or self.is_old or not body or reply.own:
                 data = head_of(reply, is_last=http_request is self.last, is_kept=self.is_old)
             else:  # one with a body may have one
                 data = plain_head(reply.status, len(body), int(time()), *reply.headers.items())

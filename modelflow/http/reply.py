@@ -37,11 +37,13 @@ class Reply:
         status: The HTTP status.
         body: What is sent.
         headers: Name -> value.
+        own: Further headers, which differ from answer to answer.
     """
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 def reply_of(

@@ -223,11 +223,13 @@ class StreamingReply:
         begin: Called when its turn has come: all that was asked for before on the same connection
             is answered. Is given what the body goes into.
         headers: Name -> value.
+        own: Further headers, which differ from answer to answer.
     """
 
     status: int
     begin: Callable[[StreamingResponse], None]
     headers: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 def _nothing() -> None:

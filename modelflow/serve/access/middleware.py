@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _ORIGIN = "origin"
 _KEYS = frozenset({"x-api-key", "authorization"})
 _TOLD = MARKS | {"tracestate", _ORIGIN}
+_TOLD_BYTES = frozenset(name.encode() for name in _TOLD)
 # Probes and those that collect figures come all the time, and ask no model.
 _TRACED = frozenset({Group.INFER, Group.REPOSITORY})
 
@@ -69,7 +70,9 @@ class Middleware:
         Raises:
             RefusedError: it is answered already.
         """
-        found = read_headers(http_request.head.headers, _TOLD)
+        head, found = http_request.head, {}
+        if not _TOLD_BYTES.isdisjoint(head.named):
+            found = read_headers(head.headers, _TOLD)
         span = None
         if self.tracer is not None and form.group in _TRACED:
             span = self.tracer.over_http(http_request, form.route, found)

@@ -1,11 +1,12 @@
 """What is known of a request beside what it asks: its id, its trace, its line in the access log."""
 
+import os
 import re
 import time
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from modelflow.http.reply import Reply
@@ -99,7 +100,9 @@ class RequestContext:
     def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         """Notes how a request over HTTP is answered; returns the answer as it goes out."""
         self._status = int(reply.status)
-        return replace(reply, headers={**reply.headers, **self.headers})
+        if isinstance(reply, StreamingReply):
+            return replace(reply, own=self.headers)
+        return Reply(reply.status, reply.body, reply.headers, self.headers)
 
     def over(self, bytes_in: int, bytes_out: int) -> None:
         """Notes that all of that answer was given."""
@@ -121,9 +124,9 @@ class RequestContext:
             self._span.end(status)
         if self._log is None:
             return
-        when = datetime.fromtimestamp(self._time, UTC)
+        seconds, milliseconds = divmod(int(self._time * 1e3), 1000)
         line = {
-            "time": when.isoformat(timespec="milliseconds"),
+            "time": f"{_format_time(seconds)}.{milliseconds:03}+00:00",
             "request_id": self.id,
             **self._asked,
             "model": self._model,
@@ -136,6 +139,11 @@ class RequestContext:
         if self._trace is not None:
             line["trace_id"] = self._trace.id
         self._log.write(line)
+
+
+@lru_cache(maxsize=1)  # requests of a second have one
+def _format_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def describe_request(http_request: HttpRequest) -> Mapping[str, Any]:
@@ -168,4 +176,4 @@ def _id(given: Sequence[str], trace: Trace | None) -> str:
     for one in given:
         if _ID.fullmatch(one):
             return one
-    return uuid.uuid4().hex if trace is None else trace.id
+    return os.urandom(16).hex() if trace is None else trace.id
