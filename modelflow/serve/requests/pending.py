@@ -102,7 +102,7 @@ class PendingRequests:
         """Takes what they are sent to."""
         self._model = model
         self._members: dict[RowReader, dict[BatchMember, None]] = {}
-        self._first = math.inf  # when the first of them is given up
+        self._first = self._limited = math.inf  # when the first is given up, and is looked for it
 
     def add(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
         """Takes a request: it is read when it goes in, with the others of this turn of the loop.
@@ -128,14 +128,21 @@ class PendingRequests:
         else:
             until = limit.end_of(began, deadline)
             member = BatchMember(request, began, began + deadline, until)
-        if member.until < self._first:
-            self._first = member.until
-            limit.forget(self)
-            limit.add_until(self, self._first)
         request.on_gone = partial(self._leave, reader, member)
         if not self._members:
             model.submit_queue.add(self)
         self._members.setdefault(reader, {})[member] = None
+        if member.until < self._first:
+            self._first = member.until
+            if model.submit_queue.is_blocked:
+                self.wait()
+
+    def wait(self) -> None:
+        """Waits for room in the graph: those that wait too long are given up."""
+        if self._first < self._limited:
+            self._model.time_limit.forget(self)
+            self._limited = self._first
+            self._model.time_limit.add_until(self, self._first)
 
     def give_up(self, _: Problem) -> None:
         """Refuses those that have waited as long as they may; see `TimeLimit.add_until`."""
@@ -146,7 +153,8 @@ class PendingRequests:
                 self._end(reader, member, limit.problem_of(member))
         waiting = chain.from_iterable(self._members.values())
         self._first = min((member.until for member in waiting), default=math.inf)
-        limit.add_until(self, self._first)
+        self._limited = math.inf
+        self.wait()
 
     def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
@@ -155,8 +163,9 @@ class PendingRequests:
                 self._end(reader, member, problem)
 
     def _take(self) -> dict[RowReader, dict[BatchMember, None]]:
-        self._model.time_limit.forget(self)
-        self._first = math.inf
+        if self._limited < math.inf:
+            self._model.time_limit.forget(self)
+        self._first = self._limited = math.inf
         taken, self._members = self._members, {}
         return taken
 

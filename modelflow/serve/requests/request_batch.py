@@ -95,7 +95,8 @@ class RequestBatch:
         Raises:
             StreamClosed: the flow takes nothing any more.
         """
-        members, rest = self._offer(flow.free_rows)
+        # One may always be offered; how many more, takes as long to ask as one takes to be refused.
+        members, rest = self._offer(flow.free_rows if len(self._members) > 1 else 0)
         if not members:
             self._model.time_limit.forget(self)
             return None, False

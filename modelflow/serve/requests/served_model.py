@@ -59,7 +59,7 @@ class ServedModel(Model):
         self.on_closed: Callable[[], object] | None = None
         if flow.is_row_by_row and is_of_numbers(signature):
             self.pending = PendingRequests(self)
-        self.submit_queue = SubmitQueue(flow, loop_queue, self._on_close)
+        self.submit_queue = SubmitQueue(flow, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None
         self._over: deque[Callable[[], None]] = deque()  # what ends those that are
         self._is_told = False  # and that is on its way

@@ -23,31 +23,40 @@ from modelflow.wire.problem import Code, Problem
 class SubmitQueue:
     """Takes requests one by one and gives them to a flow together. For the loop's thread."""
 
-    def __init__(self, flow: Flow, loop_queue: LoopQueue, on_closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        loop_queue: LoopQueue,
+        pending: PendingRequests | None,
+        on_closed: Callable[[], None],
+    ) -> None:
         """Takes where the requests go.
 
         Args:
             flow: What answers them.
             loop_queue: How other threads reach the loop's.
+            pending: The only such entry that `add` is given; None: it is given none.
             on_closed: Called when the flow takes no requests any more: it has ended.
         """
         self._flow = flow
         self._loop_queue = loop_queue
+        self._pending = pending
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch | PendingRequests] = deque()
         self._is_due = False  # what is added now goes in when this turn of the loop is over
-        self._is_blocked = False  # until the flow says that there is room
+        self.is_blocked = False
+        """What is here waits until the flow says that there is room."""
 
     def add(self, request: InferCall | PendingRequests) -> None:
         """Takes a request, or several: they go in when this turn of the loop is over."""
         self._waiting.append(request)
-        if not (self._is_due or self._is_blocked):
+        if not (self._is_due or self.is_blocked):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
     def hurry(self) -> None:
         """Has what is here go in now."""
-        if self._waiting and not self._is_blocked:
+        if self._waiting and not self.is_blocked:
             self._enter()
 
     def forget(self, call: InferCall) -> bool:
@@ -58,16 +67,16 @@ class SubmitQueue:
         return True
 
     def _enter(self) -> None:
-        self._is_due, self._is_blocked = True, False  # what is added meanwhile goes in below
+        self._is_due, self.is_blocked = True, False  # what is added meanwhile goes in below
         waiting = self._waiting
         try:
-            while waiting and not self._is_blocked:
+            while waiting and not self.is_blocked:
                 first = waiting[0]
                 if isinstance(first, PendingRequests):
                     del waiting[0]
                     waiting.extendleft(reversed(first.read()))
                 elif isinstance(first, RequestBatch):
-                    rest, self._is_blocked = first.enter(self._flow, self._on_room)
+                    rest, self.is_blocked = first.enter(self._flow, self._on_room)
                     if rest is None:
                         del waiting[0]
                     else:
@@ -78,6 +87,8 @@ class SubmitQueue:
             self._give_up()
         finally:
             self._is_due = False
+        if self.is_blocked and self._pending is not None:
+            self._pending.wait()
 
     def _enter_calls(self) -> None:
         """Offers the flow what it has room for of the calls before the next request batch, and one
@@ -98,7 +109,7 @@ class SubmitQueue:
         rest = self._flow.submit([call.request for call in group], self._on_room)
         for _ in range(len(group) - len(rest)):
             self._waiting.popleft()
-        self._is_blocked = bool(rest)
+        self.is_blocked = bool(rest)
 
     def _give_up(self) -> None:
         """Refuses all that wait: the flow has ended."""
