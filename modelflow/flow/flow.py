@@ -77,7 +77,12 @@ class Flow(FlowLife):
         }
 
     def infer(
-        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+        self,
+        inputs: Any,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        wait: bool = True,
     ) -> Any:
         """Sends one request in a session of its own and returns its answer.
 
@@ -86,6 +91,8 @@ class Flow(FlowLife):
             timeout: Longest wait in seconds for the whole; None: as long as it takes.
             deadline: Seconds from now after which nobody waits for the answer, and nothing is
                 computed for it any more; a unit that is at work on it then is not interrupted.
+            wait: Waits for room; False: where there is none the request is refused at once,
+                whatever ``queue_policy`` says.
 
         Returns:
             The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``. An
@@ -96,16 +103,17 @@ class Flow(FlowLife):
             FlowUnitError: a unit failed on it.
             DeadlineExceeded: its deadline passed.
             TimeoutError: no answer in time; the request is cancelled.
-            QueueFullError, StreamClosed, KeyError, TypeError, ValueError: as `StreamIO.send`.
+            QueueFullError: there is no room now, and ``wait`` or ``queue_policy`` says not to wait.
+            StreamClosed, KeyError, TypeError, ValueError: as `StreamIO.send`.
         """
         columns = self._columns(inputs)
         if deadline is None:
             stream = self.create_stream_io()
-            found = stream.exchange(columns, timeout)
+            found = stream.exchange(columns, timeout, wait=wait)
         else:
             with wait_until_deadline(deadline, timeout) as limit:
                 stream = self.create_stream_io()
-                found = stream.exchange(columns, limit, deadline)
+                found = stream.exchange(columns, limit, deadline, wait=wait)
         return answer_of(found, stream.single_outputs)
 
     def try_infer(
@@ -118,43 +126,32 @@ class Flow(FlowLife):
             FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError, TypeError,
                 ValueError: as `infer`.
         """
-        columns = self._columns(inputs)
-        if deadline is None:
-            stream = self.create_stream_io()
-            found = stream.exchange(columns, timeout, wait=False)
-        else:
-            with wait_until_deadline(deadline, timeout) as limit:
-                stream = self.create_stream_io()
-                found = stream.exchange(columns, limit, deadline, wait=False)
-        return answer_of(found, stream.single_outputs)
+        return self.infer(inputs, timeout, deadline, wait=False)
 
     async def ainfer(
-        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
+        self,
+        inputs: Any,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        wait: bool = True,
     ) -> Any:
         """Does what `infer` does without blocking the event loop."""
         columns = self._columns(inputs)
         if deadline is None:
             stream = self.create_stream_io()
-            found = await stream.aexchange(columns, timeout)
+            found = await stream.aexchange(columns, timeout, wait=wait)
         else:
             with wait_until_deadline(deadline, timeout) as limit:
                 stream = self.create_stream_io()
-                found = await stream.aexchange(columns, limit, deadline)
+                found = await stream.aexchange(columns, limit, deadline, wait=wait)
         return answer_of(found, stream.single_outputs)
 
     async def try_ainfer(
         self, inputs: Any, timeout: float | None = None, deadline: float | None = None
     ) -> Any:
         """Does what `try_infer` does without blocking the event loop."""
-        columns = self._columns(inputs)
-        if deadline is None:
-            stream = self.create_stream_io()
-            found = await stream.aexchange(columns, timeout, wait=False)
-        else:
-            with wait_until_deadline(deadline, timeout) as limit:
-                stream = self.create_stream_io()
-                found = await stream.aexchange(columns, limit, deadline, wait=False)
-        return answer_of(found, stream.single_outputs)
+        return await self.ainfer(inputs, timeout, deadline, wait=False)
 
     def map(
         self,
