@@ -95,9 +95,11 @@ class RequestReader:
             httptools.HttpParserError: this is no request; or, an `HttpParserCallbackError`, whoever
                 handles requests has raised.
         """
+        if self._is_within or not self._is_kept:  # a piece of a body, say
+            return self._parse(data)
         end = data.find(END, 0, LONGEST) + len(END)
         known = self._known.get(data[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
-        if known is None or len(data) != end + known[1] or self._is_within or not self._is_kept:
+        if known is None or len(data) != end + known[1]:
             return self._parse(data)
         head, length = known
         self.is_old = False

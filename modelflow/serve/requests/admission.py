@@ -94,12 +94,26 @@ class OverloadedError(Problem):
 class Admission:
     """Counts the requests of one model, and knows how fast they are answered (`WaitEstimator`)."""
 
-    def __init__(self, name: str, most: int, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
-        """Takes the model's name, for messages, and how many requests may be under way."""
+    def __init__(
+        self,
+        name: str,
+        most: int,
+        now: Callable[[], float] = SYSTEM_CLOCK.now,
+        make_room: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Takes what requests are counted by.
+
+        Args:
+            name: The model's name, for messages.
+            most: How many requests may be under way.
+            now: Tells the time, in seconds.
+            make_room: Called before a request is refused: it may count out those that are over.
+        """
         self._name = name
         self.most = most
         """How many may be under way."""
         self._now = now
+        self._make_room = make_room
         self._wait_estimator = WaitEstimator(now)
         self._since = 0.0  # the last answer, or when there was something to answer again
         self._highest = 0  # of those under way, since then
@@ -136,6 +150,27 @@ class Admission:
         Raises:
             OverloadedError: it is not taken.
         """
+        if deadline is not None or self.under_way >= self.most:  # else `expect` says nothing
+            self.expect(deadline)
+        if not self.under_way:
+            self._since = self._now()
+            if self.doing is not None:
+                self.doing.work()
+        self.under_way += 1
+        if self.under_way > self._highest:
+            self._highest = self.under_way
+
+    def expect(self, deadline: float | None) -> None:
+        """Refuses what `admit` would refuse, and counts nothing.
+
+        Args:
+            deadline: Seconds for which whoever sends it waits; None: for ever.
+
+        Raises:
+            OverloadedError: it would not be taken.
+        """
+        if not self.takes(deadline):
+            self._make_room()
         if self.under_way >= self.most:
             raise self._full()
         if deadline is not None and (wait := self._late(deadline)) is not None:
@@ -145,13 +180,6 @@ class Admission:
                 "would_miss_deadline",
                 wait - deadline,
             )
-        if not self.under_way:
-            self._since = self._now()
-            if self.doing is not None:
-                self.doing.work()
-        self.under_way += 1
-        if self.under_way > self._highest:
-            self._highest = self.under_way
 
     def _full(self) -> OverloadedError:
         text = (

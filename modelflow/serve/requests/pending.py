@@ -118,10 +118,7 @@ class PendingRequests:
         model = self._model
         if request.request_context is not None:
             request.request_context.enter(model.name, model.version)
-        admission = model.admission
-        if deadline is not None or admission.under_way >= admission.most:
-            model.make_room(deadline)
-        admission.admit(deadline)
+        model.admission.admit(deadline)
         began, limit = SYSTEM_CLOCK.now(), model.time_limit
         if deadline is None:
             member = BatchMember(request, began, None, began + limit.seconds)

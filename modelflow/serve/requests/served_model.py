@@ -54,7 +54,7 @@ class ServedModel(Model):
         super().__init__(name, version, signature, options)
         self.loop_queue = loop_queue
         self.flow = flow
-        self.admission = Admission(name, options.max_requests)
+        self.admission = Admission(name, options.max_requests, make_room=self._catch_up)
         self.figures = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
         if flow.is_row_by_row and is_of_numbers(signature):
@@ -106,10 +106,7 @@ class ServedModel(Model):
         # Made before it is counted: whoever sees it counted may reckon with its deadline.
         given = items or self.triggers
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
-        admission = self.admission
-        if deadline is not None or admission.under_way >= admission.most:
-            self.make_room(deadline)
-        admission.admit(deadline)
+        self.admission.admit(deadline)
         if request_context is not None:
             call.watch(request_context)
         limit = self.time_limit
@@ -143,17 +140,7 @@ class ServedModel(Model):
         Raises:
             OverloadedError: there is no room for it.
         """
-        admission = self.admission
-        if deadline is None and admission.under_way < admission.most:
-            return
-        self.make_room(deadline)
-        if not admission.takes(deadline):
-            admission.admit(deadline)
-
-    def make_room(self, deadline: float | None) -> None:
-        """Does what is due, where there is no room for a request that waits so long."""
-        if not self.admission.takes(deadline):
-            self._catch_up()
+        self.admission.expect(deadline)
 
     def _catch_up(self) -> None:
         """Does what is due where there is no room: a turn of the loop may bring many requests.
@@ -231,7 +218,7 @@ class ServedModel(Model):
 
     def _tell_when_idle(self) -> None:
         # Not in this turn of the loop: a request that has found this model may be making room now
-        # (`make_room`), and is sent behind that.
+        # (`_catch_up`), and is sent behind that.
         if self._on_idle is not None:
             asyncio.get_running_loop().call_soon(self._tell_if_idle)
 
