@@ -1,10 +1,9 @@
 """Requests on their way together: into a flow, and back to those who asked."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
@@ -57,26 +56,6 @@ class BatchMember:
         self.details: Any = None
 
 
-T = TypeVar("T")
-
-
-def offer(requests: Iterable[T], rows_of: Callable[[T], int], room: float) -> Iterator[T]:
-    """Gives the first requests for which a flow has room, and one more.
-
-    For that one the flow says when there is room. Those behind it are not looked at.
-
-    Args:
-        requests: Those that wait, in order.
-        rows_of: Gives how many rows one has.
-        room: How many rows there is room for (`Flow.free_rows`).
-    """
-    for request in requests:
-        yield request
-        if room <= 0:
-            return
-        room -= rows_of(request)
-
-
 class RequestBatch:
     """Requests that were read together, `BatchMembers` of the flow.
 
@@ -117,11 +96,7 @@ class RequestBatch:
             StreamClosed: the flow takes nothing any more.
         """
         # One may always be offered; how many more, takes as long to ask as one takes to be refused.
-        room = flow.free_rows if len(self._members) > 1 else 0
-        rest = iter(self._members)
-        # Who asked may have gone meanwhile, or was given up.
-        waiting = (member for member in rest if not member.responder.is_over)
-        members = [*offer(waiting, attrgetter("size"), room)]
+        members, rest = self._offer(flow.free_rows if len(self._members) > 1 else 0)
         if not members:
             self._model.time_limit.forget(self)
             return None, False
@@ -145,6 +120,21 @@ class RequestBatch:
             member.responder.on_gone = partial(submitted.cancel, number)
         others = RequestBatch(self._model, self._reader, left) if left else None
         return others, count < len(members)
+
+    def _offer(self, room: float) -> tuple[list[BatchMember], Sequence[BatchMember]]:
+        """Returns the first members that so many rows have room for and one more, and the others.
+
+        For that one the flow says when there is room.
+        """
+        offered = []
+        for place, member in enumerate(self._members):
+            if member.responder.is_over:  # who asked has gone meanwhile, or was given up
+                continue
+            offered.append(member)
+            if room <= 0:
+                return offered, self._members[place + 1 :]
+            room -= member.size
+        return offered, ()
 
     def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""

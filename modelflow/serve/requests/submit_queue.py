@@ -9,17 +9,14 @@ finished.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import takewhile
-from operator import attrgetter
-from typing import cast
+from collections.abc import Callable
 
 from modelflow.errors import StreamClosed
 from modelflow.flow import Flow
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.pending import PendingRequests
-from modelflow.serve.requests.request_batch import RequestBatch, offer
+from modelflow.serve.requests.request_batch import RequestBatch
 from modelflow.wire.problem import Code, Problem
 
 
@@ -94,13 +91,21 @@ class SubmitQueue:
             self._pending.wait()
 
     def _enter_calls(self) -> None:
-        """Offers the flow what it has room for of the calls before the next request batch.
+        """Offers the flow what it has room for of the calls before the next request batch, and one
+        more.
 
-        What each admission costs does not depend on how many calls wait.
+        For that one the flow says when there is room. What each admission costs does not depend on
+        how many calls wait.
         """
-        first = takewhile(lambda one: isinstance(one, InferCall), self._waiting)
-        calls = cast("Iterator[InferCall]", first)
-        group = [*offer(calls, attrgetter("rows"), self._flow.free_rows)]
+        room = self._flow.free_rows
+        group: list[InferCall] = []
+        for one in self._waiting:
+            if not isinstance(one, InferCall):
+                break
+            group.append(one)
+            if room <= 0:
+                break
+            room -= one.rows
         rest = self._flow.submit([call.request for call in group], self._on_room)
         for _ in range(len(group) - len(rest)):
             self._waiting.popleft()
