@@ -10,7 +10,7 @@ import pytest
 
 import modelflow
 from modelflow.errors import EngineError, FlowUnitError, ItemRefusedError
-from modelflow.serve.requests.status import GRPC_STATUS, HTTP_STATUS, internal_problem, problem_of
+from modelflow.serve.requests.status import GRPC_STATUS, HTTP_STATUS, problem_of
 from tests.engine.conftest import WEIGHTS, freeze, save_onnx
 
 ZEROS = np.zeros(4, np.float32)
@@ -147,8 +147,7 @@ def test_what_the_engine_has_no_memory_for_is_its_own_failure(make, tmp_path, re
         with pytest.raises(FlowUnitError) as caught:
             model.infer([ZEROS])
         assert type(caught.value.__cause__) is EngineError
-        assert problem_of(caught.value) is None
-        problem = internal_problem(caught.value)
+        problem = problem_of(caught.value)
         assert (HTTP_STATUS[problem.code], GRPC_STATUS[problem.code]) == (500, 13)
         assert "memory" not in str(problem)
 

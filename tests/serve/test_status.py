@@ -1,9 +1,12 @@
 """What failures are called."""
 
+import re
+
 import pytest
 
 from modelflow.errors import (
     Cancelled,
+    ConfigError,
     DeadlineExceeded,
     FlowUnitError,
     NoReplicaError,
@@ -50,10 +53,27 @@ def test_the_item_is_named_where_there_are_several():
     )
 
 
-def test_what_failed_inside_is_not_told():
-    assert problem_of(of_unit(ZeroDivisionError("secret"))) is None
-    assert problem_of(of_unit(ValueError("assignment destination is read-only"))) is None
-    assert problem_of(of_unit(ReplicaLostError("done once, perhaps"))) is None
+@pytest.mark.parametrize(
+    "error",
+    [
+        of_unit(ZeroDivisionError("secret")),
+        of_unit(ValueError("a secret, and read-only")),
+        of_unit(ReplicaLostError("a secret, done once, perhaps")),
+        ValueError("a secret of our own code"),
+        ConfigError("/a/secret/path"),
+    ],
+    ids=repr,
+)
+def test_of_what_failed_inside_a_client_is_told_an_id_and_the_log_the_rest(error, caplog):
+    problem = problem_of(error)
+    assert problem.code is Code.INTERNAL
+    assert "secret" not in str(problem)
+    (number,) = re.findall(r"under the id (\w{12})$", str(problem))
+    assert f"request {number} failed" in caplog.text
+    assert "secret" in caplog.text
+
+
+def test_what_has_no_replica_does_not_tell_where():
     assert "10.0.0.7" not in str(problem_of(of_unit(NoReplicaError("10.0.0.7: no room"))))
 
 

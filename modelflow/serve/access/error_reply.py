@@ -10,7 +10,7 @@ from typing import Any
 from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.requests.admission import OverloadedError, whole_seconds
-from modelflow.serve.requests.status import HTTP_STATUS, internal_problem
+from modelflow.serve.requests.status import HTTP_STATUS, problem_of
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, refuse
 
@@ -112,7 +112,7 @@ def refusal(problem: Problem) -> Reply:
 
 def refusal_of(error: Exception) -> Reply:
     """Returns the answer to a request that failed, for whatever reason."""
-    return refusal(error if isinstance(error, Problem) else internal_problem(error))
+    return refusal(problem_of(error))
 
 
 def seconds_until_retry(problem: Problem) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 from modelflow.http.request import RequestObserver
 from modelflow.serve.access.keys import Group
 from modelflow.serve.requests.model import Terms
-from modelflow.serve.requests.status import internal_problem
+from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import Protocol
 
@@ -96,10 +96,8 @@ class Rpc:
         """Gives the last answer, which ``make`` makes of ``given``, or says why it does not."""
         try:
             message = make(*given)
-        except Problem as problem:
-            self.refuse(problem)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-            self.refuse(internal_problem(error))
+            self.refuse(problem_of(error))
         else:
             self.answer(message)
 
@@ -168,10 +166,8 @@ class Method:
         """Has a message answered, now or later."""
         try:
             self.answer(rpc, self.parse(data))
-        except Problem as problem:
-            rpc.refuse(problem)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
-            rpc.refuse(internal_problem(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+            rpc.refuse(problem_of(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from modelflow.errors import EndOfStream, ModelflowError
 from modelflow.http.request import RequestObserver
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.rows import check_buffers, values_of
-from modelflow.serve.requests.status import internal_problem, problem_of
+from modelflow.serve.requests.status import problem_of
 from modelflow.stream_io.request import Request
 from modelflow.wire.problem import Problem
 
@@ -145,7 +145,7 @@ class InferCall:
         except EndOfStream:
             raise
         except ModelflowError as error:
-            raise problem_of(error) or internal_problem(error) from error
+            raise problem_of(error) from error
         if found is not None:
             if not self.is_over:
                 self.model.time_limit.renew(self)
@@ -165,7 +165,7 @@ class InferCall:
             try:
                 found = self.request.answer()
             except ModelflowError as error:
-                raise problem_of(error) or internal_problem(error) from error
+                raise problem_of(error) from error
             for buffers in found.values():
                 check_buffers(buffers, self.rows)
         except Problem as problem:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
-from modelflow.serve.requests.status import internal_problem, problem_of
+from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.time_limits import waits
 from modelflow.wire.problem import Problem
 
@@ -161,8 +161,7 @@ class RequestBatch:
 
     def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
         """Has these refused, on the server's thread."""
-        problem = problem_of(failure) or internal_problem(failure)
-        self._model.over(partial(self._fail, requests, problem))
+        self._model.over(partial(self._fail, requests, problem_of(failure)))
 
     # -- and back on the server's thread ----------------------------------------------------------
 
@@ -175,7 +174,7 @@ class RequestBatch:
         try:
             answers = reader.answers(members, model, found)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is left waiting
-            answers = [internal_problem(error)] * len(members)
+            answers = [problem_of(error)] * len(members)
         now = SYSTEM_CLOCK.now()
         rows, seconds = 0, []
         for member, answer in zip(members, answers, strict=True):

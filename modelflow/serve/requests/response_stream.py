@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream
 from modelflow.serve.requests.model import Inference
-from modelflow.serve.requests.status import internal_problem
+from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Problem
 
 
@@ -95,17 +95,12 @@ class ResponseStream:
                 message = self._form.part(*found, is_last=is_last)
             except EndOfStream:
                 self._finish(taker, self._form.end())
-            except Problem as problem:
-                self._fail(taker, problem)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-                self._fail(taker, internal_problem(error))
+                self._finish(taker, self._form.problem(problem_of(error)))
+                self._call.cancel()
             else:
                 if message is not None:
                     taker.send(message)
-
-    def _fail(self, taker: PartReceiver, problem: Problem) -> None:
-        self._finish(taker, self._form.problem(problem))
-        self._call.cancel()
 
     def _finish(self, taker: PartReceiver, message: Any | None) -> None:
         self._is_over = True

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from modelflow.buffer import Buffer
 from modelflow.files.json_value import json_value
 from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
-from modelflow.serve.requests.status import attempt, internal_problem, problem_of
+from modelflow.serve.requests.status import attempt, problem_of
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tensor import TensorSpec, shape_text
 
@@ -231,7 +231,7 @@ def check_buffers(buffers: Sequence[Buffer], rows: int) -> None:
     for place, buffer in enumerate(buffers):
         if buffer.error is not None:
             item = place if rows > 1 else None
-            raise problem_of(buffer.error, item) or internal_problem(buffer.error)
+            raise problem_of(buffer.error, item)
 
 
 def _whole(port: GraphPort, value: Any) -> Array | list[Any]:

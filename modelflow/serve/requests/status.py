@@ -66,15 +66,22 @@ GRPC_STATUS: Mapping[Code, int] = MappingProxyType(
 """The number over gRPC (``google.rpc.Code``)."""
 
 
-def problem_of(error: Exception, item: int | None = None) -> Problem | None:
-    """Returns what a client is told of an error; None: only that something failed inside.
+def problem_of(error: Exception, item: int | None = None) -> Problem:
+    """Returns what a client is told of an error.
 
     Args:
-        error: What a flow, or one of its buffers, has given.
+        error: A problem; what a flow, or one of its buffers, has given; or a mistake of ours, of
+            which a client is told nothing but an id.
         item: Which item of the request it is, counted from 0, where there are several.
     """
     if isinstance(error, Problem):
         return error
+    told = _describe(error, item) if isinstance(error, ModelflowError) else None
+    return told or _hide(error)
+
+
+def _describe(error: ModelflowError, item: int | None) -> Problem | None:
+    """Returns what a client may know; None: only that something failed inside."""
     cause = error.__cause__ if isinstance(error, FlowUnitError) and error.__cause__ else error
     at = "" if item is None else f"item {item}: "
     match cause:
@@ -100,11 +107,8 @@ def problem_of(error: Exception, item: int | None = None) -> Problem | None:
     return Problem(at + text, code)
 
 
-def internal_problem(error: Exception) -> Problem:
-    """Returns what a client is told of what failed inside: nothing but an id.
-
-    What failed is nobody's business outside: it goes to the log, under that id.
-    """
+def _hide(error: Exception) -> Problem:
+    """Writes to the log what failed inside, under the id that a client is told."""
     number = uuid.uuid4().hex[:12]
     cause = error.__cause__ if isinstance(error, FlowUnitError) else None
     logger.error("request %s failed: %s", number, error, exc_info=cause or error)
@@ -116,7 +120,5 @@ def attempt(make: Callable[..., T], *given: Any) -> T | Problem:
     """Returns what ``make`` makes of ``given``, or what a client is told where it raises."""
     try:
         return make(*given)
-    except ModelflowError as error:
-        return problem_of(error) or internal_problem(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
-        return internal_problem(error)
+        return problem_of(error)

@@ -10,7 +10,7 @@ from modelflow.serve.grpc.http2.call_headers import ACCEPTED, OK, Pairs, pairs_o
 from modelflow.serve.grpc.http2.message_reader import MessageReader, frame_message
 from modelflow.serve.grpc.interceptor import GrpcInterceptor
 from modelflow.serve.grpc.service import AHEAD, Method, Rpc
-from modelflow.serve.requests.status import internal_problem
+from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem, refuse
 
 if TYPE_CHECKING:
@@ -191,10 +191,8 @@ class GrpcCall:
         self._is_pumping = True
         try:
             self._send_all()
-        except Problem as problem:
-            self.fail(problem)
-        except Exception as error:  # noqa: BLE001 - as in `_begin`
-            self.fail(internal_problem(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+            self.fail(problem_of(error))
         finally:
             self._is_pumping = False
 

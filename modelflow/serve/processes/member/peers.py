@@ -12,7 +12,7 @@ from modelflow.serve.processes.control_channel import (
     LongFrameError,
     Message,
 )
-from modelflow.serve.requests.status import internal_problem
+from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import TF_SERVING
 
@@ -110,5 +110,5 @@ def _notify_change(told: Told, answer: Message) -> None:
 def _document(error: Exception | None) -> Message | None:
     if error is None:
         return None
-    problem = error if isinstance(error, Problem) else internal_problem(error)
+    problem = problem_of(error)
     return {"text": str(problem), "code": str(problem.code)}

@@ -15,7 +15,7 @@ from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.serve.processes.rpc.model_directory import ModelDirectory
 from modelflow.serve.processes.rpc.rpc_client import words_of
 from modelflow.serve.requests.model import Inference, Terms
-from modelflow.serve.requests.status import internal_problem
+from modelflow.serve.requests.status import problem_of
 from modelflow.wire.problem import Code, Problem
 
 
@@ -119,10 +119,8 @@ class RequestServer:
             ask: Any = model.infer if kind == "infer" else model.send
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
             self._calls[number] = ask(found, done, Terms(deadline, request_context, is_stream))
-        except Problem as problem:
-            self._link.say("problem", number, *words_of(problem))
-        except Exception as error:  # noqa: BLE001 - a mistake of ours, whose text stays inside
-            self._link.say("problem", number, *words_of(internal_problem(error)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+            self._link.say("problem", number, *words_of(problem_of(error)))
         else:
             if is_stream:
                 self._link.say("taken", number)
@@ -148,10 +146,8 @@ class RequestServer:
         is_wanted = self._calls.pop(number, None) is not None
         try:
             found = given(call, self._link) if is_wanted else call.buffers()
-        except Problem as problem:
-            words = words_of(problem)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-            words = words_of(internal_problem(error))
+            words = words_of(problem_of(error))
         else:
             if is_wanted:
                 self._link.say("answer", number, found)
@@ -183,11 +179,8 @@ class RequestServer:
         except EndOfStream:
             said = ["end", number]
             self._forget(number)
-        except Problem as problem:
-            said = ["problem", number, *words_of(problem)]
-            self._forget(number).cancel()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
-            said = ["problem", number, *words_of(internal_problem(error))]
+            said = ["problem", number, *words_of(problem_of(error))]
             self._forget(number).cancel()
         self._link.say(*said)
 
