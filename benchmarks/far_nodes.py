@@ -31,7 +31,7 @@ from onnx import TensorProto, helper
 from ray.cluster_utils import Cluster as FakeCluster
 
 from modelflow import Flow
-from modelflow.remote import Engine, ProcessEngine, placed
+from modelflow.remote import PlacementEngine, ProcessEngine, placed
 from modelflow.remote.ray import RayEngine, connected
 from modelflow.remote.ray.data import FlowActor
 
@@ -165,7 +165,7 @@ def by_graph(graph: Any) -> Callable[[Sequence[bytes]], np.ndarray]:
     return run
 
 
-def scaled(engine: Engine, folder: Path, seconds: float) -> list[tuple[str, ...]]:
+def scaled(engine: PlacementEngine, folder: Path, seconds: float) -> list[tuple[str, ...]]:
     """Returns a row for each number of replicas: items a second, of what they could do."""
     (folder / "far_stand_in.py").write_text(STAND_IN)
     if str(folder) not in sys.path:
@@ -242,7 +242,7 @@ def main() -> None:
         file.write_text(GRAPH.format(**far))
         return str(file)
 
-    def far(engine: Engine, *parts: str) -> Callable[[Sequence[bytes]], np.ndarray]:
+    def far(engine: PlacementEngine, *parts: str) -> Callable[[Sequence[bytes]], np.ndarray]:
         return by_graph(placed(graph("_".join(parts), **dict.fromkeys(parts, "")), engine))
 
     ways = {
@@ -278,7 +278,10 @@ def main() -> None:
     expected = ways["one process"](jpegs[:BATCH])[0]
     with machine():
         seconds = 0.5 if arguments.quick else 5.0
-        engines: dict[str, Engine] = {"processes": ProcessEngine(), "actors": RayEngine(found)}
+        engines: dict[str, PlacementEngine] = {
+            "processes": ProcessEngine(),
+            "actors": RayEngine(found),
+        }
         for title, engine in engines.items():
             rows = scaled(engine, folder, seconds)
             print_table(f"a unit of 40 ms a call: {title}", ("replicas", "items/s", "of all"), rows)
