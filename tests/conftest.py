@@ -7,15 +7,13 @@ import sys
 import threading
 import time
 
-import hypothesis
 import pytest
 
 from modelflow.registry.forget import forget_named
 from modelflow.unit import function
+from tests import example_counts
 
-# No test asserts a time: on a busy machine any example may take any.
-hypothesis.settings.register_profile("modelflow", deadline=None)
-hypothesis.settings.load_profile("modelflow")
+example_counts.register_profiles()
 
 
 # Where it is set (.ci/run does so), a test that is skipped for what "is not installed" fails.

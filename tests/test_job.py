@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import modelflow
 from modelflow.errors import FlowUnitError, StreamClosed
+from tests.example_counts import of_a_hundred
 from tests.runtime.graphs import graph_of, per_item, unit_of
 
 SECONDS = 60
@@ -226,7 +227,7 @@ def test_what_a_caller_says_is_checked_at_once(options, message):
         flow.map([1], **options)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=of_a_hundred(30))
 @given(
     st.lists(st.integers(0, 9), max_size=40),
     st.integers(1, 9),

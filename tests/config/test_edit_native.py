@@ -1,7 +1,6 @@
 """Edits of TOML files with [[node]] and [[edge]]."""
 
 import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,7 @@ from modelflow.config.edit.graph_text import GraphText, diff
 from modelflow.config.flow_config import PortRef, format_port
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
-
-EXAMPLES = int(os.environ.get("MODELFLOW_EDIT_EXAMPLES", "60"))
+from tests.example_counts import of_a_hundred
 
 TABLES = """\
 # top
@@ -289,7 +287,7 @@ def disconnect(text, model, pick):
 OPERATIONS = [set_attribute, unset, add_node, remove_node, rename, connect, disconnect]
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=of_a_hundred(60), deadline=None)
 @given(data=st.data(), newline=st.sampled_from(["\n", "\r\n"]))
 def test_an_edit_of_tables_does_what_it_says_and_nothing_else(data, newline):
     def pick(options):

@@ -1,6 +1,5 @@
 """Random edits of random texts: each does what it says, and nothing else."""
 
-import os
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef
 from modelflow.errors import ConfigError
 from tests.config.random_dot import KEYS, PLAIN, VALUES, dot_texts, quoted
-
-EXAMPLES = int(os.environ.get("MODELFLOW_EDIT_EXAMPLES", "150"))
 
 FRAMES = {
     "dot": ("", ""),
@@ -224,7 +221,6 @@ def may_refuse(operation, frame, dot):
 
 
 @settings(
-    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

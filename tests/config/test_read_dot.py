@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelflow.config.dot.read import read_dot
@@ -105,7 +105,6 @@ def test_a_mistake_is_named_with_its_line(text, line, message):
     assert caught.value.findings[0].location.line == line
 
 
-@settings(max_examples=300)
 @given(
     st.one_of(
         st.text(),

@@ -7,6 +7,7 @@ from modelflow.config.override import apply_overrides
 from modelflow.config.read import read_config
 from modelflow.config.write import FORMATS, write_config
 from modelflow.errors import ConfigError
+from tests.example_counts import of_a_hundred
 
 texts = st.one_of(
     st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1),
@@ -61,7 +62,7 @@ def shape(config, *, as_text=False):
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=of_a_hundred(80))
 @given(configs())
 def test_native_formats_give_back_what_was_written(config):
     for form in ("toml", "yaml", "json"):
@@ -70,7 +71,7 @@ def test_native_formats_give_back_what_was_written(config):
         assert again.args["width"].default == config.args["width"].default
 
 
-@settings(max_examples=80)
+@settings(max_examples=of_a_hundred(80))
 @given(configs(dot_texts))
 def test_dot_gives_back_what_was_written_as_text(config):
     for form, language in (("dot", "dot"), ("graphviz", "toml")):

@@ -1,7 +1,6 @@
 """Random graphs of all kinds of unit, run with threads and without, against an interpreter."""
 
 import logging
-import os
 import threading
 from collections import deque
 
@@ -18,11 +17,7 @@ from tests.properties.stream_blocks import Delay, Repeat
 from tests.properties.tokens import plain
 from tests.runtime.graphs import Running
 
-# How many graphs in each of the tests; the long run before a release sets 20000.
-EXAMPLES = int(os.environ.get("MODELFLOW_RANDOM_GRAPHS", "200"))
-
-thorough = settings(
-    max_examples=EXAMPLES,
+any_graph = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -160,7 +155,7 @@ def use_inline(client):
 
 
 @pytest.mark.timeout(3000)
-@thorough
+@any_graph
 @given(programs(), sessions, st.data(), st.booleans())
 def test_any_graph_gives_what_the_interpreter_gives(program, rows, data, is_tapped):
     kept = deque(maxlen=64)
@@ -170,14 +165,14 @@ def test_any_graph_gives_what_the_interpreter_gives(program, rows, data, is_tapp
 
 
 @pytest.mark.timeout(3000)
-@thorough
+@any_graph
 @given(programs(), sessions, st.data(), st.integers(0, 12), st.booleans())
 def test_any_graph_ends_when_it_is_stopped_and_keeps_nothing(program, rows, data, moment, drain):
     run_until_stopped(program, rows, [data.draw(usages) for _ in rows], moment, drain)
 
 
 @pytest.mark.timeout(3000)
-@thorough
+@any_graph
 @given(programs(), sessions, st.data())
 def test_on_one_thread_any_graph_gives_the_same_and_keeps_nothing(program, rows, data):
     run_inline(program, rows, [data.draw(usages) for _ in rows])

@@ -11,9 +11,10 @@ from modelflow.errors import GraphError
 from modelflow.graph.check.loops import digraph, reach
 from modelflow.graph.node import Role
 from modelflow.remote import ProcessEngine, placed
+from tests.example_counts import of_a_hundred
 from tests.properties.programs import programs, sessions
 from tests.properties.sent import sent
-from tests.properties.test_random_graphs import EXAMPLES, quiet, run_with_threads, thorough, usages
+from tests.properties.test_random_graphs import any_graph, quiet, run_with_threads, usages
 from tests.remote.local_replica import LocalEngine, placed_here
 
 __all__ = ["quiet"]  # keeps what callbacks raise on purpose out of the log
@@ -84,8 +85,11 @@ def is_legal(graph):
     return True
 
 
+HALF = settings(parent=any_graph, max_examples=of_a_hundred(50))
+
+
 @pytest.mark.timeout(3000)
-@thorough
+@HALF
 @given(programs(), sessions, st.data())
 def test_any_legal_placement_gives_what_one_machine_gives(program, rows, data):
     graph = program.graph()
@@ -101,7 +105,7 @@ def test_any_legal_placement_gives_what_one_machine_gives(program, rows, data):
 
 
 @pytest.mark.timeout(3000)
-@thorough
+@HALF
 @given(programs(), sessions, st.data())
 def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, rows, data):
     config, units = sent(program.graph(), {})
@@ -113,7 +117,7 @@ def test_any_graph_that_replicas_run_whole_gives_what_it_gives_here(program, row
     run_with_threads(Placed(program, front), rows, uses)
 
 
-FEW = settings(parent=thorough, max_examples=max(1, EXAMPLES // 10))
+FEW = settings(parent=any_graph, max_examples=of_a_hundred(8))  # each starts processes
 
 
 @pytest.mark.timeout(3000)

@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import modelflow
@@ -94,7 +94,6 @@ def submit_all(flow, group):
     return []
 
 
-@settings(max_examples=150)
 @given(
     graph=graphs(),
     gangs=st.lists(

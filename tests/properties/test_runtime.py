@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from modelflow.errors import EndOfStream
 from modelflow.unit.unit import FlowUnit
+from tests.example_counts import of_a_hundred
 from tests.runtime.graphs import Running, graph_of, per_item, spec_of
 
 node_settings = st.fixed_dictionaries(
@@ -79,7 +80,7 @@ def sent_and_received(flow, count, sessions=1):
     return got
 
 
-@settings(max_examples=4)
+@settings(max_examples=of_a_hundred(4))
 @given(node_settings, node_settings, node_settings, node_settings)
 def test_ten_thousand_buffers_through_fork_and_join(first, left, right, join):
     with Running(diamond(first, left, right, join)) as flow:
@@ -87,7 +88,7 @@ def test_ten_thousand_buffers_through_fork_and_join(first, left, right, join):
     assert got[0] == [(2 * i + 1, -i) for i in range(10_000)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=of_a_hundred(25))
 @given(node_settings, node_settings, node_settings, node_settings, st.integers(2, 5))
 def test_sessions_side_by_side_each_get_their_own_in_order(first, left, right, join, sessions):
     with Running(diamond(first, left, right, join)) as flow:
@@ -95,7 +96,7 @@ def test_sessions_side_by_side_each_get_their_own_in_order(first, left, right, j
     assert got == {n: [(2 * i + 1, -i) for i in range(100)] for n in range(sessions)}
 
 
-@settings(max_examples=25)
+@settings(max_examples=of_a_hundred(25))
 @given(
     node_settings,
     node_settings,
@@ -132,7 +133,7 @@ def test_errors_stay_in_their_places(first, second, bad_first, bad_second):
         assert buffer.data == (None if where else i)
 
 
-@settings(max_examples=15)
+@settings(max_examples=of_a_hundred(15))
 @given(node_settings, node_settings, node_settings, node_settings)
 def test_a_slow_end_holds_send_back_so_that_memory_is_bounded(first, left, right, join):
     gate = threading.Event()
@@ -166,7 +167,7 @@ def test_a_slow_end_holds_send_back_so_that_memory_is_bounded(first, left, right
         assert len([1 for _ in stream]) == sent
 
 
-@settings(max_examples=15)
+@settings(max_examples=of_a_hundred(15))
 @given(node_settings, node_settings, node_settings, node_settings, st.integers(0, 300))
 def test_cancel_in_the_middle_disturbs_nobody(first, left, right, join, when):
     with Running(diamond(first, left, right, join)) as flow:

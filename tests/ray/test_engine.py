@@ -29,8 +29,9 @@ from modelflow.remote.ray import RayEngine, connected
 from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.engine import _digest
 from tests import programs as commands
+from tests.example_counts import of_a_hundred
 from tests.properties.programs import programs, sessions
-from tests.properties.test_random_graphs import EXAMPLES, thorough
+from tests.properties.test_random_graphs import any_graph
 from tests.properties.test_random_placements import run_far
 from tests.ray.conftest import add
 from tests.remote import units
@@ -396,7 +397,7 @@ def test_what_is_taken_is_named_behind_the_time_out(cluster):
 
 
 @pytest.mark.timeout(3000)
-@settings(parent=thorough, max_examples=max(1, EXAMPLES // 20))
+@settings(parent=any_graph, max_examples=of_a_hundred(10))
 @given(programs(), sessions, st.data())
 def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
     cluster, program, rows, data

@@ -408,7 +408,6 @@ def place(server):
 
 
 FUZZ = settings(
-    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

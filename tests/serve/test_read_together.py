@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import modelflow
@@ -151,7 +151,6 @@ def _whole_answer(client):
     return response.status, headers, response.read()
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(PREDICTS | infer_requests(), HEADERS), min_size=1, max_size=12))
 def test_requests_that_come_together_are_answered_as_each_alone(server, requests):
     messages = [_message(body, path, (*headers, *more)) for (path, headers, body), more in requests]

@@ -12,6 +12,7 @@ from modelflow.insight.tune.cost import StageCost
 from modelflow.insight.tune.search import Goal, Search
 from modelflow.insight.tune.settings import Settings, StageSettings
 from modelflow.insight.tune.simulate import Outcome, simulate
+from tests.example_counts import of_a_hundred
 
 FREE = frozenset({"threads", "batch_size"})
 
@@ -29,7 +30,7 @@ def test_a_goal_prefers_what_keeps_its_demand_then_what_it_wants():
     assert prompt.score(100, 0.01) > prompt.score(100, 0.02) > prompt.score(80, 0.001)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=of_a_hundred(4), deadline=None)
 @given(st.lists(st.tuples(st.floats(1e-3, 0.03), st.floats(1e-4, 0.01)), min_size=2, max_size=2))
 # Plenty of threads is no good place to begin here.
 @example([(0.01171875, 0.005534882931764352), (0.03, 0.0006807513450074209)])

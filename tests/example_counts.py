@@ -1,0 +1,24 @@
+"""How many examples Hypothesis tries, by its profile: ``pytest --hypothesis-profile thorough``."""
+
+import os
+
+import hypothesis
+
+__all__ = ["of_a_hundred", "register_profiles"]
+
+
+def register_profiles() -> None:
+    """Makes the profiles known, and takes the one for every day.
+
+    No test asserts a time: on a busy machine any example may take any. ``MODELFLOW_EXAMPLES`` says
+    how many are thorough.
+    """
+    thorough = int(os.environ.get("MODELFLOW_EXAMPLES", "1000"))
+    hypothesis.settings.register_profile("modelflow", deadline=None, max_examples=100)
+    hypothesis.settings.register_profile("thorough", deadline=None, max_examples=thorough)
+    hypothesis.settings.load_profile("modelflow")
+
+
+def of_a_hundred(count: int) -> int:
+    """Returns how many examples a test tries that tries ``count`` where others try a hundred."""
+    return max(1, hypothesis.settings.default.max_examples * count // 100)
