@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import contextlib
+import functools
 import importlib
 
 import numpy as np
@@ -17,7 +19,7 @@ from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto
 from tests.serve.clients import ask
 from tests.serve.grpc.stub import PREDICTION, stub
 from tests.serve.half_plus_two import CLASSIFY, REGRESS, example, tensorflow
-from tests.serve.tensorflow_serving_models import write
+from tests.serve.tensorflow_serving_models import MODELS, write
 
 DEFAULT = "serving_default"
 HALF_PLUS_TWO = ("half_plus_two", "half_plus_two_cpu", "half_plus_two_tf2")
@@ -162,42 +164,55 @@ of_counters = pytest.mark.parametrize("model", COUNTERS, indirect=True)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("models")
+def folders(tmp_path_factory):
+    """The folder of each model, whose name is the model's."""
+    base = tmp_path_factory.mktemp("models")
+    return {name: write(base, name) for name in MODELS}
+
+
+@pytest.fixture
+def model(request, folders):
+    return folders[request.param]
 
 
 @pytest.fixture(scope="module")
-def model(request, folder):
-    """The folder of a model, whose name is the model's."""
-    found = folder / request.param
-    return found if found.exists() else write(folder, request.param)
-
-
-@pytest.fixture(scope="module")
-def server(grpc_server, model):
-    with Server({model.name: model}, ServeOptions(http_port=0, grpc_port=0)) as running:
+def server(grpc_server, folders):
+    """Serves all of them."""
+    with Server(folders, ServeOptions(http_port=0, grpc_port=0)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def itself(model):
-    """What TensorFlow says: of a signature, by the names of its tensors."""
+def load():
+    """What TensorFlow says of a model, which it loads once: see `itself`."""
+    with contextlib.ExitStack() as sessions:
+        yield functools.cache(lambda model: loaded(model, sessions))
+
+
+def loaded(model, sessions):
     v1 = tensorflow().compat.v1
     options = importlib.import_module("tensorflow.core.protobuf.config_pb2").CallableOptions
-    with v1.Graph().as_default(), v1.Session() as session:
+    with v1.Graph().as_default() as graph:
+        session = sessions.enter_context(contextlib.closing(v1.Session(graph=graph)))
         path = str(model / "00000123")
         signatures = v1.saved_model.loader.load(session, ["serve"], path).signature_def
 
-        def run(signature, inputs):
-            asked, given = signatures[signature], dict(signatures[signature].outputs)
-            feed = [asked.inputs[name].name for name in inputs]
-            # ``session.run`` compares shapes; the session itself, which a server calls, does not.
-            call = session._make_callable_from_options(
-                options(feed=feed, fetch=[tensor.name for tensor in given.values()])
-            )
-            return dict(zip(given, call(*inputs.values()), strict=True))
+    def run(signature, inputs):
+        asked, given = signatures[signature], dict(signatures[signature].outputs)
+        feed = [asked.inputs[name].name for name in inputs]
+        # ``session.run`` compares shapes; the session itself, which a server calls, does not.
+        call = session._make_callable_from_options(
+            options(feed=feed, fetch=[tensor.name for tensor in given.values()])
+        )
+        return dict(zip(given, call(*inputs.values()), strict=True))
 
-        yield signatures, run
+    return signatures, run
+
+
+@pytest.fixture
+def itself(load, model):
+    """What TensorFlow says: of a signature, by the names of its tensors."""
+    return load(model)
 
 
 # -- from documents to arrays, and back -----------------------------------------------------------
