@@ -28,6 +28,14 @@ def pytest_runtest_makereport():
     return report
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_cache_of_the_user(tmp_path_factory):
+    """Has archives be unpacked elsewhere than where the user's own are kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODELFLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_thread_left():
     """Fails a test that leaves a thread of modelflow alive."""
@@ -71,19 +79,20 @@ def no_unit_declared_by_fixtures():
 @pytest.fixture(autouse=True, scope="module")
 def no_module_of_a_file_left(tmp_path_factory):
     """Forgets what fixtures of a file of tests have imported from folders of their own."""
-    with _modules_forgotten(tmp_path_factory):
+    with modules_forgotten(tmp_path_factory):
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_module_of_a_test_left(tmp_path_factory):
     """Forgets what was imported from a test's own folder: the next may have a `units.py` too."""
-    with _modules_forgotten(tmp_path_factory):
+    with modules_forgotten(tmp_path_factory):
         yield
 
 
 @contextlib.contextmanager
-def _modules_forgotten(tmp_path_factory):
+def modules_forgotten(tmp_path_factory):
+    """Forgets at the end of the block what was imported in it from folders of tests."""
     before, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path  # a command adds the folder of its graph

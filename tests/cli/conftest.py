@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tests import programs
+from tests.cli.in_process import run_here
+from tests.conftest import modules_forgotten
 
 GRAPH = """
 [flow]
@@ -46,5 +48,19 @@ def modelflow(folder):
             env={**os.environ, "COLUMNS": "200"},
             **{"text": True, **more},
         )
+
+    return run
+
+
+@pytest.fixture
+def modelflow_here(folder, tmp_path_factory):
+    """Runs the command line in the tests' own process, in the folder; see `tests.cli.in_process`.
+
+    A module that it imports from the folder is imported anew by the next command.
+    """
+
+    def run(*arguments, env=None, **more):
+        with modules_forgotten(tmp_path_factory):
+            return run_here(arguments, env={"COLUMNS": "200", **(env or {})}, **more)
 
     return run

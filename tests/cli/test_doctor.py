@@ -89,8 +89,8 @@ def test_a_change_can_be_given_back_to_it_as_it_stands(slow, seen, capsys):
     assert [case.stages[0].threads for case in seen] == [1, 4]
 
 
-def test_a_profile_is_looked_at_without_the_graph(modelflow, slow):
-    done = modelflow("doctor", str(PROFILE))
+def test_a_profile_is_looked_at_without_the_graph(modelflow_here, slow):
+    done = modelflow_here("doctor", str(PROFILE))
     assert done.returncode == 3, done.stderr
     assert done.stdout.startswith("sleep: capacity:")
 
@@ -136,7 +136,7 @@ def test_a_running_flow_is_asked_where_it_answers(slow, seen, capsys):
         (["slow.toml", "--input", "photos", "--seconds", "nan"], 2, "nan is no finite number"),
     ],
 )
-def test_bad_input_is_said_exactly(modelflow, slow, arguments, code, message):
+def test_bad_input_is_said_exactly(modelflow_here, slow, arguments, code, message):
     (slow / "bad.json").write_text("{}")
     odd = {"version": 1, "machine": {}, "plan": [], "process": {}, "nodes": []}
     node = {"node": "a", "unit": "u", "stage": "b", "batch_sizes": {}, "batch_seconds": {}}
@@ -144,7 +144,7 @@ def test_bad_input_is_said_exactly(modelflow, slow, arguments, code, message):
     odd["nodes"].append(node)
     odd["flow"] = {"name": "f", "time": 1.0, "seconds": 1.0, "latency": node["wait"]}
     (slow / "odd.json").write_text(json.dumps(odd))
-    done = modelflow("doctor", *arguments, input="")
+    done = modelflow_here("doctor", *arguments, input="")
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert message in done.stderr
 

@@ -26,14 +26,14 @@ graphconf = '''digraph {
 
 
 @pytest.fixture
-def shape(modelflow, monkeypatch):
+def shape(modelflow_here, monkeypatch):
     """Runs the graph on a picture; returns the shape of what comes out, and what was told."""
 
     def run(*arguments, graph="small.toml", **variables):
         with monkeypatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(name, value)
-            done = modelflow("run", graph, "--input", "photos/9.png", "--full", *arguments)
+            done = modelflow_here("run", graph, "--input", "photos/9.png", "--full", *arguments)
         if done.returncode:
             return None, done.stderr
         png = base64.b64decode(json.loads(done.stdout)["data"]["png"])
@@ -56,9 +56,9 @@ def test_a_variable_wins_over_the_file_and_loses_to_the_command_line(shape):
     assert (found, told) == ([3, 2], "")
 
 
-def test_a_variable_wins_over_an_archive(shape, modelflow, folder, monkeypatch):
+def test_a_variable_wins_over_an_archive(shape, modelflow_here, folder, monkeypatch):
     monkeypatch.setenv("MODELFLOW_CACHE", str(folder / "cache"))
-    modelflow(
+    modelflow_here(
         "pack", "small.toml", "-o", "a.mfz", "--arg", "width=7", "--set", "shrink.image_height=9",
         check=True,
     )  # fmt: skip
@@ -92,19 +92,21 @@ def test_an_option_of_the_environment_is_told(shape):
     assert "note: environment: MODELFLOW_RUN_KEEP_GOING is --keep-going" in told
 
 
-def test_of_several_served_models_those_that_it_fits_take_a_setting(modelflow, folder, monkeypatch):
+def test_of_several_served_models_those_that_it_fits_take_a_setting(
+    modelflow_here, folder, monkeypatch
+):
     for name in ("one", "two"):
         (folder / f"{name}.toml").write_text(SIZES % (name, name))
     models = ["serve", "one.toml", "two.toml", "--describe"]
     monkeypatch.setenv("MODELFLOW_SET", "two.image_height=5")
     monkeypatch.setenv("MODELFLOW_ARG", "width=4")
-    done = modelflow(*models, check=True)
+    done = modelflow_here(*models, check=True)
     assert "note: environment: MODELFLOW_SET: two.image_height=5" in done.stderr
     monkeypatch.setenv("MODELFLOW_SET", "two.image_height=tall")
-    wrong = modelflow(*models)
+    wrong = modelflow_here(*models)
     assert wrong.stderr.count("(set by MODELFLOW_SET)") == 1
     monkeypatch.setenv("MODELFLOW_SET", "twi.image_height=5")
-    none = modelflow(*models)
+    none = modelflow_here(*models)
     assert none.returncode == 1
     assert (
         "MODELFLOW_SET: no model that is served has a node 'twi'; did you mean 'two'?"
@@ -112,14 +114,14 @@ def test_of_several_served_models_those_that_it_fits_take_a_setting(modelflow, f
     )
 
 
-def test_what_ends_a_command_at_once_does_not_come_by_the_environment(modelflow, monkeypatch):
+def test_what_ends_a_command_at_once_does_not_come_by_the_environment(modelflow_here, monkeypatch):
     for name in ("VERSION", "HELP", "CHECK_HELP"):
         monkeypatch.setenv(f"MODELFLOW_{name}", "1")
-    done = modelflow("check", "small.toml")
+    done = modelflow_here("check", "small.toml")
     assert done.returncode == 0, done.stderr
     assert "small" in done.stdout
     monkeypatch.setenv("MODELFLOW_VERSION", "0.1.0")
-    assert modelflow("check", "small.toml").returncode == 0
+    assert modelflow_here("check", "small.toml").returncode == 0
 
 
 def options(command, words=()):
@@ -136,18 +138,20 @@ def test_each_option_comes_from_the_variable_of_its_longest_name():
         assert option.envvar in ([expected], [expected, "RAY_ADDRESS"])
 
 
-def test_options_that_may_be_repeated_come_under_the_names_that_users_write(modelflow, monkeypatch):
+def test_options_that_may_be_repeated_come_under_the_names_that_users_write(
+    modelflow_here, monkeypatch
+):
     monkeypatch.setenv("MODELFLOW_RUN_INPUT", "photos/9.png")
     monkeypatch.setenv("MODELFLOW_RUN_OUTPUT", "o.jsonl")
     monkeypatch.setenv("MODELFLOW_RUN_SET", "shrink.image_height=3 shrink.image_width=2")
     monkeypatch.setenv("MODELFLOW_RUN_ERRORS", "bad.jsonl")
-    done = modelflow("run", "small.toml", check=True)
+    done = modelflow_here("run", "small.toml", check=True)
     assert "note: environment: MODELFLOW_RUN_ERRORS is --errors" in done.stderr
     assert json.loads(Path("o.jsonl").read_text())["data"]["shape"] == [3, 2, 3]
     assert Path("bad.jsonl").exists()
 
 
-def test_a_variable_that_names_no_option_is_told(modelflow, monkeypatch):
+def test_a_variable_that_names_no_option_is_told(modelflow_here, monkeypatch):
     monkeypatch.setenv("MODELFLOW_RUN_INPUTS", "photos/9.png")
     monkeypatch.setenv("MODELFLOW_UNITS_X", "1")
     run = ["run", "small.toml", "--input", "photos"]
@@ -155,8 +159,8 @@ def test_a_variable_that_names_no_option_is_told(modelflow, monkeypatch):
         "note: environment: MODELFLOW_RUN_INPUTS names no option, and does nothing; did you mean "
         "'MODELFLOW_RUN_INPUT'?\n"
     )
-    done = modelflow(*run)
+    done = modelflow_here(*run)
     assert note in done.stderr
     assert "UNITS_X" not in done.stderr
-    assert modelflow(*run, "-q").stderr == ""
-    assert "note: environment: MODELFLOW_UNITS_X names no option" in modelflow("units").stderr
+    assert modelflow_here(*run, "-q").stderr == ""
+    assert "note: environment: MODELFLOW_UNITS_X names no option" in modelflow_here("units").stderr

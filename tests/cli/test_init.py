@@ -69,10 +69,10 @@ def test_an_application_does_what_its_readme_says(template, tmp_path):
         (["init", "mine", "--template", "htpp"], "htpp"),
     ],
 )
-def test_what_cannot_be_begun_is_said(words, message, modelflow, folder):
+def test_what_cannot_be_begun_is_said(words, message, modelflow_here, folder):
     (folder / "full").mkdir()
     (folder / "full" / "mine.txt").touch()
-    done = modelflow(*words)
+    done = modelflow_here(*words)
     assert message in done.stderr
     assert done.returncode in (1, 2)
     assert not (folder / "mine").exists()

@@ -70,8 +70,8 @@ def numbers(found):
     return [int(os.path.basename(line["path"])[:-4]) for line in found]
 
 
-def test_each_bad_item_is_named_and_they_are_summed_up(modelflow, job):
-    done = modelflow(*RUN)
+def test_each_bad_item_is_named_and_they_are_summed_up(modelflow_here, job):
+    done = modelflow_here(*RUN)
     assert done.returncode == 1
     what = "node 'unit' (unit 'size') failed in process: ValueError: is bad (jobs.py:10)"
     told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -81,19 +81,19 @@ def test_each_bad_item_is_named_and_they_are_summed_up(modelflow, job):
     assert summary == f"      5 x ValueError in 'unit', first: texts/3.txt: {what}"
 
 
-def test_an_item_that_fails_on_two_outputs_is_one_error(modelflow, job):
+def test_an_item_that_fails_on_two_outputs_is_one_error(modelflow_here, job):
     (job / "job.dot").write_text(
         'digraph { input [type=input] unit [flowunit="jobs:size"] a [type=output] '
         "b [type=output] input -> unit unit -> a unit -> b }"
     )
-    done = modelflow(*RUN[:4], "--errors", "bad.jsonl")
+    done = modelflow_here(*RUN[:4], "--errors", "bad.jsonl")
     assert "\n60 items, 5 errors, " in done.stderr
     assert numbers(lines(job / "bad.jsonl")) == [3, 15, 27, 39, 51]
     assert sum('"error"' in line for line in done.stdout.splitlines()) == 10
 
 
-def test_errors_go_into_a_file_with_what_is_known_of_their_items(modelflow, job):
-    done = modelflow(*RUN, "--errors", "bad.jsonl")
+def test_errors_go_into_a_file_with_what_is_known_of_their_items(modelflow_here, job):
+    done = modelflow_here(*RUN, "--errors", "bad.jsonl")
     assert done.returncode == 1
     found = lines(job / "bad.jsonl")
     assert numbers(found) == [3, 15, 27, 39, 51]
@@ -113,24 +113,24 @@ def test_errors_go_into_a_file_with_what_is_known_of_their_items(modelflow, job)
     }
 
 
-def test_errors_that_cannot_be_written_are_said_before_anything_runs(modelflow, job):
-    done = modelflow(*RUN, "--errors", "no/such/e.jsonl")
+def test_errors_that_cannot_be_written_are_said_before_anything_runs(modelflow_here, job):
+    done = modelflow_here(*RUN, "--errors", "no/such/e.jsonl")
     message = "--errors no/such/e.jsonl: cannot be written: No such file or directory\n"
     assert (done.returncode, done.stderr) == (1, message)
 
 
-def test_with_debug_an_error_is_told_with_its_traceback(modelflow, job):
-    done = modelflow("--debug", *RUN)
+def test_with_debug_an_error_is_told_with_its_traceback(modelflow_here, job):
+    done = modelflow_here("--debug", *RUN)
     assert '    raise ValueError("is bad")\nValueError: is bad' in done.stderr
 
 
-def test_quiet_says_nothing_but_errors(modelflow, job):
-    done = modelflow(*RUN, "--quiet")
+def test_quiet_says_nothing_but_errors(modelflow_here, job):
+    done = modelflow_here(*RUN, "--quiet")
     assert len(done.stderr.splitlines()) == 5
     assert "ValueError: is bad" in done.stderr
 
 
-def test_options_may_come_from_the_environment(modelflow, job):
+def test_options_may_come_from_the_environment(modelflow_here, job):
     more = {"MODELFLOW_RUN_QUIET": "1", "MODELFLOW_RUN_KEEP_GOING": "1"}
     done = programs.run(
         [sys.executable, "-m", "modelflow", *RUN], cwd=job, env={**os.environ, **more}, text=True
@@ -161,10 +161,10 @@ def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(modelflow,
     assert len(lines(job / "o.jsonl")) == 60
 
 
-def test_what_is_new_is_all_that_a_finished_job_does_again(modelflow, job):
-    modelflow(*RESUMED)
+def test_what_is_new_is_all_that_a_finished_job_does_again(modelflow_here, job):
+    modelflow_here(*RESUMED)
     (job / "texts" / "0a.txt").write_text("new")
-    done = modelflow(*RESUMED, "--errors", "bad.jsonl")
+    done = modelflow_here(*RESUMED, "--errors", "bad.jsonl")
     assert done.returncode == 1
     assert "1 item, 0 errors" in done.stderr
     assert lines(job / "o.jsonl")[-1] == {
@@ -172,27 +172,27 @@ def test_what_is_new_is_all_that_a_finished_job_does_again(modelflow, job):
     }  # fmt: skip
 
 
-def test_a_graph_that_has_changed_since_is_told(modelflow, job):
+def test_a_graph_that_has_changed_since_is_told(modelflow_here, job):
     said = "job.dot: has changed since --resume o.done was begun; what is done stays as it is"
-    modelflow(*RESUMED)
-    assert said not in modelflow(*RESUMED).stderr
-    assert said in modelflow(*RESUMED, "--set", "unit.batch_size=2").stderr
+    modelflow_here(*RESUMED)
+    assert said not in modelflow_here(*RESUMED).stderr
+    assert said in modelflow_here(*RESUMED, "--set", "unit.batch_size=2").stderr
     (job / "job.dot").write_text(graph("output").replace("]", ", batch_size=3]", 2))
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert "60 items done before" in done.stderr
     assert said in done.stderr
     first, *others = (job / "o.done").read_text().splitlines(keepends=True)
     old = json.dumps({"job": json.loads(first)["job"]}) + "\n"
     (job / "o.done").write_text("".join([old, *others]))  # as an earlier version wrote it
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert "60 items done before" in done.stderr
     assert said not in done.stderr
 
 
-def test_a_file_is_the_same_however_it_is_named(modelflow, job):
-    modelflow(*RESUMED)
+def test_a_file_is_the_same_however_it_is_named(modelflow_here, job):
+    modelflow_here(*RESUMED)
     for texts in ("./texts", str(job / "texts"), str(job / "texts" / "*.txt")):
-        done = modelflow(*(word if word != "texts" else texts for word in RESUMED))
+        done = modelflow_here(*(word if word != "texts" else texts for word in RESUMED))
         assert "60 items done before, 0 items left" in done.stderr
     assert len(lines(job / "o.jsonl")) == 60
 
@@ -243,7 +243,7 @@ def test_after_a_ctrl_c_it_is_said_how_far_the_job_came(job):
         (("run", "digits"), 1, "the graph has no input"),
     ],
 )
-def test_what_cannot_be_gone_on_with_is_refused(modelflow, job, arguments, code, message):
+def test_what_cannot_be_gone_on_with_is_refused(modelflow_here, job, arguments, code, message):
     (job / "many.dot").write_text(graph(unit="jobs:lost", output=""))
     part = (
         "import modelflow\n"
@@ -259,7 +259,7 @@ def test_what_cannot_be_gone_on_with_is_refused(modelflow, job, arguments, code,
         'digraph { input [type=input] unit [flowunit="part:part"] output [type=output] '
         'drop [flowunit="part:drop"] input -> unit unit:good -> output unit:bad -> drop }'
     )
-    done = modelflow(*arguments, "--resume", "o.done")
+    done = modelflow_here(*arguments, "--resume", "o.done")
     assert message in done.stderr
     assert done.returncode == code
     assert not (job / "o.done").exists()
@@ -279,20 +279,20 @@ def test_what_cannot_be_gone_on_with_is_refused(modelflow, job, arguments, code,
         ('{"my":1}', """o.done:1: got b'{"my":1}'; expected a list that --resume has written"""),
     ],
 )
-def test_a_list_of_something_else_is_refused_and_stays(modelflow, job, text, message):
+def test_a_list_of_something_else_is_refused_and_stays(modelflow_here, job, text, message):
     (job / "o.done").write_text(text, encoding="latin-1")
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     assert (job / "o.done").read_text(encoding="latin-1") == text
 
 
 @pytest.mark.parametrize("kind", ["device", "pipe"])
-def test_a_list_that_is_no_file_is_refused(modelflow, job, kind):
+def test_a_list_that_is_no_file_is_refused(modelflow_here, job, kind):
     if kind == "pipe":
         os.mkfifo(job / "o.done")
     else:
         (job / "o.done").symlink_to("/dev/null")
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert done.returncode == 1
     assert "--resume o.done: is no file; expected one, or a name that is free" in done.stderr
 
@@ -315,75 +315,77 @@ def test_a_list_that_is_no_file_is_refused(modelflow, job, kind):
         "[" * 100_000,
     ],
 )
-def test_a_list_that_is_damaged_is_refused_with_its_line_and_nothing_is_lost(modelflow, job, line):
-    modelflow(*RESUMED)
+def test_a_list_that_is_damaged_is_refused_with_its_line_and_nothing_is_lost(
+    modelflow_here, job, line
+):
+    modelflow_here(*RESUMED)
     results = (job / "o.jsonl").read_bytes()
     count = len((job / "o.done").read_text().splitlines())
     with (job / "o.done").open("a") as file:
         file.write(f"{line}\n")
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
     assert f"--resume o.done:{count + 1}: got {line[:60].encode()!r}; expected" in done.stderr
     assert (job / "o.jsonl").read_bytes() == results
 
 
-def test_results_that_are_gone_are_not_gone_on_with(modelflow, job):
-    modelflow(*RESUMED)
+def test_results_that_are_gone_are_not_gone_on_with(modelflow_here, job):
+    modelflow_here(*RESUMED)
     (job / "o.jsonl").unlink()
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert done.returncode == 1
     assert "o.jsonl is not there any more, and had" in done.stderr
     assert not (job / "o.jsonl").exists()
 
 
-def test_a_folder_without_files_is_told_as_that(modelflow, job):
+def test_a_folder_without_files_is_told_as_that(modelflow_here, job):
     (job / "empty").mkdir()
-    done = modelflow("run", "job.dot", "--input", "empty")
+    done = modelflow_here("run", "job.dot", "--input", "empty")
     assert done.returncode == 1
     assert "--input empty: is a folder without files" in done.stderr
 
 
-def test_results_that_have_shrunk_are_not_gone_on_with(modelflow, job):
-    modelflow(*RESUMED)
+def test_results_that_have_shrunk_are_not_gone_on_with(modelflow_here, job):
+    modelflow_here(*RESUMED)
     (job / "o.jsonl").write_text("")
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert done.returncode == 1
     assert "o.jsonl has 0 bytes, and had" in done.stderr
 
 
-def test_a_folder_that_has_lost_results_is_not_gone_on_with(modelflow, job):
+def test_a_folder_that_has_lost_results_is_not_gone_on_with(modelflow_here, job):
     into_folder = (*RUN[:-1], "out/", "--resume", "o.done")
-    assert modelflow(*into_folder).returncode == 1  # five are in error
+    assert modelflow_here(*into_folder).returncode == 1  # five are in error
     listed = (job / "o.done").read_text()
     results = sorted((job / "out").iterdir())
-    again = modelflow(*into_folder)
+    again = modelflow_here(*into_folder)
     assert (again.returncode, sorted((job / "out").iterdir())) == (1, results), again.stderr
     results[0].unlink()
-    done = modelflow(*into_folder)
+    done = modelflow_here(*into_folder)
     assert done.returncode == 1
     assert "--output out/: out has 54 results, and had 55 when the job ended; to" in done.stderr
     assert (job / "o.done").read_text() == listed
 
 
-def test_arrays_are_whole_up_to_a_size_and_beyond_it_on_request(modelflow, job):
+def test_arrays_are_whole_up_to_a_size_and_beyond_it_on_request(modelflow_here, job):
     (job / "job.dot").write_text(graph("output", unit="jobs:many"))
     run = (*RUN[:3], "texts/7.txt")
-    done = modelflow(*run)
+    done = modelflow_here(*run)
     assert json.loads(done.stdout)["data"]["shape"] == [100, 100]
     assert done.stderr.count("--full writes them whole") == 1
-    done = modelflow(*run, "--full")
+    done = modelflow_here(*run, "--full")
     assert json.loads(done.stdout)["data"] == np.zeros((100, 100)).tolist()
     assert "--full" not in done.stderr
 
 
-def test_images_are_whole_as_images(modelflow, folder):
-    done = modelflow("run", "small.toml", "--input", "photos/9.png", "--full")
+def test_images_are_whole_as_images(modelflow_here, folder):
+    done = modelflow_here("run", "small.toml", "--input", "photos/9.png", "--full")
     png = base64.b64decode(json.loads(done.stdout)["data"]["png"])
     image = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
     assert (image == np.full((6, 8, 3), 9)).all()
 
 
-def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folder):
+def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow_here, folder):
     (folder / "parts.py").write_text(
         "import modelflow\n"
         "@modelflow.flowunit\n"
@@ -395,7 +397,7 @@ def test_what_was_made_from_an_image_does_not_tell_of_the_image(modelflow, folde
         'digraph { input [type=input] d [flowunit=image_decoder] p [flowunit="parts:scores"] '
         "output [type=output] input -> d -> p -> output }"
     )
-    done = modelflow("run", "parts.dot", "--input", "photos/9.png")
+    done = modelflow_here("run", "parts.dot", "--input", "photos/9.png")
     assert json.loads(done.stdout) == {
         "index": 0, "output": "output", "path": "photos/9.png", "data": {"blue": 9.0}, "meta": {},
     }  # fmt: skip
@@ -442,26 +444,26 @@ def test_values_in_short_and_whole(value, short, whole):
     assert is_in_short(value) == (short != whole)
 
 
-def test_a_list_that_another_run_has_is_refused(modelflow, job):
-    modelflow(*RESUMED)
+def test_a_list_that_another_run_has_is_refused(modelflow_here, job):
+    modelflow_here(*RESUMED)
     before = (job / "o.done").read_bytes(), (job / "o.jsonl").read_bytes()
     with (job / "o.done").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        done = modelflow(*RESUMED)
+        done = modelflow_here(*RESUMED)
     assert (done.returncode, "--resume o.done: is in use by another run" in done.stderr) == (1, 1)
     assert ((job / "o.done").read_bytes(), (job / "o.jsonl").read_bytes()) == before
-    assert "0 items" in modelflow(*RESUMED).stderr
+    assert "0 items" in modelflow_here(*RESUMED).stderr
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_list_is_no_other_file_of_the_run(modelflow, job, there):
+def test_a_list_is_no_other_file_of_the_run(modelflow_here, job, there):
     if there:
         (job / "o.done").write_text('{"my": 1}\n')
-    done = modelflow(*RUN[:-1], "./o.done", "--resume", "o.done")
+    done = modelflow_here(*RUN[:-1], "./o.done", "--resume", "o.done")
     message = "--resume: is the file of --output output=./o.done; give each a file of its own"
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert (job / "o.done").exists() == there
-    done = modelflow(*RUN, "--resume", "o.done", "--errors", "o.jsonl")
+    done = modelflow_here(*RUN, "--resume", "o.done", "--errors", "o.jsonl")
     assert "--errors: is the file of --output output=o.jsonl" in done.stderr
 
 
@@ -479,23 +481,25 @@ def test_a_list_is_no_other_file_of_the_run(modelflow, job, there):
         (("--output", "jobs.py"), "--output output=jobs.py", "GRAPH"),
     ],
 )
-def test_nothing_is_written_over_what_is_read(modelflow, job, words, option, reader):
+def test_nothing_is_written_over_what_is_read(modelflow_here, job, words, option, reader):
     (job / "link").symlink_to("texts/7.txt")
     os.link(job / "texts" / "7.txt", job / "hard.jsonl")
     before = (job / "job.dot").read_text(), (job / "texts" / "7.txt").read_text()
-    done = modelflow(*RUN[:4], *words)
+    done = modelflow_here(*RUN[:4], *words)
     assert done.returncode == 2
     assert f"{option}: " in done.stderr
     assert f" is read by {reader}, and would be overwritten; give another file" in done.stderr
     assert before == ((job / "job.dot").read_text(), (job / "texts" / "7.txt").read_text())
-    assert modelflow(*RUN[:4], "--output", "/dev/null", "--errors", "/dev/null").returncode == 1
+    assert (
+        modelflow_here(*RUN[:4], "--output", "/dev/null", "--errors", "/dev/null").returncode == 1
+    )
 
 
-def test_a_result_of_a_folder_is_not_written_over_an_input(modelflow, job):
+def test_a_result_of_a_folder_is_not_written_over_an_input(modelflow_here, job):
     (job / "few").mkdir()
     (job / "few" / "000001_b.json").write_text("mine")
     (job / "few" / "b.txt").write_text("b")
-    done = modelflow("run", "job.dot", "--input", "few", "--output", "few/")
+    done = modelflow_here("run", "job.dot", "--input", "few", "--output", "few/")
     assert done.returncode == 1
     assert "few/000001_b.json is one of the inputs; give another folder" in done.stderr
     assert (job / "few" / "000001_b.json").read_text() == "mine"
@@ -503,22 +507,22 @@ def test_a_result_of_a_folder_is_not_written_over_an_input(modelflow, job):
 
 
 @pytest.mark.parametrize("output", ["parts.parquet", "out/"])
-def test_results_of_another_list_stay(modelflow, job, output):
+def test_results_of_another_list_stay(modelflow_here, job, output):
     if output.endswith("parquet"):
         pytest.importorskip("pyarrow")
     into = (*RUN[:-1], output)
-    modelflow(*into, "--resume", "o.done")
+    modelflow_here(*into, "--resume", "o.done")
     before = sorted(os.listdir(job / output))
     for _ in range(2):  # a list that was not begun is none
-        done = modelflow(*into, "--resume", "o.dnoe")
+        done = modelflow_here(*into, "--resume", "o.dnoe")
         assert "is there already, and the list that --resume names knows" in done.stderr
         assert (done.returncode, sorted(os.listdir(job / output))) == (1, before)
         assert not (job / "o.dnoe").exists()
-    assert "0 items" in modelflow(*into, "--resume", "o.done").stderr
+    assert "0 items" in modelflow_here(*into, "--resume", "o.done").stderr
 
 
 @pytest.mark.parametrize("output", ["-", "o.jsonl", "out/", "o.parquet"])
-def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow, job, output):
+def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow_here, job, output):
     if output.endswith("parquet"):
         pytest.importorskip("pyarrow")
     try:
@@ -526,7 +530,7 @@ def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow, job, 
             (job / "texts" / os.fsdecode(name)).write_text(text)
     except OSError:
         pytest.skip("this disk takes no such names")
-    done = modelflow(*RUN[:-1], output, "--errors", "bad.jsonl")
+    done = modelflow_here(*RUN[:-1], output, "--errors", "bad.jsonl")
     assert (done.returncode, "62 items, 6 errors" in done.stderr) == (1, True), done.stderr
     assert lines(job / "bad.jsonl")[-1]["path"] == "texts/\udcfe.txt"
     if output == "out/":
@@ -536,7 +540,7 @@ def test_a_file_whose_name_is_no_utf8_is_worked_on_as_any_other(modelflow, job, 
         assert json.loads(text.splitlines()[-1])["path"] == "texts/\udcff.txt"
 
 
-def test_errors_that_the_disk_does_not_take_end_the_job_with_one_line(modelflow, job):
+def test_errors_that_the_disk_does_not_take_end_the_job_with_one_line(modelflow_here, job):
     (job / "lost.py").write_text(
         "import modelflow\n"
         "@modelflow.flowunit(outputs=())\n"
@@ -547,12 +551,12 @@ def test_errors_that_the_disk_does_not_take_end_the_job_with_one_line(modelflow,
     message = "--errors /dev/full: cannot be written: No space left on device\n"
     for name in ("job.dot", "lost.dot"):
         words = ("run", name, "--input", "texts", "--errors", "/dev/full")
-        done = modelflow(*words)
+        done = modelflow_here(*words)
         assert done.returncode == 1
         assert done.stderr.endswith(message)
 
 
-def test_results_are_utf8_whatever_the_terminal_takes(modelflow, job):
+def test_results_are_utf8_whatever_the_terminal_takes(modelflow_here, job):
     (job / "texts" / "0\xe9.txt").write_text("")
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     words = [sys.executable, "-m", "modelflow", *RUN[:3], "texts/0\xe9.txt"]
@@ -561,7 +565,7 @@ def test_results_are_utf8_whatever_the_terminal_takes(modelflow, job):
     assert json.loads(done.stdout)["path"] == "texts/0\xe9.txt"
 
 
-def test_a_file_that_no_reader_takes_is_the_error_of_its_item(modelflow, job):
+def test_a_file_that_no_reader_takes_is_the_error_of_its_item(modelflow_here, job):
     (job / "few").mkdir()
     for name, contents in {
         "0.txt": b"a",
@@ -570,14 +574,14 @@ def test_a_file_that_no_reader_takes_is_the_error_of_its_item(modelflow, job):
         "3.txt": b"b",
     }.items():
         (job / "few" / name).write_bytes(contents)
-    done = modelflow("run", "job.dot", "--input", "few", "--output", "few.jsonl")
+    done = modelflow_here("run", "job.dot", "--input", "few", "--output", "few.jsonl")
     assert done.returncode == 1
     assert [line.get("error", {}).get("phase") for line in lines(job / "few.jsonl")] == [
         *(None, "read", "read", None)
     ]
 
 
-def test_a_long_name_and_a_masked_array_stop_nobody(modelflow, job):
+def test_a_long_name_and_a_masked_array_stop_nobody(modelflow_here, job):
     (job / "few").mkdir()
     for name in ("a" * 250, "b"):
         (job / "few" / f"{name}.txt").write_text(name)
@@ -588,7 +592,7 @@ def test_a_long_name_and_a_masked_array_stop_nobody(modelflow, job):
         "    return len(data) if len(data) > 1 else np.ma.masked_array([1, 2], [0, 1])\n"
     )
     (job / "masked.dot").write_text(graph("output", unit="masked:masked"))
-    done = modelflow("run", "masked.dot", "--input", "few", "--output", "out/")
+    done = modelflow_here("run", "masked.dot", "--input", "few", "--output", "out/")
     assert done.returncode == 1
     assert "2 items, 1 error" in done.stderr
     assert (

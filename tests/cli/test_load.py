@@ -28,8 +28,8 @@ def url():
         yield f"{server.address}/v1/models/m:predict"
 
 
-def test_rates_get_a_row_each_and_all_figures_a_file(modelflow, folder):
-    done = modelflow(
+def test_rates_get_a_row_each_and_all_figures_a_file(modelflow_here, folder):
+    done = modelflow_here(
         *("load", "small.toml", "--input", "photos", "--rate", "40,80", "--arrivals", "constant"),
         *("--seconds", "0.5", "--warm-up", "0.1", "--json", "load.json", "--per-second"),
     )
@@ -45,8 +45,8 @@ def test_rates_get_a_row_each_and_all_figures_a_file(modelflow, folder):
     assert [load["outcomes"] for load in document["loads"]] == [{"ok": 20}, {"ok": 40}]
 
 
-def test_clients_send_a_number_of_requests(modelflow):
-    done = modelflow(
+def test_clients_send_a_number_of_requests(modelflow_here):
+    done = modelflow_here(
         *("load", "small.toml", "--input", "photos", "--clients", "1,3", "--requests", "20"),
     )
     assert done.returncode == 0, done.stderr
@@ -55,11 +55,11 @@ def test_clients_send_a_number_of_requests(modelflow):
     assert {row[4] for row in rows} == {"20"}
 
 
-def test_a_server_is_asked_with_files(modelflow, folder, url):
+def test_a_server_is_asked_with_files(modelflow_here, folder, url):
     (folder / "good.json").write_text('{"instances": [[1.0]]}')
     (folder / "wrong.json").write_text("{")
     arguments = ("--clients", "2", "--requests", "40", "--warm-up", "0", "--header", "X-A: b")
-    done = modelflow("load", url, "--body", "*.json", *arguments)
+    done = modelflow_here("load", url, "--body", "*.json", *arguments)
     assert done.returncode == 0, done.stderr
     name, _, row, note = done.stdout.splitlines()
     assert name == url
@@ -67,22 +67,22 @@ def test_a_server_is_asked_with_files(modelflow, folder, url):
     assert note == "2 clients: not answered well: 20 HTTP 400"
 
 
-def test_it_fails_where_nothing_is_answered_well(modelflow, url):
+def test_it_fails_where_nothing_is_answered_well(modelflow_here, url):
     # Without a body it is asked by GET, which the route does not take.
-    done = modelflow("load", url, "--clients", "1", "--requests", "3", "--warm-up", "0")
+    done = modelflow_here("load", url, "--clients", "1", "--requests", "3", "--warm-up", "0")
     assert done.returncode == 1, done.stderr
     assert "3 HTTP 405" in done.stdout
 
 
-def test_a_body_may_come_from_standard_input(modelflow, url):
+def test_a_body_may_come_from_standard_input(modelflow_here, url):
     arguments = ("--clients", "1", "--requests", "3", "--warm-up", "0", "--body", "-")
-    done = modelflow("load", url, *arguments, input='{"instances": [[1.0]]}')
+    done = modelflow_here("load", url, *arguments, input='{"instances": [[1.0]]}')
     assert done.returncode == 0, done.stdout
 
 
-def test_a_client_that_is_late_is_warned_of(modelflow):
+def test_a_client_that_is_late_is_warned_of(modelflow_here):
     # Everything is due at once, and sent one after the other.
-    done = modelflow(
+    done = modelflow_here(
         *("load", "small.toml", "--input", "photos", "--rate", "1e6", "--max-in-flight", "2"),
         *("--warm-up", "0", "--requests", "20000"),
     )
@@ -110,11 +110,13 @@ def test_a_signal_ends_it_and_shows_what_there_is(marking, number, code):
     assert {name: n for name, n in load["outcomes"].items() if name != "ok"} == wanted
 
 
-def test_figures_are_shown_of_a_flow_that_fails(modelflow, marking):
+def test_figures_are_shown_of_a_flow_that_fails(modelflow_here, marking):
     text = (marking / "sleeping.py").read_text()
     end = "    raise modelflow.errors.EndFlow('enough')\n"
     (marking / "sleeping.py").write_text(text.replace("    return image\n", end))
-    done = modelflow("load", "slow.toml", "--input", "photos", "--clients", "1", "--warm-up", "0")
+    done = modelflow_here(
+        "load", "slow.toml", "--input", "photos", "--clients", "1", "--warm-up", "0"
+    )
     assert done.returncode == 1
     assert done.stdout.splitlines()[2].startswith("1 client")
     assert "enough" in done.stderr
@@ -155,15 +157,15 @@ def test_figures_are_shown_of_a_flow_that_fails(modelflow, marking):
         (["http://x", "--rate", "1", "--body", "no"], 1, "--body no: there is no such file"),
     ],
 )
-def test_what_is_wrong_is_said(modelflow, arguments, code, text):
-    done = modelflow("load", *arguments)
+def test_what_is_wrong_is_said(modelflow_here, arguments, code, text):
+    done = modelflow_here("load", *arguments)
     assert done.returncode == code
     assert text in done.stderr.splitlines()[-1]
 
 
-def test_files_that_are_too_large_to_keep_are_refused(modelflow, folder):
+def test_files_that_are_too_large_to_keep_are_refused(modelflow_here, folder):
     with (folder / "large.png").open("wb") as file:
         file.truncate((1 << 30) + 1)  # takes no room
-    done = modelflow("load", "small.toml", "--input", "large.png", "--rate", "1")
+    done = modelflow_here("load", "small.toml", "--input", "large.png", "--rate", "1")
     assert done.returncode == 1
     assert "--input: the files have 1073741825 bytes; expected at most 1073741824" in done.stderr

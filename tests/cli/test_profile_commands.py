@@ -41,8 +41,8 @@ def slow(folder):
     return folder
 
 
-def test_profile_shows_each_node_and_writes_figures_and_trace(modelflow, slow):
-    done = modelflow(
+def test_profile_shows_each_node_and_writes_figures_and_trace(modelflow_here, slow):
+    done = modelflow_here(
         *("profile", "slow.toml", "--input", "photos", "--seconds", "0.5"),
         *("--json", "p.json", "--trace", "t.json"),
     )
@@ -71,29 +71,29 @@ def test_profile_shows_what_there_is_after_a_ctrl_c(slow):
     assert json.loads((slow / "t.json").read_text())  # whole
 
 
-def test_profile_of_a_graph_with_sources_ends_in_time(modelflow):
-    done = modelflow("profile", "digits", "--seconds", "0.2")
+def test_profile_of_a_graph_with_sources_ends_in_time(modelflow_here):
+    done = modelflow_here("profile", "digits", "--seconds", "0.2")
     assert done.returncode == 0, done.stderr
     assert "digits: " in done.stdout
 
 
-def test_profile_cannot_read_standard_input_again(modelflow):
-    done = modelflow("profile", "small.toml", "--input", "-", input="")
+def test_profile_cannot_read_standard_input_again(modelflow_here):
+    done = modelflow_here("profile", "small.toml", "--input", "-", input="")
     assert done.returncode == 2
     assert "standard input can be read once" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "profile"])
-def test_a_trace_that_cannot_be_written_is_a_clear_error(modelflow, command):
-    done = modelflow(command, "small.toml", "--input", "photos", "--trace", "none/t.json")
+def test_a_trace_that_cannot_be_written_is_a_clear_error(modelflow_here, command):
+    done = modelflow_here(command, "small.toml", "--input", "photos", "--trace", "none/t.json")
     assert done.returncode == 1
     assert done.stderr.strip().splitlines()[-1] == (
         "trace none/t.json: cannot be written: No such file or directory"
     )
 
 
-def test_run_writes_a_trace(modelflow, folder):
-    done = modelflow("run", "small.toml", "--input", "photos", "--trace", "t.json")
+def test_run_writes_a_trace(modelflow_here, folder):
+    done = modelflow_here("run", "small.toml", "--input", "photos", "--trace", "t.json")
     assert done.returncode == 0, done.stderr
     assert any(event["ph"] == "X" for event in json.loads((folder / "t.json").read_text()))
 
@@ -123,8 +123,8 @@ def test_a_run_answers_with_metrics_and_figures(watched):
         ask("/elsewhere")
 
 
-def test_top_shows_a_run(modelflow, watched):
-    done = modelflow("top", watched, "--interval", "0.1", "--count", "2")
+def test_top_shows_a_run(modelflow_here, watched):
+    done = modelflow_here("top", watched, "--interval", "0.1", "--count", "2")
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^slow: \d+\.\d s, ", done.stdout, re.MULTILINE)) == 2
     assert done.stdout.count("decode") == 2
@@ -137,14 +137,14 @@ def test_top_shows_a_run(modelflow, watched):
         ("ftp://there", "ftp://there: expected a port (1 to 65535), HOST:PORT or a URL"),
     ],
 )
-def test_top_says_what_is_wrong(modelflow, url, text):
-    done = modelflow("top", url)
+def test_top_says_what_is_wrong(modelflow_here, url, text):
+    done = modelflow_here("top", url)
     assert done.returncode == 1
     assert done.stderr.startswith(text)
 
 
 @pytest.mark.parametrize("address", ["x", "1:x", ":1", "70000"])
-def test_the_address_of_the_metrics_is_checked(modelflow, address):
-    done = modelflow("run", "small.toml", "--input", "photos", "--metrics", address)
+def test_the_address_of_the_metrics_is_checked(modelflow_here, address):
+    done = modelflow_here("run", "small.toml", "--input", "photos", "--metrics", address)
     assert done.returncode == 2
     assert f"--metrics {address}: expected PORT, HOST:PORT or [HOST]:PORT" in done.stderr

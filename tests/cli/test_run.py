@@ -27,8 +27,8 @@ def lines(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_results_are_json_lines_in_natural_order_and_the_summary_is_on_stderr(modelflow):
-    done = modelflow("run", "small.toml", "--input", "input=photos/*.png")
+def test_results_are_json_lines_in_natural_order_and_the_summary_is_on_stderr(modelflow_here):
+    done = modelflow_here("run", "small.toml", "--input", "input=photos/*.png")
     assert done.returncode == 0, done.stderr
     found = lines(done)
     assert [line["path"] for line in found] == ["photos/9.png", "photos/10.png"]
@@ -40,28 +40,28 @@ def test_results_are_json_lines_in_natural_order_and_the_summary_is_on_stderr(mo
 
 
 @pytest.mark.parametrize("what", ["photos", "photos/9.png", "input=photos"])
-def test_the_only_input_need_not_be_named(modelflow, what):
-    done = modelflow("run", "small.toml", "--input", what)
+def test_the_only_input_need_not_be_named(modelflow_here, what):
+    done = modelflow_here("run", "small.toml", "--input", what)
     assert done.returncode == 0, done.stderr
     assert lines(done)[0]["path"] == "photos/9.png"
 
 
-def test_an_image_comes_from_standard_input(modelflow, folder):
+def test_an_image_comes_from_standard_input(modelflow_here, folder):
     data = (folder / "photos" / "9.png").read_bytes()
-    done = modelflow("run", "small.toml", "--input", "-", input=data, text=False)
+    done = modelflow_here("run", "small.toml", "--input", "-", input=data, text=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["data"]["max"] == 9
 
 
-def test_results_go_into_a_folder_as_files(modelflow, folder):
-    done = modelflow("run", "small.toml", "--input", "photos", "--output", "output=out/")
+def test_results_go_into_a_folder_as_files(modelflow_here, folder):
+    done = modelflow_here("run", "small.toml", "--input", "photos", "--output", "output=out/")
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(folder / "out")) == ["000000_9.png", "000001_10.png"]
     assert cv2.imread(str(folder / "out" / "000001_10.png")).max() == 10
     assert done.stdout == ""
 
 
-def test_what_is_no_image_goes_into_a_folder_as_an_array(modelflow, folder):
+def test_what_is_no_image_goes_into_a_folder_as_an_array(modelflow_here, folder):
     (folder / "parts.py").write_text(
         "import modelflow, numpy as np\n"
         "@modelflow.flowunit\n"
@@ -73,12 +73,14 @@ def test_what_is_no_image_goes_into_a_folder_as_an_array(modelflow, folder):
         'digraph { input [type=input] d [flowunit=image_decoder] p [flowunit="parts:part"] '
         "output [type=output] input -> d -> p -> output }"
     )
-    done = modelflow("run", "parts.dot", "--input", "photos", "--output", "out/")
+    done = modelflow_here("run", "parts.dot", "--input", "photos", "--output", "out/")
     assert done.returncode == 0, done.stderr
     assert np.load(folder / "out" / "000001_10.npy").tolist() == [10] * 5
 
 
-def test_json_lines_hold_the_digits_of_a_float32_and_null_for_what_is_not_finite(modelflow, folder):
+def test_json_lines_hold_the_digits_of_a_float32_and_null_for_what_is_not_finite(
+    modelflow_here, folder
+):
     (folder / "tenths.py").write_text(
         "import modelflow, numpy as np\n"
         "@modelflow.flowunit\n"
@@ -91,21 +93,21 @@ def test_json_lines_hold_the_digits_of_a_float32_and_null_for_what_is_not_finite
         "input -> p -> output }"
     )
     for more in ((), ("--full",)):
-        done = modelflow("run", "tenths.dot", "--input", "photos/9.png", *more)
+        done = modelflow_here("run", "tenths.dot", "--input", "photos/9.png", *more)
         assert '"data": [0.1, null]' in done.stdout
         assert '"score": 0.1}' in done.stdout
 
 
-def test_results_go_into_a_file_as_json_lines(modelflow, folder):
-    done = modelflow("run", "small.toml", "--input", "photos", "--output", "out.jsonl")
+def test_results_go_into_a_file_as_json_lines(modelflow_here, folder):
+    done = modelflow_here("run", "small.toml", "--input", "photos", "--output", "out.jsonl")
     assert done.returncode == 0, done.stderr
     assert len((folder / "out.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_broken_picture_is_one_error_line_and_the_exit_code_is_1(modelflow, folder):
+def test_a_broken_picture_is_one_error_line_and_the_exit_code_is_1(modelflow_here, folder):
     (folder / "photos" / "9b.jpg").write_bytes(b"\xff\xd8\xff\xe0 not a picture")
     for more, code in (((), 1), (("--keep-going",), 0)):
-        done = modelflow("run", "small.toml", "--input", "photos", *more)
+        done = modelflow_here("run", "small.toml", "--input", "photos", *more)
         assert done.returncode == code
         found = lines(done)
         assert ["error" in line for line in found] == [False, True, False]
@@ -119,14 +121,14 @@ def test_a_broken_picture_is_one_error_line_and_the_exit_code_is_1(modelflow, fo
         assert "\nerror: photos/9b.jpg: node 'decode' (unit 'image_decoder')" in done.stderr
 
 
-def test_an_error_names_the_line_of_the_users_code(modelflow, folder):
+def test_an_error_names_the_line_of_the_users_code(modelflow_here, folder):
     unit = "import modelflow\n\n@modelflow.flowunit\ndef odd(value):\n    raise KeyError(value)\n"
     (folder / "mine.py").write_text(unit)
     (folder / "odd.dot").write_text(
         'digraph { input [type=input] odd [flowunit="mine:odd"] output [type=output]'
         " input -> odd -> output }"
     )
-    done = modelflow("run", "odd.dot", "--input", "photos/9.png")
+    done = modelflow_here("run", "odd.dot", "--input", "photos/9.png")
     assert done.returncode == 1
     assert lines(done)[0]["error"]["where"] == "mine.py:5"
 
@@ -140,9 +142,9 @@ def test_an_error_names_the_line_of_the_users_code(modelflow, folder):
         (f"{'x' * 300}.json", "x.json: File name too long"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_said(modelflow, folder, where, message):
+def test_an_output_that_cannot_be_written_is_said(modelflow_here, folder, where, message):
     (folder / "other.png").touch()
-    done = modelflow("run", "small.toml", "--input", "photos", "--output", f"output={where}")
+    done = modelflow_here("run", "small.toml", "--input", "photos", "--output", f"output={where}")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"--output output={where}: cannot " in done.stderr
     assert message in done.stderr
@@ -173,7 +175,7 @@ def test_a_table_that_cannot_be_written_is_said(folder):
     assert list(folder.glob("*.parquet*")) == []
 
 
-def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow, folder):
+def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow_here, folder):
     (folder / "words.py").write_text(
         "import modelflow\n\n\n"
         "@modelflow.flowunit(kind='expand')\ndef split(data):\n"
@@ -190,43 +192,43 @@ def test_a_result_that_was_collapsed_names_the_file_that_it_is_of(modelflow, fol
         (folder / f"{number}.txt").write_text(text)
     resumed = ["--resume", "done", "--output", "out.jsonl"]
     for more in ([], resumed):
-        done = modelflow("run", "total.dot", "--input", "?.txt", *more)
+        done = modelflow_here("run", "total.dot", "--input", "?.txt", *more)
         text = (folder / "out.jsonl").read_text() if more else done.stdout
         found = list(map(json.loads, text.splitlines()))
         assert [line["path"] for line in found] == ["0.txt", "1.txt", "2.txt"]
         assert [line.get("data") for line in found] == [3, None, 9]
         assert "error: 1.txt: node 'total'" in done.stderr
     (folder / "00.txt").write_text("7")  # goes on behind the others
-    modelflow("run", "total.dot", "--input", "*.txt", *resumed)
+    modelflow_here("run", "total.dot", "--input", "*.txt", *resumed)
     last = json.loads((folder / "out.jsonl").read_text().splitlines()[-1])
     assert (last["index"], last["path"], last["data"]) == (3, "00.txt", 7)
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_its_own(modelflow, folder):
+def test_a_file_that_cannot_be_read_is_an_error_of_its_own(modelflow_here, folder):
     picture = folder / "photos" / "9.png"
     picture.unlink()
     picture.symlink_to("/proc/self/mem")  # a file whose beginning nobody can read, root neither
-    done = modelflow("run", "small.toml", "--input", "photos")
+    done = modelflow_here("run", "small.toml", "--input", "photos")
     assert done.returncode == 1
     assert ["error" in line for line in lines(done)] == [True, False]
 
 
-def test_arrays_are_read_from_npy_files_and_never_unpickled(modelflow, folder):
+def test_arrays_are_read_from_npy_files_and_never_unpickled(modelflow_here, folder):
     (folder / "through.dot").write_text(
         "digraph { input [type=input] r [flowunit=resize, width=2, height=2] "
         "output [type=output] input -> r -> output }"
     )
     np.save(folder / "a.npy", np.full((4, 4, 3), 7, np.uint8))
     np.save(folder / "b.npy", np.array([{}], dtype=object), allow_pickle=True)
-    done = modelflow("run", "through.dot", "--input", "*.npy")
+    done = modelflow_here("run", "through.dot", "--input", "*.npy")
     good, bad = lines(done)
     assert good["data"]["shape"] == [2, 2, 3]
     assert "allow_pickle=False" in bad["error"]["message"]
     assert done.returncode == 1
 
 
-def test_set_and_arg_change_the_graph(modelflow):
-    done = modelflow(
+def test_set_and_arg_change_the_graph(modelflow_here):
+    done = modelflow_here(
         "run",
         "small.toml",
         "--input",
@@ -239,25 +241,25 @@ def test_set_and_arg_change_the_graph(modelflow):
     assert lines(done)[0]["data"]["shape"] == [4, 5, 3]
 
 
-def test_sync_gives_the_same_results(modelflow):
-    threaded = modelflow("run", "small.toml", "--input", "photos")
-    inline = modelflow("run", "small.toml", "--input", "photos", "--sync")
+def test_sync_gives_the_same_results(modelflow_here):
+    threaded = modelflow_here("run", "small.toml", "--input", "photos")
+    inline = modelflow_here("run", "small.toml", "--input", "photos", "--sync")
     assert inline.stdout == threaded.stdout
     assert inline.returncode == 0
 
 
 @pytest.mark.parametrize("sync", [(), ("--sync",)])
-def test_a_source_is_run_to_its_end_into_an_output(modelflow, folder, sync):
+def test_a_source_is_run_to_its_end_into_an_output(modelflow_here, folder, sync):
     (folder / "source.dot").write_text(
         'digraph { files [flowunit=file_source, path="photos"] d [flowunit=image_decoder] '
         "output [type=output] files -> d -> output }"
     )
-    done = modelflow("run", "source.dot", *sync)
+    done = modelflow_here("run", "source.dot", *sync)
     assert done.returncode == 0, done.stderr
     assert len(lines(done)) == 2
 
 
-def test_where_nothing_comes_out_the_items_are_what_the_last_node_was_given(modelflow, folder):
+def test_where_nothing_comes_out_the_items_are_what_the_last_node_was_given(modelflow_here, folder):
     pytest.importorskip("av")
     from tests.flowunits.videos import COPY, write_video
 
@@ -266,19 +268,19 @@ def test_where_nothing_comes_out_the_items_are_what_the_last_node_was_given(mode
         "[flowunit=video_decoder]", "[flowunit=video_decoder, keyframes_only=true]"
     )
     (folder / "copy.dot").write_text(graph % (source, "", folder / "copy.mp4"))
-    done = modelflow("run", "copy.dot")
+    done = modelflow_here("run", "copy.dot")
     assert done.returncode == 0, done.stderr
     assert "5 items, 0 errors" in done.stderr  # frames; 60 packets
 
 
 @pytest.mark.parametrize("sync", [(), ("--sync",)])
-def test_errors_that_end_at_a_sink_are_counted(modelflow, folder, sync):
+def test_errors_that_end_at_a_sink_are_counted(modelflow_here, folder, sync):
     (folder / "photos" / "x.jpg").write_bytes(b"no picture")
     (folder / "sink.dot").write_text(
         'digraph { files [flowunit=file_source, path="photos"] d [flowunit=image_decoder] '
         'save [flowunit=file_sink, path="saved/{stem}.png"] files -> d -> save }'
     )
-    done = modelflow("run", "sink.dot", *sync)
+    done = modelflow_here("run", "sink.dot", *sync)
     assert done.returncode == 1
     assert "3 items, 1 error, " in done.stderr
     assert "error: photos/x.jpg: node 'd' (unit 'image_decoder')" in done.stderr
@@ -313,12 +315,12 @@ def fail(n):
 """
 
 
-def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow, folder):
+def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow_here, folder):
     (folder / "late.py").write_text(SOURCE)
     (folder / "late.dot").write_text(
         'digraph { n [flowunit="late:Numbers"] f [flowunit="late:fail"] n -> f }'
     )
-    done = modelflow("run", "late.dot")
+    done = modelflow_here("run", "late.dot")
     assert done.returncode == 1
     assert "4 errors" in done.stderr
     told = "node 'f' (unit 'fail') failed in process: KeyError: 'lost' (late.py:25)"
@@ -326,11 +328,11 @@ def test_errors_of_sessions_that_a_source_opened_are_counted(modelflow, folder):
         *(4 * [f"error: {told}"]),
         f"      4 x KeyError in 'f', first: {told}",
     ]
-    assert modelflow("run", "late.dot", "--keep-going").returncode == 0
+    assert modelflow_here("run", "late.dot", "--keep-going").returncode == 0
 
 
 @pytest.mark.parametrize("sync", [(), ("--sync",)])
-def test_errors_of_what_is_fed_into_sinks_are_told_with_their_files(modelflow, folder, sync):
+def test_errors_of_what_is_fed_into_sinks_are_told_with_their_files(modelflow_here, folder, sync):
     (folder / "fails.py").write_text(
         "import modelflow\n"
         "@modelflow.flowunit(outputs=())\n"
@@ -341,7 +343,7 @@ def test_errors_of_what_is_fed_into_sinks_are_told_with_their_files(modelflow, f
     (folder / "fails.dot").write_text(
         'digraph { input [type=input] f [flowunit="fails:fail"] input -> f }'
     )
-    done = modelflow("run", "fails.dot", "--input", "photos", *sync)
+    done = modelflow_here("run", "fails.dot", "--input", "photos", *sync)
     assert done.returncode == 1
     assert "2 items, 2 errors" in done.stderr
     told = "node 'f' (unit 'fail') failed in process: ValueError: all the same (fails.py:5)"
@@ -364,19 +366,19 @@ def test_errors_of_what_is_fed_into_sinks_are_told_with_their_files(modelflow, f
         (("no_such_name",), 1, "no graph is named 'no_such_name'"),
     ],
 )
-def test_wrong_arguments_say_what_is_wrong(modelflow, arguments, code, message):
-    done = modelflow("run", *arguments)
+def test_wrong_arguments_say_what_is_wrong(modelflow_here, arguments, code, message):
+    done = modelflow_here("run", *arguments)
     assert message in done.stderr
     assert done.returncode == code
     assert "Traceback" not in done.stderr
 
 
-def test_a_unit_that_does_not_open_is_named(modelflow, folder):
+def test_a_unit_that_does_not_open_is_named(modelflow_here, folder):
     (folder / "graph.dot").write_text(
         'digraph { files [flowunit=file_source, path="nothing/*"] d [flowunit=image_decoder] '
         "output [type=output] files -> d -> output }"
     )
-    done = modelflow("run", "graph.dot")
+    done = modelflow_here("run", "graph.dot")
     assert done.returncode == 1
     assert "node 'files' (unit 'file_source') failed in open" in done.stderr
     assert "Traceback" not in done.stderr
@@ -506,10 +508,10 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(folder):
     assert done.stderr == ""
 
 
-def test_a_folder_that_is_not_empty_is_told_of(modelflow):
+def test_a_folder_that_is_not_empty_is_told_of(modelflow_here):
     arguments = ("run", "small.toml", "--input", "photos", "--output", "out/")
-    assert "not empty" not in modelflow(*arguments).stderr
-    done = modelflow(*arguments)
+    assert "not empty" not in modelflow_here(*arguments).stderr
+    done = modelflow_here(*arguments)
     assert "note: out/ is not empty: what is in it stays beside the new files" in done.stderr
     assert done.returncode == 0
 

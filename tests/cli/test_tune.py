@@ -37,8 +37,8 @@ def slow(folder):
 BRIEF = ("--input", "photos", "--clients", "8", "--seconds", "0.2")
 
 
-def test_it_shows_a_diff_and_changes_that_line_alone_if_asked_to(modelflow, slow):
-    done = modelflow("tune", "slow.toml", *BRIEF, "--write", "--html", "t.html")
+def test_it_shows_a_diff_and_changes_that_line_alone_if_asked_to(modelflow_here, slow):
+    done = modelflow_here("tune", "slow.toml", *BRIEF, "--write", "--html", "t.html")
     assert done.returncode == 0, done.stderr
     assert "The rate is +" in done.stdout
     assert "--- a/slow.toml" in done.stdout
@@ -49,23 +49,23 @@ def test_it_shows_a_diff_and_changes_that_line_alone_if_asked_to(modelflow, slow
     assert b"threads=1," not in after[4]
     assert after[4].endswith(b"]\r")
     assert "<svg" in (slow / "t.html").read_text()
-    again = modelflow("check", "slow.toml")
+    again = modelflow_here("check", "slow.toml")
     assert again.returncode == 0, again.stderr
 
 
-def test_a_link_stays_one_and_the_mode_too(modelflow, slow):
+def test_a_link_stays_one_and_the_mode_too(modelflow_here, slow):
     (slow / "slow.toml").rename(slow / "real.toml")
     (slow / "real.toml").chmod(0o600)
     (slow / "slow.toml").symlink_to("real.toml")
-    done = modelflow("tune", "slow.toml", *BRIEF, "--write")
+    done = modelflow_here("tune", "slow.toml", *BRIEF, "--write")
     assert done.returncode == 0, done.stderr
     assert (slow / "slow.toml").is_symlink()
     assert (slow / "real.toml").read_bytes() != GRAPH.encode()
     assert (slow / "real.toml").stat().st_mode & 0o777 == 0o600
 
 
-def test_without_write_the_file_stays(modelflow, slow):
-    done = modelflow("tune", "slow.toml", *BRIEF, "--fix", "sleep.batch_size")
+def test_without_write_the_file_stays(modelflow_here, slow):
+    done = modelflow_here("tune", "slow.toml", *BRIEF, "--fix", "sleep.batch_size")
     assert done.returncode == 0, done.stderr
     assert (slow / "slow.toml").read_bytes() == GRAPH.encode()
     assert "with --write the file is changed so" in done.stderr
@@ -97,16 +97,16 @@ def test_what_is_stopped_leaves_the_file_untouched(slow, number):
         (["--input", "none"], 1, "--input none: there is no such file"),
     ],
 )
-def test_bad_input_is_said_exactly(modelflow, slow, arguments, code, message):
+def test_bad_input_is_said_exactly(modelflow_here, slow, arguments, code, message):
     if "--input" not in arguments:
         arguments = ["--input", "photos", *arguments]
-    done = modelflow("tune", "slow.toml", *arguments)
+    done = modelflow_here("tune", "slow.toml", *arguments)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert message in done.stderr
 
 
-def test_a_graph_with_sources_cannot_be_sent_requests(modelflow):
-    done = modelflow("tune", "digits")
+def test_a_graph_with_sources_cannot_be_sent_requests(modelflow_here):
+    done = modelflow_here("tune", "digits")
     assert done.returncode == 1
     assert "has no inputs, so no requests can be sent" in done.stderr
 
@@ -122,9 +122,9 @@ def sleep(value, *, wait: float = 0.05):
 """
 
 
-def test_values_that_take_a_new_start_are_tried_first(modelflow, slow):
+def test_values_that_take_a_new_start_are_tried_first(modelflow_here, slow):
     (slow / "sleeping.py").write_text(WAITING)
-    done = modelflow(
+    done = modelflow_here(
         *("tune", "slow.toml", *BRIEF[:4], "--seconds", "0.4", "--fix", "sleep", "--write"),
         *("--vary", "sleep.wait=0.001", "--vary", "sleep.wait=0.1"),
     )
@@ -145,9 +145,9 @@ def test_values_that_take_a_new_start_are_tried_first(modelflow, slow):
         ([f"sleep.wait={number}" for number in range(1, 17)], 2, "these are 17 combinations"),
     ],
 )
-def test_what_cannot_be_varied_is_said(modelflow, slow, given, code, message):
+def test_what_cannot_be_varied_is_said(modelflow_here, slow, given, code, message):
     (slow / "sleeping.py").write_text(WAITING)
-    done = modelflow("tune", "slow.toml", *BRIEF, *(f"--vary={text}" for text in given))
+    done = modelflow_here("tune", "slow.toml", *BRIEF, *(f"--vary={text}" for text in given))
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,0 +1,110 @@
+"""The command line in the tests' own process: starting Python anew takes longer than most commands.
+
+A program of its own is needed where the test is about signals, pipes, the end of the interpreter,
+a terminal, what is imported, or what writes to the streams' numbers.
+"""
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+from unittest import mock
+
+from modelflow.cli import main
+from modelflow.unit import function
+
+__all__ = ["run_here"]
+
+
+def run_here(
+    arguments: tuple[str, ...],
+    *,
+    env: Mapping[str, str],
+    input: str | bytes = b"",  # noqa: A002
+    text: bool = True,
+    check: bool = False,
+) -> subprocess.CompletedProcess[Any]:
+    """Runs a command to its end; returns its status and what it wrote, as `programs.run` does.
+
+    What it changes of the process is as before when it returns, but for imported modules.
+
+    Raises:
+        AssertionError: It failed, and ``check`` is given.
+    """
+    given = input.encode() if isinstance(input, str) else input
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(given)
+        files[0].seek(0)
+        code = _code(arguments, env, files)
+        output, errors = (_written(file) for file in files[1:])
+    if text:
+        output, errors = output.decode(), errors.decode()
+    if check:
+        assert code == 0, f"{arguments}\n{output}\n{errors}"
+    return subprocess.CompletedProcess(arguments, code, output, errors)
+
+
+def _written(file: IO[bytes]) -> Any:
+    file.seek(0)
+    return file.read()
+
+
+def _code(arguments: tuple[str, ...], env: Mapping[str, str], files: list[IO[bytes]]) -> int:
+    with _streams(files), _logging(), _state(), mock.patch.dict(os.environ, env):
+        try:
+            main.main(list(arguments))
+        except SystemExit as end:
+            return int(end.code or 0)
+        except Exception:  # noqa: BLE001 - as the interpreter does
+            traceback.print_exc()
+            return 1
+    raise AssertionError("a command ends with its code")
+
+
+@contextlib.contextmanager
+def _streams(files: list[IO[bytes]]) -> Iterator[None]:
+    """Has the standard streams be files, with numbers of their own."""
+    with contextlib.ExitStack() as stack:
+        for name, mode, file in zip(("stdin", "stdout", "stderr"), "rww", files, strict=True):
+            errors = "backslashreplace" if name == "stderr" else "strict"
+            stream = open(  # noqa: SIM115 - closed below
+                os.dup(file.fileno()), mode, encoding="utf-8", errors=errors, buffering=1
+            )
+            stack.enter_context(stream)
+            stack.enter_context(mock.patch.object(sys, name, stream))
+        yield
+
+
+@contextlib.contextmanager
+def _logging() -> Iterator[None]:
+    """Has the command set up logging as in a process of its own."""
+    root, own = logging.getLogger(), logging.getLogger("modelflow")
+    handlers, level = root.handlers[:], own.level
+    root.handlers[:] = []
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        own.setLevel(level)
+
+
+@contextlib.contextmanager
+def _state() -> Iterator[None]:
+    """Restores where units are looked for, and the table of those that are decorated.
+
+    Threads of a unit that hangs end the process of a command; here they fail the test.
+    """
+    path, declared = list(sys.path), dict(function._declared)
+    try:
+        with mock.patch.object(main, "_leave_hung_threads"):
+            yield
+    finally:
+        sys.path[:] = path
+        function._declared.clear()
+        function._declared.update(declared)
