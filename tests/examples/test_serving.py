@@ -81,9 +81,9 @@ def another_origin():
 
 
 @needs_browser
-def test_the_page_draws_what_was_found_in_a_picture(tmp_path):
+def test_the_page_draws_what_was_found_in_a_picture():
     shapes = {"shapes": ready_graphs() / "shapes.toml"}
-    with another_origin() as origin, browsing(tmp_path) as browser:
+    with another_origin() as origin, browsing() as browser:
         options = ServeOptions(http_port=0, cors_origins=(origin,))
         with Server(shapes, options) as server:
             browser.open(f"{origin}/picture.html?server={server.address}")
@@ -100,11 +100,11 @@ def test_the_page_draws_what_was_found_in_a_picture(tmp_path):
 
 
 @needs_browser
-def test_the_page_says_when_the_server_takes_no_pages_of_others(tmp_path):
+def test_the_page_says_when_the_server_takes_no_pages_of_others():
     shapes = {"shapes": ready_graphs() / "shapes.toml"}
     with (
         another_origin() as origin,
-        browsing(tmp_path) as browser,
+        browsing() as browser,
         Server(shapes, ServeOptions(http_port=0)) as server,
     ):
         browser.open(f"{origin}/picture.html?server={server.address}")

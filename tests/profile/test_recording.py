@@ -90,7 +90,7 @@ def test_perfetto_finds_every_call_and_every_step_of_a_sampled_request(tmp_path)
             stream.recv("output")
     stats = flow.stats()
     assert (len(answers), failures, recording.lost) == (3, 3, 0)
-    with opened(trace, tmp_path / "browser") as perfetto:
+    with opened(trace) as perfetto:
         assert perfetto.complaints() == []
         calls = perfetto.query(
             "select name, count(*) from slice where category = 'call' group by 1"
@@ -295,7 +295,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_written(cut_off):
 
 @needs_perfetto
 def test_perfetto_opens_what_a_killed_process_has_left(cut_off, tmp_path):
-    with opened(cut_off, tmp_path / "browser") as perfetto:
+    with opened(cut_off) as perfetto:
         assert perfetto.complaints() == []
         ((calls,),) = perfetto.query("select count(*) from slice where category = 'call'")
         assert calls >= 100

@@ -107,7 +107,7 @@ def test_a_model_that_is_not_ready_is_named_with_the_reason(tmp_path):
     (tmp_path / "broken.toml").write_text("[[node]]\nname = 3")
     sources = {"good": modelflow.Flow(TYPED.format(node=""), units=[mean])}
     sources["broken"] = tmp_path / "broken.toml"
-    with Server(sources, ServeOptions(http_port=0)) as server, browsing(tmp_path / "p") as browser:
+    with Server(sources, ServeOptions(http_port=0)) as server, browsing() as browser:
         reason = ask(server, "/readyz")[1]["error"].removeprefix("model 'broken': ")
         with watched(server, key="") as answer:
             models = {"served": ["good"], "unready": {"broken": reason}}
@@ -140,11 +140,11 @@ def test_a_page_that_has_gone_costs_nothing(server):
 
 
 @needs_browser
-def test_a_browser_asks_for_the_key_and_shows_one_model_after_the_other(server, tmp_path):
+def test_a_browser_asks_for_the_key_and_shows_one_model_after_the_other(server):
     from playwright.sync_api import expect
 
     assert infer(server, "beta", [1.0], [2.0], [3.0]) == 200
-    with browsing(tmp_path / "profile") as browser:
+    with browsing() as browser:
         page = browser.page
         browser.open(f"{server.address}/dashboard")
         expect(page.locator("[data-link=locked]")).to_contain_text("asks for an API key")

@@ -109,9 +109,9 @@ def test_the_script_asks_with_the_key_and_shows_the_answer(server, page, tmp_pat
 
 
 @needs_browser
-def test_a_browser_shows_the_page_and_tries_a_call(server, tmp_path):
+def test_a_browser_shows_the_page_and_tries_a_call(server):
     """With the page's own policy of what it may load and do."""
-    with browsing(tmp_path) as browser:
+    with browsing() as browser:
         browser.open(f"{server.address}/docs")
         browser.type("//input[@id='key']", "s3cret")
         browser.click("//form[@id='entry']//button")

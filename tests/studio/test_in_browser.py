@@ -89,11 +89,11 @@ def held():
 
 
 @contextlib.contextmanager
-def seen(look, profile, every=0.05, record=None, **more):
+def seen(look, every=0.05, record=None, **more):
     """The page in a browser."""
     with (
         Dashboard(look, every=every, record=record) as served,
-        browsing(profile, **more) as browser,
+        browsing(**more) as browser,
     ):
         browser.open(served.url)
         yield browser.page, browser
@@ -103,10 +103,10 @@ def cell(page, node, column):
     return page.locator(f"tr[data-row={node}] td[data-column='{column}']")
 
 
-def test_the_page_shows_what_the_flow_says_of_itself(held, tmp_path):
+def test_the_page_shows_what_the_flow_says_of_itself(held):
     from playwright.sync_api import expect
 
-    with seen(held.look, tmp_path) as (page, browser):
+    with seen(held.look) as (page, browser):
         expect(cell(page, "hold", "queue")).to_have_text("9 of 16")
         expect(cell(page, "check", "rows")).to_have_text("10")
         stats = held.flow.stats()
@@ -132,10 +132,10 @@ def test_the_page_shows_what_the_flow_says_of_itself(held, tmp_path):
         assert browser.complaints == []
 
 
-def test_nodes_behind_a_far_one_have_rows_of_their_own(tmp_path):
+def test_nodes_behind_a_far_one_have_rows_of_their_own():
     from playwright.sync_api import expect
 
-    with seen(lambda: far_moment(4.0, 10, 20), tmp_path) as (page, browser):
+    with seen(lambda: far_moment(4.0, 10, 20)) as (page, browser):
         row = page.locator("tr[data-row='infer > net']")
         expect(row.locator("th")).to_have_text("infer > net")
         expect(row.locator("td[data-column=rows]")).to_have_text("30")
@@ -199,10 +199,10 @@ def fed():
             job.result()
 
 
-def test_what_limits_a_flow_under_load_is_said_and_marked(fed, tmp_path):
+def test_what_limits_a_flow_under_load_is_said_and_marked(fed):
     from playwright.sync_api import expect
 
-    with seen(fed.moment, tmp_path, every=0.5) as (page, _):
+    with seen(fed.moment, every=0.5) as (page, _):
         page.set_viewport_size({"width": 1100, "height": 660})
         expect(page.locator(".verdict:not(.idle)")).to_be_visible(timeout=LIMIT * 1e3)
         expect(page.locator("[data-trouble=resize]")).to_contain_text(".jpg is no JPEG")
@@ -221,8 +221,8 @@ def test_what_limits_a_flow_under_load_is_said_and_marked(fed, tmp_path):
     assert marked == (node if is_finding and node in fed.stats() else None)
 
 
-def test_tab_goes_through_the_nodes_in_the_order_of_the_data(held, tmp_path):
-    with seen(held.look, tmp_path) as (page, _):
+def test_tab_goes_through_the_nodes_in_the_order_of_the_data(held):
+    with seen(held.look) as (page, _):
         page.locator("[data-node=input]").focus()
         order = [page.evaluate("document.activeElement.dataset.node")]
         for _ in range(3):
@@ -231,10 +231,10 @@ def test_tab_goes_through_the_nodes_in_the_order_of_the_data(held, tmp_path):
     assert order == ["input", "check", "hold", "out"]
 
 
-def test_when_the_flow_ends_its_last_figures_stay(held, tmp_path):
+def test_when_the_flow_ends_its_last_figures_stay(held):
     from playwright.sync_api import expect
 
-    with browsing(tmp_path) as browser:
+    with browsing() as browser:
         page = browser.page
         with Dashboard(held.look, every=0.05) as served:
             browser.open(served.url)
@@ -244,7 +244,7 @@ def test_when_the_flow_ends_its_last_figures_stay(held, tmp_path):
         expect(cell(page, "hold", "rows")).to_have_text("10")
 
 
-def test_who_is_away_is_said_to_be_so_until_he_is_back(tmp_path):
+def test_who_is_away_is_said_to_be_so_until_he_is_back():
     from playwright.sync_api import expect
 
     answers = [moment(1.0)]
@@ -254,7 +254,7 @@ def test_who_is_away_is_said_to_be_so_until_he_is_back(tmp_path):
             raise answers[-1]
         return answers[-1]
 
-    with seen(look, tmp_path) as (page, _):
+    with seen(look) as (page, _):
         expect(page.locator("[data-link=live]")).to_be_visible()
         answers.append(ConfigError("http://127.0.0.1:9100/stats: no answer: refused"))
         expect(page.locator("[data-link=lost]")).to_contain_text("disconnected since")
@@ -264,10 +264,10 @@ def test_who_is_away_is_said_to_be_so_until_he_is_back(tmp_path):
         expect(cell(page, "decode", "rows")).to_have_text("5")
 
 
-def test_a_page_without_its_server_says_so(tmp_path):
+def test_a_page_without_its_server_says_so():
     from playwright.sync_api import expect
 
-    with browsing(tmp_path) as browser, Dashboard(lambda: moment(1.0)) as served:
+    with browsing() as browser, Dashboard(lambda: moment(1.0)) as served:
         browser.open(f"{served.url}wrong")
         assert "has no token, or a wrong one" in browser.page.inner_text("body")
         browser.open(served.url)
@@ -277,10 +277,10 @@ def test_a_page_without_its_server_says_so(tmp_path):
         expect(browser.page.locator("[data-link=lost]")).to_contain_text("does not answer")
 
 
-def test_a_recording_is_begun_and_ended_and_its_requests_are_seen(held, tmp_path):
+def test_a_recording_is_begun_and_ended_and_its_requests_are_seen(held):
     from playwright.sync_api import expect
 
-    with seen(held.look, tmp_path / "profile", record=held.flow.record) as (page, browser):
+    with seen(held.look, record=held.flow.record) as (page, browser):
         page.get_by_role("button", name="Record").click()
         expect(page.locator("[data-recording=on]")).to_be_visible()
         held.finish()
@@ -303,10 +303,10 @@ def test_a_recording_is_begun_and_ended_and_its_requests_are_seen(held, tmp_path
         assert browser.complaints == []
 
 
-def test_no_request_leaves_this_machine(held, tmp_path):
+def test_no_request_leaves_this_machine(held):
     from playwright.sync_api import expect
 
-    with Dashboard(held.look) as served, browsing(tmp_path) as browser:
+    with Dashboard(held.look) as served, browsing() as browser:
         asked = []
         browser.page.on("request", lambda request: asked.append(request.url))
         browser.open(served.url)
@@ -317,10 +317,10 @@ def test_no_request_leaves_this_machine(held, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(held, tmp_path, scheme):
+def test_axe_finds_nothing_serious(held, scheme):
     from playwright.sync_api import expect
 
-    with seen(held.look, tmp_path, record=held.flow.record, color_scheme=scheme) as (page, _):
+    with seen(held.look, record=held.flow.record, color_scheme=scheme) as (page, _):
         expect(cell(page, "hold", "queue")).to_have_text("9 of 16")
         page.get_by_role("button", name="Record").click()
         expect(page.locator("[data-recording=on]")).to_be_visible()
@@ -331,7 +331,7 @@ def test_axe_finds_nothing_serious(held, tmp_path, scheme):
         assert serious(page) == ""
 
 
-def test_an_hour_of_frames_leaves_no_heap_behind(tmp_path):
+def test_an_hour_of_frames_leaves_no_heap_behind():
     from playwright.sync_api import expect
 
     number = [0]
@@ -344,7 +344,7 @@ def test_an_hour_of_frames_leaves_no_heap_behind(tmp_path):
         session.send("HeapProfiler.collectGarbage")
         return session.send("Runtime.getHeapUsage")["usedSize"]
 
-    with seen(look, tmp_path, every=0.0) as (page, _):
+    with seen(look, every=0.0) as (page, _):
         session = page.context.new_cdp_session(page)
         rows = cell(page, "infer", "rows")
         expect(rows).to_be_visible()

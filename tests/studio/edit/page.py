@@ -56,18 +56,17 @@ def said(edited, text):
 
 
 @contextlib.contextmanager
-def editing(path, profile, *, refusals=(), **more):
+def editing(path, *, refusals=(), **more):
     """The page of a file, once its picture is there.
 
     Args:
         path: The file.
-        profile: A folder for the browser.
         refusals: The answers to requests that are refused, as the browser's console has them.
         more: As for `browsing`.
     """
     from playwright.sync_api import expect
 
-    with Editor(path) as editor, browsing(profile, **more) as browser:
+    with Editor(path) as editor, browsing(**more) as browser:
         browser.page.set_viewport_size({"width": 1400, "height": 860})
         browser.open(editor.url)
         expect(browser.page.locator("[data-unit=resize]")).to_be_visible()

@@ -37,8 +37,8 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def edited(path, tmp_path):
-    with editing(path, tmp_path / "profile") as edited:
+def edited(path):
+    with editing(path) as edited:
         yield edited
 
 
@@ -53,10 +53,10 @@ def test_the_text_is_the_file(edited, path):
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "graphs").glob("*.toml")), ids=lambda path: path.stem
 )
-def test_every_ready_graph_is_seen_whole(path, tmp_path):
+def test_every_ready_graph_is_seen_whole(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         expect(edited.source).to_have_value(path.read_text())
         edited.page.get_by_role("button", name="Fit", exact=True).click()
         stage = edited.page.locator(".stage").bounding_box()
@@ -183,11 +183,11 @@ def test_what_is_typed_into_a_field_is_saved_though_nobody_has_left_it(edited, p
 
 
 @pytest.mark.parametrize("text", ["", "digraph {", "no graph"])
-def test_a_file_that_is_no_graph_is_mended_in_its_text(path, tmp_path, text):
+def test_a_file_that_is_no_graph_is_mended_in_its_text(path, text):
     from playwright.sync_api import expect
 
     path.write_text(text)
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         edited.page.keyboard.press("?")
         edited.page.get_by_role("dialog").get_by_role("button", name="Close").click()
         edited.source.fill(DOT)
@@ -270,7 +270,7 @@ def test_nodes_are_copied_from_one_file_into_another(tmp_path):
     one, other = tmp_path / "one.dot", tmp_path / "other.toml"
     one.write_text(DOT)
     other.write_text('# mine\n[[node]]\nname = "small"\nflowunit = "resize"\n')
-    with Editor(one) as first, Editor(other) as second, browsing(tmp_path / "p") as browser:
+    with Editor(one) as first, Editor(other) as second, browsing() as browser:
         page = browser.page
         browser.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         browser.open(first.url)
@@ -335,8 +335,8 @@ def test_a_wire_that_is_dropped_on_nothing_asks_for_a_unit(edited):
     expect(edited.wire("small", "mean")).to_have_count(1)
 
 
-def test_a_file_that_somebody_else_changed_is_not_overwritten(path, tmp_path):
-    with editing(path, tmp_path / "profile", refusals=("409", "409")) as edited:
+def test_a_file_that_somebody_else_changed_is_not_overwritten(path):
+    with editing(path, refusals=("409", "409")) as edited:
         _change_it_from_both_sides(edited, path)
 
 
@@ -361,7 +361,7 @@ def _change_it_from_both_sides(edited, path):
 def test_lines_that_end_as_windows_has_it_stay_so(tmp_path):
     path = tmp_path / "windows.dot"
     path.write_bytes(DOT.replace("\n", "\r\n").encode())
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         edited.source.focus()
         edited.page.keyboard.press("Control+End")
         edited.page.keyboard.type("// end\n")
@@ -394,7 +394,7 @@ def test_saving_changes_the_lines_that_were_edited(tmp_path, name, node, key, va
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-qm", "before"], check=True)
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         expect(edited.source).to_have_value(before)
         edited.node(node).focus()
         edited.page.keyboard.press("Enter")
@@ -412,7 +412,7 @@ def test_sixty_nodes_are_dragged_smoothly(tmp_path):
     nodes = [f"    n{k}[flowunit=resize, image_width=8, image_height=8]" for k in range(60)]
     edges = [f"    n{k // 3} -> n{k}" for k in range(1, 60)]
     path.write_text("\n".join(["digraph many {", *nodes, *edges, "}", ""]))
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         x, y = middle(edited.node("n0"))
         edited.page.evaluate(
             "() => { window.frames_ = 0; const count = () => { window.frames_++;"
@@ -430,10 +430,10 @@ def test_sixty_nodes_are_dragged_smoothly(tmp_path):
     assert (end - begin) * 3 >= STEPS
 
 
-def test_no_request_leaves_this_machine(path, tmp_path):
+def test_no_request_leaves_this_machine(path):
     from playwright.sync_api import expect
 
-    with Editor(path) as editor, browsing(tmp_path / "profile") as browser:
+    with Editor(path) as editor, browsing() as browser:
         asked = []
         browser.page.on("request", lambda request: asked.append(request.url))
         browser.open(editor.url)
@@ -444,11 +444,11 @@ def test_no_request_leaves_this_machine(path, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(path, tmp_path, scheme):
+def test_axe_finds_nothing_serious(path, scheme):
     from playwright.sync_api import expect
 
     path.write_text(DOT.replace("input -> small", "input -> small:wrong\n small"))
-    with editing(path, tmp_path / "profile", color_scheme=scheme) as edited:
+    with editing(path, color_scheme=scheme) as edited:
         edited.node("small").click()
         expect(edited.page.locator("[data-field=image_width]")).to_be_visible()
         assert serious(edited.page) == ""

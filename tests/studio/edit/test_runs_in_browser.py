@@ -66,10 +66,10 @@ def see(edited, source, target):
     return edited.page.locator(f"[aria-label^='Edge {source}:']")
 
 
-def test_an_image_is_seen_on_every_edge_that_it_passes(images, photo, tmp_path):
+def test_an_image_is_seen_on_every_edge_that_it_passes(images, photo):
     from playwright.sync_api import expect
 
-    with editing(images, tmp_path / "profile") as edited:
+    with editing(images) as edited:
         page = edited.page
         page.keyboard.press("Control+Enter")
         page.locator("[data-sample=input] input[type=file]").set_input_files(photo)
@@ -89,11 +89,11 @@ def test_an_image_is_seen_on_every_edge_that_it_passes(images, photo, tmp_path):
         expect(panel.locator("summary")).to_have_text("meta")
 
 
-def test_json_is_seen_as_a_tree_and_a_number_as_itself(path, tmp_path):
+def test_json_is_seen_as_a_tree_and_a_number_as_itself(path):
     from playwright.sync_api import expect
 
     write(path, '{"length": len(x), "parts": [1, {"deep": True}]}')
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         run_on_text(edited, '["a", "b"]', kind="json")
         state(edited, "done")
         panel = see(edited, "step", "output")
@@ -104,10 +104,10 @@ def test_json_is_seen_as_a_tree_and_a_number_as_itself(path, tmp_path):
         expect(panel.locator(".leaf")).to_have_text(['0: "a"', '1: "b"'])
 
 
-def test_a_run_that_goes_on_shows_its_figures_on_the_canvas_until_it_is_stopped(path, tmp_path):
+def test_a_run_that_goes_on_shows_its_figures_on_the_canvas_until_it_is_stopped(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         run_on_text(edited, "four", is_repeated=True)
         state(edited, "running")
         expect(edited.node("step")).to_have_attribute("aria-label", re.compile(r"[1-9].* rows/s"))
@@ -118,10 +118,10 @@ def test_a_run_that_goes_on_shows_its_figures_on_the_canvas_until_it_is_stopped(
         expect(edited.page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
 
 
-def test_what_fails_is_said_at_its_node_and_on_its_edge(path, tmp_path):
+def test_what_fails_is_said_at_its_node_and_on_its_edge(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         run_on_text(edited, "5", kind="json")
         state(edited, "done")
         expect(edited.page.locator("[data-trouble=step]")).to_contain_text("has no len()")
@@ -129,10 +129,10 @@ def test_what_fails_is_said_at_its_node_and_on_its_edge(path, tmp_path):
         expect(panel.locator("[data-value=error]")).to_contain_text("has no len()")
 
 
-def test_a_sample_that_is_none_is_said_and_the_dialog_keeps_what_was_chosen(path, tmp_path):
+def test_a_sample_that_is_none_is_said_and_the_dialog_keeps_what_was_chosen(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile", refusals=("422",)) as edited:
+    with editing(path, refusals=("422",)) as edited:
         run_on_text(edited, "{", kind="json")
         dialog = edited.page.get_by_role("dialog")
         expect(dialog.get_by_role("alert")).to_contain_text("'{' is no JSON")
@@ -143,11 +143,11 @@ def test_a_sample_that_is_none_is_said_and_the_dialog_keeps_what_was_chosen(path
         expect(dialog).to_have_count(0)
 
 
-def test_a_graph_that_is_wrong_is_not_asked_for_samples(path, tmp_path):
+def test_a_graph_that_is_wrong_is_not_asked_for_samples(path):
     from playwright.sync_api import expect
 
     path.write_text(STEPS.replace("flowunit=step", "flowunit=stp"))
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         edited.page.keyboard.press("Control+Enter")
         said(edited, "the graph cannot run: a mistake is listed below")
         expect(edited.page.get_by_role("dialog")).to_have_count(0)
@@ -160,7 +160,7 @@ def test_a_page_that_is_opened_again_takes_up_a_run_that_is_under_way(path, tmp_
     os.mkfifo(go)
     waiting = f"__import__('pathlib').Path({str(go)!r}).read_text()"  # until somebody writes
     write(path, f"({waiting}, x)[1]")
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         run_on_text(edited, "four")
         state(edited, "running")
         edited.page.reload()
@@ -170,18 +170,18 @@ def test_a_page_that_is_opened_again_takes_up_a_run_that_is_under_way(path, tmp_
         state(edited, "done")
 
 
-def test_a_run_that_repeats_ends_with_its_page(path, tmp_path):
-    with editing(path, tmp_path / "profile") as edited:
+def test_a_run_that_repeats_ends_with_its_page(path):
+    with editing(path) as edited:
         run_on_text(edited, "four", is_repeated=True)
         state(edited, "running")
         edited.page.reload()
         state(edited, "stopped")
 
 
-def test_another_run_shows_its_own_values(path, tmp_path):
+def test_another_run_shows_its_own_values(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         for text in ("a", "bb", "ccc", "dddd"):
             run_on_text(edited, text)
             state(edited, "done")
@@ -189,10 +189,10 @@ def test_another_run_shows_its_own_values(path, tmp_path):
             expect(panel.locator("pre")).to_have_text(text)
 
 
-def test_the_results_are_seen_at_the_output(path, tmp_path):
+def test_the_results_are_seen_at_the_output(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         run_on_text(edited, "four")
         state(edited, "done")
         edited.node("output").click()
@@ -200,11 +200,11 @@ def test_the_results_are_seen_at_the_output(path, tmp_path):
         expect(panel.locator(".leaf")).to_have_text("4")
 
 
-def test_what_is_typed_and_not_saved_is_what_runs(path, tmp_path):
+def test_what_is_typed_and_not_saved_is_what_runs(path):
     from playwright.sync_api import expect
 
     write(path, "x + x")
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         typed = STEPS.replace("step -> output", "step -> again -> output")
         edited.source.fill(typed.replace("output[", "again[flowunit=step]\n    output["))
         expect(edited.node("again")).to_be_visible()
@@ -219,7 +219,7 @@ def test_a_new_file_begins_with_the_graph_that_is_chosen(tmp_path):
     from playwright.sync_api import expect
 
     path = tmp_path / "new.toml"
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         dialog = edited.page.get_by_role("dialog", name="new.toml is new")
         dialog.locator("[data-starter=images]").click()
         expect(dialog).to_have_count(0)
@@ -229,10 +229,10 @@ def test_a_new_file_begins_with_the_graph_that_is_chosen(tmp_path):
     assert "image_encoder" in path.read_text()
 
 
-def test_a_new_unit_is_made_and_put_into_the_graph_and_run(path, tmp_path):
+def test_a_new_unit_is_made_and_put_into_the_graph_and_run(path):
     from playwright.sync_api import expect
 
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         edited.page.get_by_role("button", name="A new unit").click()
         dialog = edited.page.get_by_role("dialog", name="A new unit")
         dialog.get_by_role("textbox").fill("twice")
@@ -258,7 +258,7 @@ def test_an_argument_is_given_in_the_page(tmp_path):
         'files[flowunit=file_source, path="*.txt"]\nsave[flowunit=file_sink, path="$place"]\n'
         "files -> save }'''\n".replace("}}", "}")
     )
-    with editing(path, tmp_path / "profile") as edited:
+    with editing(path) as edited:
         found = edited.page.locator("[data-finding=save]")
         expect(found).to_contain_text("give place a value among the arguments")
         field = edited.page.locator("[data-argument=place]")
@@ -272,11 +272,11 @@ def test_an_argument_is_given_in_the_page(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_a_run(path, tmp_path, scheme):
+def test_axe_finds_nothing_serious_in_a_run(path, scheme):
     from playwright.sync_api import expect
 
     write(path, '{"length": [len(x)]}')
-    with editing(path, tmp_path / "profile", color_scheme=scheme) as edited:
+    with editing(path, color_scheme=scheme) as edited:
         run_on_text(edited, "5", kind="json")
         state(edited, "done")
         run_on_text(edited, "four")
