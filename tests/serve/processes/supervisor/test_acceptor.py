@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import select
 import socket
 
 from modelflow.http.accept import REPORT
@@ -167,5 +169,22 @@ def test_what_has_connected_before_the_end_is_handed_over():
         assert one.take() + two.take() == 10
         assert one.ended
         assert two.ended
+
+    run(scene)
+
+
+def test_who_connects_while_the_address_is_given_up_is_refused_and_not_reset(monkeypatch):
+    async def scene(house, one, _):
+        house.acceptor.add(one.handover)
+        with socket.socket() as late:
+            late.setblocking(False)
+            # Called when all that had connected has been taken.
+            monkeypatch.setattr(
+                house.acceptor._nobody, "close", lambda: late.connect_ex(house.address)
+            )
+            house.acceptor.close()
+            select.select([], [late], [], 60)
+            assert late.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+        assert one.take() == 0
 
     run(scene)
