@@ -314,10 +314,12 @@ def test_tls_keys_and_the_log_are_the_workers(tmp_path):
             assert found == status
         assert replica_group.end(signal.SIGTERM) == 143
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    assert [(line["request_id"], line["status"], line["model"]) for line in lines] == [
+    # Each worker writes its own lines when it has answered: of two workers either may be first.
+    assert {(line["request_id"], line["status"], line["model"]) for line in lines} == {
         ("of-200", 200, "m"),
         ("of-401", 401, None),
-    ]
+    }
+    assert len(lines) == 2
 
 
 def test_nothing_is_left_of_processes_that_were_replaced(tmp_path):
