@@ -54,6 +54,13 @@ def replica_group(tmp_path_factory):
         yield replica_group
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """One process that serves the same."""
+    with serving(write_graphs(tmp_path_factory.mktemp("graphs")), "m.dot", count=1) as one:
+        yield one
+
+
 def test_one_process_runs_the_models_of_all_workers(replica_group):
     with connections(replica_group, 8) as all_of_them:
         (who,) = {replica_group.who(one) for one in all_of_them}
@@ -75,11 +82,10 @@ def test_one_process_runs_the_models_of_all_workers(replica_group):
         ("/v2/repository/index", {}),
     ],
 )
-def test_every_worker_says_what_one_process_says(replica_group, path, document, tmp_path):
+def test_every_worker_says_what_one_process_says(replica_group, alone, path, document):
     with connections(replica_group) as all_of_them:
         found = [replica_group.ask(path, document, connection=one) for one in all_of_them]
-    with serving(write_graphs(tmp_path), "m.dot", count=1) as alone:
-        assert found == [alone.ask(path, document)] * 4
+    assert found == [alone.ask(path, document)] * 4
 
 
 def test_requests_are_counted_once_wherever_they_come_in(tmp_path):
