@@ -18,7 +18,6 @@ from modelflow.serve.access.router import Endpoint, endpoint
 from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.model_counts import BOUNDS
 from modelflow.serve.metrics.snapshot import ModelSnapshot
-from modelflow.serve.metrics.statistics import Statistics
 from modelflow.serve.repository.models import Models
 
 try:
@@ -159,14 +158,15 @@ def _triton(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:
         )
     }
     for model in models:
-        labels, found = [model.name, str(model.version)], Statistics.of(model)
-        success.add_metric(labels, found.answered)
+        labels = [model.name, str(model.version)]
+        success.add_metric(labels, model.answered)
         for reason in ("REJECTED", "CANCELED", "OTHER"):
             failure.add_metric([*labels, reason], _failures(model, reason))
-        count.add_metric(labels, found.rows)
-        calls.add_metric(labels, found.executions)
+        count.add_metric(labels, model.rows)
+        calls.add_metric(labels, model.executions)
         pending.add_metric(labels, model.under_way)
-        times = (found.seconds, found.queue, 0.0, found.compute, found.answer)
+        waiting, compute = model.split_seconds()
+        times = (model.seconds, waiting, 0.0, compute, model.answer_seconds)
         for family, seconds in zip(durations.values(), times, strict=True):
             family.add_metric(labels, seconds * _MICROSECONDS)
     yield from (success, failure, count, calls, pending, *durations.values())

@@ -11,7 +11,7 @@ from typing import Any
 import modelflow
 from modelflow.graph.graph_port import GraphPort
 from modelflow.serve.metrics.snapshot import ModelSnapshot
-from modelflow.serve.metrics.statistics import Statistics
+from modelflow.serve.metrics.statistics import inference_statistics
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.rows import as_tensor, describe_tensor
@@ -226,7 +226,7 @@ def statistics_of(models: Iterable[Model], found: Iterable[ModelSnapshot]) -> li
     """Returns the figures of some models, in their order, of what was counted."""
     snapshots = {(snapshot.name, snapshot.version): snapshot for snapshot in found}
     known = [(model.name, model.version) for model in models]
-    return [Statistics.of(snapshots[each]).fields() for each in known if each in snapshots]
+    return [inference_statistics(snapshots[each]) for each in known if each in snapshots]
 
 
 def index_of(models: Models, *, is_ready_alone: bool = False) -> list[dict[str, str]]:

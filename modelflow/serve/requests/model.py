@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from modelflow.graph.graph_port import GraphPort, Signature
 from modelflow.http.request import RequestObserver
-from modelflow.serve.metrics.statistics import model_node
+from modelflow.serve.metrics.snapshot import model_node
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.time_limits import TimeLimit
 from modelflow.wire.problem import Problem, no_signature
