@@ -96,17 +96,18 @@ def config_of(document: Document, path: Path | None, dot: DotGraph | None = None
     return _Reader(document, path).config(dot)
 
 
-class _Reader:
+class _Reader(KeyReader):
     def __init__(self, document: Document, path: Path | None) -> None:
-        self._document = document
+        super().__init__(document)
         self._path = path
-        self._reader = KeyReader(document)
-        self._findings = self._reader.findings
         self._notes: list[str] = []
         self._unset: set[str] = set()
         self._variables: dict[str, str] = {}
         self._values = expand_variables(
-            document.values, self._unset_at, self._variables, keep=_DOT_TEXT
+            document.values,
+            lambda way, message: self._note_unset(self.at(*way), message),
+            self._variables,
+            keep=_DOT_TEXT,
         )
 
     def config(self, dot: DotGraph | None) -> FlowConfig:
@@ -114,7 +115,7 @@ class _Reader:
             if key not in _TOP:
                 near = did_you_mean(key, _TOP)
                 known = ", ".join(_TOP)
-                self._wrong((key,), f"unknown section {key!r}{near} (sections: {known})")
+                self.wrong((key,), f"unknown section {key!r}{near} (sections: {known})")
         sections = {name: self._section(name, options) for name, options in SECTIONS.items()}
         is_named = bool(sections["flow"].get("name"))
         nodes, edges = self._native_nodes(), self._native_edges()
@@ -122,7 +123,7 @@ class _Reader:
         graph = dict(sections["graph"])
         if dot is not None:
             if nodes or edges:
-                self._wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
+                self.wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
             self._notes += dot.notes
             nodes = [self._expand_node(node) for node in dot.nodes]
             edges = [self._expand_edge(edge) for edge in dot.edges]
@@ -139,14 +140,14 @@ class _Reader:
             is_named=is_named,
             graph=graph,
             args=self._args(),
-            serve=read_serve(self._values.get("serve", {}), self._folder, self._reader),
-            placements=read_placements(self._values.get("placement", {}), self._reader),
+            serve=read_serve(self._values.get("serve", {}), self._folder, self),
+            placements=read_placements(self._values.get("placement", {}), self),
             path=self._path,
             notes=tuple(mask(note, self._variables) for note in self._notes),
             variables=self._variables,
         )
-        if self._findings:
-            findings = [f.hiding(lambda text: mask(text, self._variables)) for f in self._findings]
+        if self.findings:
+            findings = [f.hiding(lambda text: mask(text, self._variables)) for f in self.findings]
             raise ConfigError(sorted(findings, key=lambda f: f.location.line or 0))
         return config
 
@@ -159,14 +160,14 @@ class _Reader:
             reason = WITHOUT_EFFECT.get(known.get(key, ""))
             if reason is not None and str(value).lower() not in ("false", "0"):
                 self._notes.append(f"[{name}]: {key} has no effect: {reason}")
-        return self._reader.read((name,), given, options)
+        return self.read((name,), given, options)
 
     def _args(self) -> dict[str, ArgConfig]:
         found = {}
-        for name, table in self._reader.table(("args",), self._values.get("args", {})).items():
+        for name, table in self.table(("args",), self._values.get("args", {})).items():
             body = table if isinstance(table, Mapping) else {"default": table}
-            keys = self._reader.read(("args", name), body, ARG_KEYS)
-            found[name] = ArgConfig(name, keys["default"], keys["desc"], self._at("args", name))
+            keys = self.read(("args", name), body, ARG_KEYS)
+            found[name] = ArgConfig(name, keys["default"], keys["desc"], self.at("args", name))
         return found
 
     # -- the graph ------------------------------------------------------------------------------
@@ -174,20 +175,20 @@ class _Reader:
     def _read_embedded(self, section: Mapping[str, Any]) -> DotGraph | None:
         text, file = section["graphconf"], section["graphconffilepath"]
         if text and file:
-            self._wrong(("graph", "graphconf"), "got graphconf and graphconffilepath; give one")
+            self.wrong(("graph", "graphconf"), "got graphconf and graphconffilepath; give one")
         try:
             if text:
                 joined = "\n".join(text) if isinstance(text, list) else text
-                at = self._at("graph", "graphconf")
+                at = self.at("graph", "graphconf")
                 return read_dot(joined, at.file, self._first_line(at))
             if file:
                 path = self._folder / file
                 return read_dot(self._text_of(path), str(path))
         except ConfigError as error:
-            self._findings += error.findings
+            self.findings += error.findings
         else:
             if section["format"] == "graphviz" and "node" not in self._values:
-                self._wrong(("graph",), "[graph]: format is graphviz, but there is no graphconf")
+                self.wrong(("graph",), "[graph]: format is graphviz, but there is no graphconf")
         return None
 
     @property
@@ -199,7 +200,7 @@ class _Reader:
         try:
             return read_text(path)
         except ConfigError as error:
-            at = self._at("graph", "graphconffilepath")
+            at = self.at("graph", "graphconffilepath")
             raise mistake(at.file, at.line, f"graphconffilepath: {error}") from error
 
     def _first_line(self, at: Location) -> int:
@@ -216,7 +217,7 @@ class _Reader:
                     expanded_value = self._expand_top(value)
                     graph[key] = options[key].convert(expanded_value, f"graph attribute {key!r}")
                 except ConfigError as error:
-                    self._wrong(("graph", "graphconf"), str(error))
+                    self.wrong(("graph", "graphconf"), str(error))
             elif key not in DRAWING_ATTRIBUTES:
                 self._notes.append(f"graph attribute {key!r} has no effect")
 
@@ -226,18 +227,18 @@ class _Reader:
             at = ("node", place)
             name = table.get("name")
             if not isinstance(name, str) or not name:
-                self._wrong(at, f"[[node]]: got the name {name!r}; expected a text")
+                self.wrong(at, f"[[node]]: got the name {name!r}; expected a text")
                 continue
             options = table.get("config", {})
             if not isinstance(options, Mapping):
-                self._wrong(
+                self.wrong(
                     (*at, "config"), f"node {name!r}: config: got {options!r}; expected keys"
                 )
                 options = {}
             own = {key: value for key, value in table.items() if key not in _NODE_KEYS}
             for key in sorted(set(own) & set(options)):
-                self._wrong((*at, "config"), f"node {name!r}: {key!r} stands twice; give one")
-            nodes.append(NodeConfig(name, {**own, **options}, self._at(*at)))
+                self.wrong((*at, "config"), f"node {name!r}: {key!r} stands twice; give one")
+            nodes.append(NodeConfig(name, {**own, **options}, self.at(*at)))
         return nodes
 
     def _native_edges(self) -> list[EdgeConfig]:
@@ -247,22 +248,20 @@ class _Reader:
             for key in table:
                 if key not in _EDGE_KEYS:
                     near = did_you_mean(key, _EDGE_KEYS)
-                    self._wrong((*at, key), f"[[edge]]: unknown key {key!r}{near} (keys: from, to)")
+                    self.wrong((*at, key), f"[[edge]]: unknown key {key!r}{near} (keys: from, to)")
             ends = [table.get(key) for key in _EDGE_KEYS]
             for key, end in zip(_EDGE_KEYS, ends, strict=True):
                 if not isinstance(end, str) or not end.strip():
-                    self._wrong(at, f"[[edge]]: {key}: got {end!r}; expected 'node' or 'node:port'")
+                    self.wrong(at, f"[[edge]]: {key}: got {end!r}; expected 'node' or 'node:port'")
             source, target = ends
             if isinstance(source, str) and isinstance(target, str):
-                edges.append(EdgeConfig(read_port(source), read_port(target), self._at(*at)))
+                edges.append(EdgeConfig(read_port(source), read_port(target), self.at(*at)))
         return edges
 
     def _tables(self, name: str) -> list[Mapping[str, Any]]:
         given = self._values.get(name, [])
         if not isinstance(given, list) or not all(isinstance(table, Mapping) for table in given):
-            self._wrong(
-                (name,), f"{name}: got {given!r:.60}; expected a list of tables: [[{name}]]"
-            )
+            self.wrong((name,), f"{name}: got {given!r:.60}; expected a list of tables: [[{name}]]")
             return []
         return given
 
@@ -270,15 +269,12 @@ class _Reader:
 
     def _expand_at(self, value: Any, at: Location, node: str | None = None) -> Any:
         def report(path: tuple[str | int, ...], message: str) -> None:
-            where = f"{path[-1]}: " if path else ""
-            if message not in self._unset:  # once a name
-                self._unset.add(message)
-                self._findings.append(Finding(at, f"{where}{message}", node, ConfigError))
+            self._note_unset(at, message, node, f"{path[-1]}: " if path else "")
 
         return expand_variables(value, report, self._variables)
 
     def _expand_top(self, value: str) -> Any:
-        return self._expand_at(value, self._at("graph", "graphconf"))
+        return self._expand_at(value, self.at("graph", "graphconf"))
 
     def _expand_node(self, node: NodeConfig) -> NodeConfig:
         name = self._expand_at(node.name, node.location)
@@ -292,15 +288,10 @@ class _Reader:
         )
         return EdgeConfig(source, target, edge.location)
 
-    def _unset_at(self, path: tuple[str | int, ...], message: str) -> None:
+    def _note_unset(
+        self, at: Location, message: str, node: str | None = None, where: str = ""
+    ) -> None:
+        """Notes that a variable is not there, once a name."""
         if message not in self._unset:
             self._unset.add(message)
-            self._wrong(path, message)
-
-    # -- findings -------------------------------------------------------------------------------
-
-    def _at(self, *path: str | int) -> Location:
-        return self._reader.at(*path)
-
-    def _wrong(self, path: tuple[str | int, ...], message: str) -> None:
-        self._reader.wrong(path, message)
+            self.findings.append(Finding(at, f"{where}{message}", node, ConfigError))

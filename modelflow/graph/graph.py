@@ -6,7 +6,8 @@ from functools import cached_property
 
 from modelflow.config.flow_config import FlowConfig
 from modelflow.graph.check.scopes import Scopes
-from modelflow.graph.node import Edge, Node, Role
+from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.unit.port import Port
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Graph:
     def outputs(self) -> tuple[str, ...]:
         """The names of the graph's own outputs."""
         return tuple(node.name for node in self.nodes.values() if node.role is Role.OUTPUT)
+
+    def port(self, end: Endpoint) -> Port:
+        """Returns what the unit of a node says of its port: nothing but the name, perhaps."""
+        spec = self.nodes[end.node].spec
+        declared = () if spec is None else (*spec.inputs, *spec.outputs)
+        return next((port for port in declared if port.name == end.port), Port(end.port))
 
     def edges_from(self, node: str) -> Iterator[Edge]:
         """Gives the edges that leave ``node``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import CPU, Device
 from modelflow.errors import Location
+from modelflow.unit.kind import Kind, Traits
 from modelflow.unit.spec import FlowUnitSpec
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class Node:
     config: Any = None
     settings: NodeSettings = field(default_factory=NodeSettings)
     location: Location = field(default_factory=Location)
+
+    @property
+    def traits(self) -> Traits:
+        """What holds for the kind of its unit; the graph's own ports are as normal units."""
+        return Kind.NORMAL.traits if self.spec is None else self.spec.traits
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from modelflow.errors import Finding, GraphError, did_you_mean
 from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import GraphPort, Signature, tensor_text
 from modelflow.graph.node import Endpoint
-from modelflow.unit.port import Port
 from modelflow.wire.tensor import DATATYPES, TensorSpec, shape_text
 
 ModelTensor = Callable[[str, str], TensorSpec | None]
@@ -36,12 +35,12 @@ def signature_of(
         known = [tensor for end in ends if (tensor := _tensor(graph, end, model_tensor))]
         return GraphPort(
             name,
-            next((_read_declared(graph, end).description for end in ends), ""),
+            next((graph.port(end).description for end in ends), ""),
             _join(name, said, known[0] if known else None),
             is_single,
             said.batched,
             said.labels,
-            bool(ends) and all(_read_declared(graph, end).is_trigger for end in ends),
+            bool(ends) and all(graph.port(end).is_trigger for end in ends),
         )
 
     serve = graph.config.serve
@@ -95,15 +94,9 @@ def _ends(graph: Graph, name: str) -> list[Endpoint]:
     return behind or [edge.source for edge in graph.edges_into(name)]
 
 
-def _read_declared(graph: Graph, end: Endpoint) -> Port:
-    spec = graph.nodes[end.node].spec
-    ports = () if spec is None else (*spec.inputs, *spec.outputs)
-    return next((port for port in ports if port.name == end.port), Port(end.port))
-
-
 def _tensor(graph: Graph, end: Endpoint, model_tensor: ModelTensor | None) -> TensorSpec | None:
     found = None if model_tensor is None else model_tensor(end.node, end.port)
-    return found or _read_declared(graph, end).tensor
+    return found or graph.port(end).tensor
 
 
 def _join(name: str, said: ServePort, known: TensorSpec | None) -> TensorSpec | None:

@@ -4,13 +4,14 @@ import os
 
 from modelflow.device import CPU
 from modelflow.errors import PlanError
+from modelflow.graph.check.loops import digraph, find_between
 from modelflow.graph.check.scopes import Merge
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.plan.attributes import affinity, check_split_size, executor, read_allowed_sizes
 from modelflow.plan.execution_plan import ExecutionPlan, MergePlan, StagePlan, Target, UnitPlan
 from modelflow.plan.fuse import fuse, fuse_unasked
-from modelflow.plan.origins import find_origins, nodes_between
+from modelflow.plan.origins import find_origins
 
 DEFAULT_QUEUE_SIZE = 32
 # Buffers of a session that wait for their turn where branches meet, before the condition waits.
@@ -130,10 +131,11 @@ class _Maker:
         return Target(edge.target.node, ports.index(edge.target.port))
 
     def merge(self, merge: Merge) -> MergePlan:
-        between = nodes_between(self._graph, merge.condition, merge.target.node)
-        specs = [self._graph.nodes[name].spec for name in between]
+        nodes = self._graph.nodes
+        ways = digraph(nodes, self._graph.edges)
+        between = find_between(ways, [merge.condition], [merge.target.node])
         # A stream unit may keep buffers until others have come, which the condition lets through.
-        is_keeping = any(spec is not None and spec.traits.may_keep for spec in specs)
+        is_keeping = any(nodes[name].traits.may_keep for name in between)
         return MergePlan(len(merge.edges), None if is_keeping else MERGE_BOUND)
 
     def _inputs(self, node: str) -> tuple[str, ...]:

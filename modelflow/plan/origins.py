@@ -7,9 +7,8 @@ from typing import Any
 from modelflow.graph.check.loops import digraph, reach
 from modelflow.graph.check.scopes import Level
 from modelflow.graph.graph import Graph
-from modelflow.graph.node import Node, Role
+from modelflow.graph.node import Role
 from modelflow.plan.execution_plan import Origin
-from modelflow.unit.kind import Kind, Traits
 
 
 def find_origins(graph: Graph) -> dict[str, Origin]:
@@ -24,12 +23,6 @@ def find_origins(graph: Graph) -> dict[str, Origin]:
     return origins
 
 
-def nodes_between(graph: Graph, first: str, last: str) -> set[str]:
-    """Returns the nodes on the ways from ``first`` to ``last``, without these two."""
-    ways = digraph(graph.nodes, graph.edges)
-    return (reach(ways, [first]) & reach(ways.reverse(), [last])) - {first, last}
-
-
 def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     ways = digraph(graph.nodes, graph.edges)
     there = reach(ways, starts)
@@ -42,7 +35,7 @@ def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     terminals = outputs + last
     whole = {name for name in there if graph.scopes.inputs[name] == (Level(origin),)}
     single = whole & set(terminals)
-    is_late = any(_traits(graph.nodes[name]).may_keep for name in there)
+    is_late = any(graph.nodes[name].traits.may_keep for name in there)
     spec = graph.nodes[origin].spec if origin else None
     is_opening = spec is not None and spec.is_session_opened
     is_counted = single == set(terminals) and not is_late and not is_opening
@@ -60,7 +53,8 @@ def _is_row_by_row(graph: Graph) -> bool:
     edges = Counter(edge.target.node for edge in graph.edges)
     return len(graph.inputs) == 1 and all(
         edges[node.name] <= 1
-        and (node.spec is None or (node.spec.traits.is_plain and not node.spec.is_per_stream))
+        and node.traits.is_plain
+        and not (node.spec is not None and node.spec.is_per_stream)
         and not node.settings.split_size
         for node in graph.nodes.values()
     )
@@ -74,14 +68,10 @@ def _find_counted(
     ``whole`` are those that every row passes once. What lies behind a node that makes rows late may
     wait for it, also where another way leads there: it is none of them.
     """
-    breaking = [name for name in whole if _traits(graph.nodes[name]).may_change_count]
+    breaking = [name for name in whole if graph.nodes[name].traits.may_change_count]
     behind = reach(ways, (n for name in breaking for n in ways[name]))
     return tuple(
         name
         for name in graph.nodes
         if name in whole - behind and (name in breaking or name in terminals)
     )
-
-
-def _traits(node: Node) -> Traits:
-    return Kind.NORMAL.traits if node.spec is None else node.spec.traits

@@ -14,7 +14,13 @@ from modelflow.config.node_settings import NodeSettings
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import Finding
 from modelflow.graph.check.edges import prove
-from modelflow.graph.check.loops import back_edges, digraph, find_connected_parts, find_cycle, reach
+from modelflow.graph.check.loops import (
+    back_edges,
+    digraph,
+    find_between,
+    find_connected_parts,
+    find_cycle,
+)
 from modelflow.graph.check.report import error_of
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
@@ -191,21 +197,13 @@ def front_of(
 
 def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """Returns the inputs and outputs of a far node, with what the units inside say of them."""
-    inputs = tuple(_port(part.graph, entry.port, entry.targets[0]) for entry in part.entries)
-    outputs = tuple(_port(part.graph, leaving.port, leaving.source) for leaving in part.exits)
-    return inputs, outputs
-
-
-def _port(graph: Graph, name: str, end: Endpoint) -> Port:
-    port = find_port(graph, end)
-    return Port(name, "" if port is None else port.description)
-
-
-def find_port(graph: Graph, end: Endpoint) -> Port | None:
-    """Returns what the unit of a node says of its port; None: nothing."""
-    spec = graph.nodes[end.node].spec
-    declared = () if spec is None else (*spec.inputs, *spec.outputs)
-    return next((port for port in declared if port.name == end.port), None)
+    graph = part.graph
+    inputs = [(entry.port, entry.targets[0]) for entry in part.entries]
+    outputs = [(leaving.port, leaving.source) for leaving in part.exits]
+    return (
+        tuple(Port(name, graph.port(end).description) for name, end in inputs),
+        tuple(Port(name, graph.port(end).description) for name, end in outputs),
+    )
 
 
 def _far_node(graph: Graph, part: Partition, spec: FlowUnitSpec) -> Node:
@@ -284,8 +282,7 @@ class _Finder:
     # -- what cannot be placed ------------------------------------------------------------------
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
-        ways = digraph(self._graph.nodes, self._edges)
-        between = (reach(ways, members) & reach(ways.reverse(), members)) - set(members)
+        between = find_between(digraph(self._graph.nodes, self._edges), members, members)
         if between:
             names = ", ".join(name for name in self._graph.nodes if name in between)
             message = (

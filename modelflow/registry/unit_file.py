@@ -74,16 +74,16 @@ class UnitFileReader:
             ConfigError: listing every mistake.
         """
         self._sections.check()
-        self._base = base = self._sections.keys("base", BASE_KEYS)
+        self._base = base = self._sections.read(("base",), self._sections.values["base"], BASE_KEYS)
         if problem := kind_problem(base["device"]):
-            self._sections.wrong(f"[base] device: {problem}", "base", "device")
+            self._sections.wrong(("base", "device"), f"[base] device: {problem}")
         self._inputs, self._outputs = self._sections.ports("input"), self._sections.ports("output")
         found: FlowUnitSpec | UnusableUnit | None = None
         if not self._sections.findings:
             try:
                 found = self._of_type(find_unit)
             except ConfigError as error:  # of the description itself: a name, a port twice
-                self._sections.wrong(str(error))
+                self._sections.wrong((), str(error))
         if self._sections.findings or found is None:
             raise ConfigError(self._sections.findings)
         return found
@@ -102,7 +102,7 @@ class UnitFileReader:
             return self._configure(find_unit)
         if not self._inputs and not self._outputs:
             self._sections.wrong(
-                "no [input.input1] and no [output.output1]; expected a port at least"
+                (), "no [input.input1] and no [output.output1]; expected a port at least"
             )
             return None
         return makers[kind]()
@@ -149,11 +149,10 @@ class UnitFileReader:
         base = self._base
         flags = [flag for flag in ("stream", *_KINDS) if base[flag]]
         if flags:
-            self._sections.wrong(
-                f"[base] {flags[0]}: units of type c++ are normal ones", "base", flags[0]
-            )
+            message = f"[base] {flags[0]}: units of type c++ are normal ones"
+            self._sections.wrong(("base", flags[0]), message)
         if not self._inputs or not self._outputs:
-            self._sections.wrong("expected an [input.input1] and an [output.output1]")
+            self._sections.wrong((), "expected an [input.input1] and an [output.output1]")
         if not base["entry"]:
             self._wrong_entry("got nothing; expected a library")
         if self._sections.findings:
@@ -260,13 +259,13 @@ class UnitFileReader:
             if key not in known:
                 near = did_you_mean(key, known)
                 message = f"[config]: unit {unit.name!r} has no option {key!r}{near}"
-                self._sections.wrong(message, "config", key)
+                self._sections.wrong(("config", key), message)
                 continue
             option = known[key]
             try:
                 default = option.convert(value)
             except ConfigError as error:
-                self._sections.wrong(f"[config]: {error}", "config", key)
+                self._sections.wrong(("config", key), f"[config]: {error}")
                 continue
             if option.is_path and isinstance(default, str) and default:
                 default = str(self._path.parent / default)
@@ -274,7 +273,7 @@ class UnitFileReader:
         return tuple(changed.values())
 
     def _wrong_entry(self, message: str) -> None:
-        self._sections.wrong(f"[base] entry: {message}", "base", "entry")
+        self._sections.wrong(("base", "entry"), f"[base] entry: {message}")
 
     def _unusable(self, reason: str) -> UnusableUnit:
         return UnusableUnit(self._base["name"], Location(str(self._path)), reason)

@@ -1,21 +1,17 @@
 """The sections of a unit file, read by their schema; what is wrong with them is collected."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from modelflow.config.document import Document, KeyReader
-from modelflow.errors import Finding, did_you_mean
+from modelflow.errors import did_you_mean
 from modelflow.registry.folder_schema import PORT_KEYS
-from modelflow.unit.option import Option
 from modelflow.unit.port import ARRAY_TYPES, Port
 from modelflow.unit.spec import DECLARED_TYPES
 
 _SECTIONS = ("base", "config", "input", "output", "encryption")
 
 
-class UnitSections:
+class UnitSections(KeyReader):
     """The values of one unit file.
 
     Attributes:
@@ -24,25 +20,19 @@ class UnitSections:
 
     def __init__(self, document: Document) -> None:
         """Takes the file."""
+        super().__init__(document)
         given = document.values
         self.values = {name: given.get(name, {}) for name in (*_SECTIONS, *given)}
-        self._reader = KeyReader(document)
-
-    @property
-    def findings(self) -> list[Finding]:
-        """What is wrong, so far."""
-        return self._reader.findings
 
     def check(self) -> None:
         """Looks for sections that are none."""
         for section in self.values:
             if section not in _SECTIONS:
                 near = did_you_mean(section, _SECTIONS)
-                self.wrong(
-                    f"unknown section [{section}]{near} (sections: {', '.join(_SECTIONS)})", section
-                )
+                known = ", ".join(_SECTIONS)
+                self.wrong((section,), f"unknown section [{section}]{near} (sections: {known})")
         for section in _SECTIONS:
-            self.values[section] = self._reader.table((section,), self.values[section])
+            self.values[section] = self.table((section,), self.values[section])
 
     def ports(self, side: str) -> tuple[Port, ...]:
         """Returns the ports of a side, ``input`` or ``output``."""
@@ -51,14 +41,14 @@ class UnitSections:
         for key in tables:
             if key not in expected:
                 self.wrong(
+                    (side, key),
                     f"[{side}.{key}]: ports are numbered from {side}1 without gaps; "
                     f"expected {', '.join(expected)}",
-                    f"{side}.{key}",
                 )
         ports = []
         for key in expected:
             if key in tables:
-                keys = self.keys(f"{side}.{key}", PORT_KEYS)
+                keys = self.read((side, key), tables[key], PORT_KEYS)
                 declared = {"dtype": keys["type"], "device": keys["device"]}
                 ports.append(Port(keys["name"], keys["description"], **declared))
         return tuple(ports)
@@ -71,24 +61,10 @@ class UnitSections:
                 if not _is_type(DECLARED_TYPES.get(name, name)):
                     near = did_you_mean(name, [*DECLARED_TYPES, *ARRAY_TYPES])
                     self.wrong(
+                        (side, key, "type"),
                         f"[{side}.{key}] type: got {table['type']!r}; expected a type of arrays: "
                         f"{', '.join(ARRAY_TYPES)}{near}",
-                        f"{side}.{key}",
-                        "type",
                     )
-
-    def keys(self, section: str, options: Sequence[Option]) -> dict[str, Any]:
-        """Reads a section, ``base`` or ``input.input1``; what is wrong gets its default."""
-        given: Any = self.values
-        path = section.split(".")
-        for part in path:
-            given = given[part]
-        return self._reader.read(path, given, options)
-
-    def wrong(self, message: str, section: str | None = None, key: str | None = None) -> None:
-        """Notes a mistake, with the line of a key or a section."""
-        path = [] if section is None else section.split(".")
-        self._reader.wrong([*path, *([] if key is None else [key])], message)
 
 
 def _is_type(name: str) -> bool:

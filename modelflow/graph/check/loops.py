@@ -1,6 +1,6 @@
 """Which nodes can be reached from which, and which edges lead back to a loop unit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from modelflow.graph.node import Edge, Node
@@ -23,6 +23,11 @@ def reach(graph: Any, starts: Iterable[str]) -> set[str]:
 
     names = set(starts)
     return names.union(*(networkx.descendants(graph, name) for name in names))
+
+
+def find_between(graph: Any, first: Collection[str], last: Collection[str]) -> set[str]:
+    """Returns the nodes on the ways from some nodes to others, without these."""
+    return (reach(graph, first) & reach(graph.reverse(), last)) - {*first, *last}
 
 
 def in_order(graph: Any) -> list[str]:
@@ -53,9 +58,7 @@ def find_connected_parts(graph: Any) -> list[set[str]]:
 
 def loops_of(nodes: Mapping[str, Node]) -> list[str]:
     """Returns the names of the loop units."""
-    return [
-        n.name for n in nodes.values() if n.spec is not None and n.spec.traits.scope is Scope.LOOPED
-    ]
+    return [node.name for node in nodes.values() if node.traits.scope is Scope.LOOPED]
 
 
 def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Edge]:

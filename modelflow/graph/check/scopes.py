@@ -188,7 +188,7 @@ class _Finder:
     # -- what leaves ----------------------------------------------------------------------------
 
     def _leave(self, node: Node, scope: Scope) -> None:
-        kind = ScopeOf.KEPT if node.spec is None else node.spec.traits.scope
+        kind = node.traits.scope
         looping = (
             looping_ports(node, self._into, self.scopes.back) if kind is ScopeOf.LOOPED else ()
         )
@@ -257,15 +257,15 @@ class _Finder:
     def _check_way_round(self, loop: Node, returning: Sequence[Edge]) -> None:
         """Refuses stream units on the way: they may keep what nothing else would follow."""
         for name in sorted(nodes_before(loop.name, self._into, returning)):
-            spec, scope = self._nodes[name].spec, self.scopes.inputs.get(name, ())
+            node, scope = self._nodes[name], self.scopes.inputs.get(name, ())
             is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
-            if spec is not None and spec.traits.may_keep and is_here:
+            if node.traits.may_keep and is_here:
                 message = (
                     f"is a stream unit on the way round of loop {loop.name!r}; it may wait for "
                     "buffers that come only after it: use a normal unit, or a stream unit inside "
                     "an expand"
                 )
-                self._wrong(self._nodes[name], message)
+                self._wrong(node, message)
 
     def _wrong(self, node: Node, message: str) -> None:
         finding = Finding(node.location, message, node.name, StreamMismatchError)
@@ -285,9 +285,8 @@ class _Finder:
         node = self._nodes[level.origin]
         if not node.inputs:
             return f"from the source {level.origin!r}"
-        kind = None if node.spec is None else node.spec.traits.scope
         how = {ScopeOf.OPENED: "expanded by", ScopeOf.LOOPED: "inside the loop"}
-        return f"{how.get(kind, 'numbered anew by') if kind else ''} {level.origin!r}"
+        return f"{how.get(node.traits.scope, 'numbered anew by')} {level.origin!r}"
 
 
 def _keeps_numbers(node: Node) -> bool:

@@ -8,8 +8,7 @@ from modelflow.graph.graph import Graph
 from modelflow.graph.graph_port import tensor_text
 from modelflow.graph.node import Endpoint
 from modelflow.insight.tune.sample import Sample
-from modelflow.plan.partition import Partition, find_partitions, find_port
-from modelflow.wire.tensor import TensorSpec
+from modelflow.plan.partition import Partition, find_partitions
 
 # Processor time of a batch's way to an actor and back, in microseconds of all processes: for the
 # call, for each row, and for each kilobyte (benchmarks/far_nodes.py).
@@ -126,17 +125,12 @@ def _crossing(graph: Graph, source: Endpoint, target: Endpoint, sample: Sample |
     seen = None if sample is None else sample.passed.get(source)
     if seen is not None:
         return Crossing(str(source), seen.tensor, seen.size)
-    tensor = _tensor(graph, source) or _tensor(graph, target)
+    tensor = graph.port(source).tensor or graph.port(target).tensor
     size = None
     if tensor is not None and tensor.shape is not None and None not in tensor.shape:
         extents = [extent for extent in tensor.shape if extent is not None]
         size = prod(extents) * tensor.dtype.itemsize
     return Crossing(str(source), "" if tensor is None else tensor_text(tensor), size)
-
-
-def _tensor(graph: Graph, end: Endpoint) -> TensorSpec | None:
-    port = find_port(graph, end)
-    return None if port is None else port.tensor
 
 
 def _advice(graph: Graph, part: Partition, sample: Sample | None) -> Iterator[str]:
