@@ -38,6 +38,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 _RENAMED = {"described": "describe_error", "told": "format_error"}
@@ -154,6 +155,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 # Causes that the text of several errors names.
 _MOST_CAUSES = 10
+
+
+def absence_hint(path: Path) -> str:
+    """Returns what to say of a file that is not there: one of nearly its name, how it is made."""
+    readme, folder = path.parent / "README.md", path.parent
+    near = did_you_mean(path.name, os.listdir(folder)) if folder.is_dir() else ""
+    return near + (f"; {readme} says how to make it" if readme.is_file() else "")
 
 
 def format_error(error: Exception) -> str:

@@ -161,35 +161,16 @@ def _plain(value: Any) -> Any:
 def _toml(config: FlowConfig, *, is_embedded: bool) -> str:
     import tomlkit
 
-    document = tomlkit.document()
-    sections = _sections(config)
-    if is_embedded:
-        graph = sections.setdefault("graph", {})
-        text = _dot(config, with_attributes=False)
-        graph |= {"format": "graphviz", "graphconf": tomlkit.string(text, multiline=True)}
-    for name, keys in sections.items():
-        table = tomlkit.table(is_super_table=name in ("args", "placement", "serve"))
-        for key, value in keys.items():
-            if isinstance(value, dict):
-                inner = tomlkit.table()
-                inner.update(value)
-                table.add(key, inner)
-            else:
-                table.add(key, value)
-        document.add(name, table)
     if not is_embedded:
-        for name, tables in (
-            ("node", [_node(node) for node in config.nodes]),
-            ("edge", [_native_edge(edge) for edge in config.edges]),
-        ):
-            if tables:
-                rows = tomlkit.aot()
-                for row in tables:
-                    table = tomlkit.table()
-                    table.update({key: value for key, value in row.items() if value is not None})
-                    rows.append(table)
-                document.add(name, rows)
-    return tomlkit.dumps(document)
+        nodes = [
+            {key: value for key, value in node.items() if value is not None}
+            for node in map(_node, config.nodes)
+        ]
+        return tomlkit.dumps(_document(config) | {"node": nodes})
+    sections = _sections(config)
+    text = tomlkit.string(_dot(config, with_attributes=False), multiline=True)
+    sections.setdefault("graph", {}).update(format="graphviz", graphconf=text)
+    return tomlkit.dumps(sections)
 
 
 def _dot(config: FlowConfig, *, with_attributes: bool = True) -> str:

@@ -5,6 +5,7 @@ point group ``modelflow.engines`` (``NAME = "package.module:Class"``). The modul
 package in `Engine.load` at the earliest, and raises `MissingDependencyError` where it is absent.
 """
 
+import importlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -17,7 +18,12 @@ import numpy.typing as npt
 
 from modelflow.device import CPU, Device
 from modelflow.engine.options import InferenceOptions
-from modelflow.errors import DeviceUnavailableError, EngineError, did_you_mean
+from modelflow.errors import (
+    DeviceUnavailableError,
+    EngineError,
+    MissingDependencyError,
+    did_you_mean,
+)
 from modelflow.wire.tensor import TensorSpec
 
 T = TypeVar("T")
@@ -200,6 +206,23 @@ class Engine(ABC):
         model = self.load(request)
         model.close()
         return model.inputs, model.outputs
+
+
+def import_package(name: str, engine: str) -> Any:
+    """Returns the package of an engine, imported; the extra that brings it is called as the engine.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+        EngineError: it is installed and cannot be imported.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == name:
+            raise MissingDependencyError(name, engine, f"engine {engine!r}") from error
+        raise EngineError(
+            f"engine {engine!r}: the package is there but cannot be imported: {error}"
+        ) from error
 
 
 def one_sentence(text: str) -> str:

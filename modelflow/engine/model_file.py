@@ -12,7 +12,7 @@ from modelflow.device import CPU
 from modelflow.engine.engine import LoadGroup, LoadRequest
 from modelflow.engine.lookup import choose_versions, engine_for, find_engine, newest_path
 from modelflow.engine.options import options_with_defaults
-from modelflow.errors import ConfigError, EngineError, did_you_mean
+from modelflow.errors import ConfigError, EngineError, absence_hint
 from modelflow.unit.port import Port
 from modelflow.wire.tensor import TensorSpec, shape_text
 
@@ -109,11 +109,7 @@ def missing_model(path: Path) -> str | None:
     """Returns what to say where the model is not there, with the way to get it; else None."""
     if path.exists():
         return None
-    readme = path.parent / "README.md"
-    where = f"; {readme} says how to make it" if readme.is_file() else ""
-    folder = path.parent
-    near = did_you_mean(path.name, os.listdir(folder)) if folder.is_dir() else ""
-    return f"model {path}: there is no such file or folder{near}{where}"
+    return f"model {path}: there is no such file or folder{absence_hint(path)}"
 
 
 def _port(tensor: TensorSpec) -> Port:
@@ -136,26 +132,24 @@ def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") 
     path = file.path.resolve()
     target = target or path
     entry = os.path.relpath(path, target.parent.resolve())
-    document = tomlkit.document()
-    document["base"] = {
-        "name": _unit_name(target),
-        "device": device,
-        "version": "1.0.0",
-        "description": f"Runs {path.name}.",
-        "entry": entry,
-        "type": "inference",
-        "virtual_type": file.engine,
+    document: dict[str, Any] = {
+        "base": {
+            "name": _unit_name(target),
+            "device": device,
+            "version": "1.0.0",
+            "description": f"Runs {path.name}.",
+            "entry": entry,
+            "type": "inference",
+            "virtual_type": file.engine,
+        }
     }
     if file.config:
         document["config"] = dict(file.config)
     for what, ports in (("input", file.inputs), ("output", file.outputs)):
-        table = tomlkit.table(is_super_table=True)
-        for number, port in enumerate(ports, 1):
-            entry_table = tomlkit.table()
-            entry_table["name"] = port.name
-            entry_table["type"] = port.dtype or "float32"
-            table[f"{what}{number}"] = entry_table
-        document[what] = table
+        document[what] = {
+            f"{what}{number}": {"name": port.name, "type": port.dtype or "float32"}
+            for number, port in enumerate(ports, 1)
+        }
     return tomlkit.dumps(document)
 
 

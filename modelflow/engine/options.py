@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from modelflow.device.driver import total_memory
 from modelflow.errors import ConfigError, did_you_mean
 from modelflow.unit.option import option, options_of, with_defaults
 
@@ -105,6 +106,11 @@ class GpuMemoryOptions(ThreadOptions):
         help="GPU memory of the engine, for the whole process: growth (taken as needed), a "
         "fraction of the device up to 1, or MiB above 1.",
     )
+
+    def gpu_bytes(self, index: int) -> int:
+        """Returns the memory that may be taken of a GPU, by its number; it is no growth."""
+        memory = float(self.gpu_memory)
+        return int(memory * (1 << 20) if memory > 1 else memory * total_memory(index))
 
     def __post_init__(self) -> None:
         """Checks the values.

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from modelflow.config.flow_config import FlowConfig, NodeConfig
@@ -28,6 +27,7 @@ from modelflow.errors import (
     ModelflowError,
     OptionsError,
     PortError,
+    absence_hint,
     did_you_mean,
 )
 from modelflow.graph.check.report import Report
@@ -74,18 +74,16 @@ class NodeBuilder:
             self.unknown.add(node.name)
         elif role == "flowunit":
             spec = self._spec(node)
-        attributes = self._sort_attributes(node, spec)
-        settings = self._settings(node, attributes.settings, spec)
+        given, options = self._sort_attributes(node, spec)
+        settings = self._settings(node, given, spec)
         devices = self._devices(node, spec)
-        converted = None
-        if spec is not None:
-            converted = self._configure(node, spec, attributes.options)
+        converted = None if spec is None else self._configure(node, spec, options)
         return Node(
             name=node.name,
             role=Role(role),
             spec=spec,
             devices=devices,
-            options=attributes.options,
+            options=options,
             config=converted,
             settings=settings,
             location=node.location,
@@ -116,32 +114,35 @@ class NodeBuilder:
         """The nodes of which the file says something beside the edges."""
         return [node.name for node in self._config.nodes if node.attributes]
 
-    def _sort_attributes(self, node: NodeConfig, spec: FlowUnitSpec | None) -> "_Attributes":
+    def _sort_attributes(
+        self, node: NodeConfig, spec: FlowUnitSpec | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Tells settings of the node from options of the unit."""
-        found = _Attributes()
+        settings: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         own = () if spec is None else spec.option_list
-        options = {alias for option in own for alias in (option.name, *option.aliases)}
+        named = {alias for option in own for alias in (option.name, *option.aliases)}
         for key, value in node.attributes.items():
-            if key in options:
-                found.options[key] = value
+            if key in named:
+                options[key] = value
             elif key in _ATTRIBUTES or key.startswith(_QUEUE_PREFIX) or key in SERVING_ALIASES:
-                found.settings[key] = value
+                settings[key] = value
             elif key in IGNORED_ATTRIBUTES:
                 self._note(node, key)
             elif spec is None and node.name not in self.unknown and key not in DRAWING_ATTRIBUTES:
                 near = did_you_mean(key, _ATTRIBUTES)
                 self._report.wrong(node.location, f"unknown attribute {key!r}{near}", node.name)
             elif key not in DRAWING_ATTRIBUTES:
-                found.options[key] = value
+                options[key] = value
         paths = {option.name for option in own if option.is_path}
         is_sink = spec is not None and spec.is_sink
-        for key in paths & set(found.options):
-            found.options[key] = self._resolve(found.options[key], is_sink)
+        for key in paths & set(options):
+            options[key] = self._resolve(options[key], is_sink)
         if spec is not None and not self._is_strict:
-            for key, problem in spec.unknown_options(found.options, _ATTRIBUTES).items():
+            for key, problem in spec.unknown_options(options, _ATTRIBUTES).items():
                 self._report.notes.append(f"node {node.name!r}: {problem}; it has no effect")
-                del found.options[key]
-        return found
+                del options[key]
+        return settings, options
 
     def _resolve(self, value: Any, is_sink: bool) -> Any:
         """A relative path in the file is relative to the file; the caller's to its own folder.
@@ -264,7 +265,8 @@ class NodeBuilder:
         """Says which files and packages of a unit are not on this machine."""
         for path in spec.required_files:
             if not path.exists():
-                self._report.wrong(node.location, _missing(spec, path), node.name)
+                message = f"unit {spec.name!r} needs the file {path}, which is not there"
+                self._report.wrong(node.location, message + absence_hint(path), node.name)
         for module, extra in spec.list_required_modules(config).items():
             if not _is_installed(module):
                 error = MissingDependencyError(module, extra, f"unit {spec.name!r}")
@@ -283,24 +285,8 @@ class NodeBuilder:
             return _ATTRIBUTES[name].default
 
 
-class _Attributes:
-    """The attributes of a node: those of the node itself, and the options of its unit."""
-
-    def __init__(self) -> None:
-        self.settings: dict[str, Any] = {}
-        self.options: dict[str, Any] = {}
-
-
 def _is_installed(module: str) -> bool:
     """Tells whether a module can be imported, without importing it."""
     if module in sys.modules:
         return sys.modules[module] is not None
     return importlib.util.find_spec(module) is not None
-
-
-def _missing(spec: FlowUnitSpec, path: Path) -> str:
-    readme = path.parent / "README.md"
-    how = f"; {readme} says how to make it" if readme.is_file() else ""
-    folder = path.parent
-    near = did_you_mean(path.name, os.listdir(folder)) if folder.is_dir() else ""
-    return f"unit {spec.name!r} needs the file {path}, which is not there{near}{how}"

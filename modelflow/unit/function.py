@@ -98,36 +98,32 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     Raises:
         ConfigError: the function's signature does not fit, or a word that does not exist.
     """
-    if function is None:
-        return lambda found: flowunit(
-            found,
-            name=name,
-            inputs=inputs,
-            outputs=outputs,
-            device=device,
-            kind=kind,
-            batched=batched,
+
+    def declare(function: Callable[..., Any]) -> Any:
+        signature = read_signature(function, inputs, outputs, batched)
+        _check_fields(more, signature)
+        fields = {
+            "is_one_by_one": kind == Kind.NORMAL and not batched,
+            "group": "Functions",
             **more,
+        }
+        make = _unit_type(signature, kind)
+        spec = FlowUnitSpec(
+            name=name or signature.name,
+            devices={device: partial(make, signature)},
+            kind=Kind(kind),
+            inputs=signature.input_ports(),
+            outputs=signature.output_ports(),
+            options=signature.options,
+            description=fields.pop("description", None) or signature.description,
+            location=signature.location,
+            **fields,
         )
-    signature = read_signature(function, inputs, outputs, batched)
-    _check_fields(more, signature)
-    more.setdefault("is_one_by_one", kind == Kind.NORMAL and not batched)
-    make = _unit_type(signature, kind)
-    spec = FlowUnitSpec(
-        name=name or signature.name,
-        devices={device: partial(make, signature)},
-        kind=Kind(kind),
-        inputs=signature.input_ports(),
-        outputs=signature.output_ports(),
-        options=signature.options,
-        description=more.pop("description", None) or signature.description,
-        location=signature.location,
-        group=more.pop("group", "Functions"),
-        **more,
-    )
-    function.SPEC = spec  # type: ignore[attr-defined]
-    _declare(function, spec)
-    return function
+        function.SPEC = spec  # type: ignore[attr-defined]
+        _declare(function, spec)
+        return function
+
+    return declare if function is None else declare(function)
 
 
 def _check_fields(more: Mapping[str, Any], signature: Signature) -> None:

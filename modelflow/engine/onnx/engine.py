@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from modelflow.device import Device
 from modelflow.device.torch_memory import load_torch
 from modelflow.engine.engine import (
     Arrays,
@@ -17,6 +16,7 @@ from modelflow.engine.engine import (
     LoadedModel,
     LoadRequest,
     check_ports,
+    import_package,
     model_error,
     one_sentence,
     refuse_closed,
@@ -24,12 +24,7 @@ from modelflow.engine.engine import (
 )
 from modelflow.engine.model_file import looks_like
 from modelflow.engine.options import GpuMemoryOptions
-from modelflow.errors import (
-    DeviceUnavailableError,
-    EngineError,
-    ItemRefusedError,
-    MissingDependencyError,
-)
+from modelflow.errors import DeviceUnavailableError, EngineError, ItemRefusedError
 from modelflow.wire.tensor import TensorSpec
 
 # Where in the runtime's source an error was raised: a path, a line, a function, perhaps with its
@@ -184,14 +179,7 @@ class _DeviceValue:
 
 @cache
 def _load_runtime() -> Any:
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError("onnxruntime", "onnx", "engine 'onnx'") from error
-    except ImportError as error:
-        raise EngineError(
-            f"engine 'onnx': the package is there but cannot be imported: {error}"
-        ) from error
+    onnxruntime = import_package("onnxruntime", "onnx")
     onnxruntime.set_default_logger_severity(3)  # what goes wrong is raised
     return onnxruntime
 
@@ -219,16 +207,9 @@ def _providers(runtime: Any, request: LoadRequest) -> list[Any]:
     if request.device.kind == "cpu":
         return [wanted]
     settings: dict[str, Any] = {"device_id": request.device.index}
-    memory = request.options.gpu_memory
-    if memory != "growth":
-        settings["gpu_mem_limit"] = _limit(float(memory), request.device)
+    if request.options.gpu_memory != "growth":
+        settings["gpu_mem_limit"] = request.options.gpu_bytes(request.device.index)
     return [(wanted, settings), _PROVIDERS["cpu"]]
-
-
-def _limit(memory: float, device: Device) -> int:
-    from modelflow.device.driver import total_memory
-
-    return int(memory * (1 << 20) if memory > 1 else memory * total_memory(device.index))
 
 
 def _spec(path: Path, value: Any, is_batched: bool | None) -> TensorSpec:

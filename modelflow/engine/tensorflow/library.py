@@ -7,11 +7,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from modelflow.device.driver import device_count
-from modelflow.errors import EngineError, MissingDependencyError
+from modelflow.engine.engine import import_package
+from modelflow.errors import EngineError
 
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow's libraries print while they are loaded, whatever level is set.
@@ -46,30 +47,19 @@ def load_tensorflow() -> Any:
             )
         if sys.modules.get("tensorflow") is not None:
             return sys.modules["tensorflow"]
-        try:
-            return _import()
-        except ModuleNotFoundError as error:
-            if error.name != "tensorflow":
-                raise
-            raise MissingDependencyError(
-                "tensorflow", "tensorflow", "engine 'tensorflow'"
-            ) from error
-        except ImportError as error:
-            raise EngineError(
-                f"engine 'tensorflow': the package is there but cannot be imported: {error}"
-            ) from error
+        return _import()
 
 
 def _import() -> Any:
     logger = logging.getLogger("tensorflow")
     is_level_free = logger.level == logging.NOTSET
-    if _LEVEL in os.environ:
-        import tensorflow
-    else:
+    silence: AbstractContextManager[None] = nullcontext()
+    if _LEVEL not in os.environ:
         # Without a driver TensorFlow reports as an error that it finds none.
         os.environ[_LEVEL] = "2" if device_count() else "3"
-        with _drop_start_up_notices():
-            import tensorflow
+        silence = _drop_start_up_notices()
+    with silence:
+        tensorflow = import_package("tensorflow", "tensorflow")
     if is_level_free:
         logger.setLevel(logging.ERROR)
     return tensorflow

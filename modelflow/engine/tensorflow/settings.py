@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.device import Device
-from modelflow.device.driver import total_memory
 from modelflow.engine.engine import absent_gpu, late_setting_error
 from modelflow.engine.options import GpuMemoryOptions
 from modelflow.engine.tensorflow.library import load_tensorflow
@@ -45,7 +44,7 @@ def apply_settings(options: TensorFlowOptions) -> None:
         if options.gpu_memory == "growth":
             _let_grow(gpu)
         else:
-            _limit_memory(gpu, index, float(options.gpu_memory))
+            _limit_memory(gpu, options.gpu_bytes(index) // _MIB, options.gpu_memory)
     # Starts TensorFlow: a session alone would not, and later settings would go unnoticed.
     tf.config.list_logical_devices()
 
@@ -92,9 +91,8 @@ def _let_grow(gpu: Any) -> None:
         )
 
 
-def _limit_memory(gpu: Any, index: int, wanted: float) -> None:
+def _limit_memory(gpu: Any, mebibytes: int, wanted: float) -> None:
     config = load_tensorflow().config
-    mebibytes = int(wanted if wanted > 1 else wanted * total_memory(index) / _MIB)
     limits = [part.memory_limit for part in config.get_logical_device_configuration(gpu) or ()]
     if limits == [mebibytes]:
         return
