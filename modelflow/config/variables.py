@@ -110,13 +110,22 @@ def unexpand(value: Any, used: Mapping[str, str]) -> Any:
         value: Texts in mappings and lists, in any depth.
         used: What `expand_variables` has replaced.
     """
+
+    def written(text: str) -> str:
+        before = used.get(text) if len(text) >= _TELLING else None
+        return text if before is None else _AsWritten(before)
+
+    return change_texts(value, written)
+
+
+def change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Returns a value with each text in it changed, in mappings and lists in any depth."""
     if isinstance(value, str):
-        before = used.get(value) if len(value) >= _TELLING else None
-        return value if before is None else _AsWritten(before)
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: unexpand(item, used) for key, item in value.items()}
+        return {str(key): change_texts(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [unexpand(item, used) for item in value]
+        return [change_texts(item, change) for item in value]
     return value
 
 

@@ -1,7 +1,6 @@
 """Writing a `FlowConfig` in any of the formats that can be read."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from modelflow.config.flow_config import (
 )
 from modelflow.config.placement import PlacementConfig
 from modelflow.config.schema import GRAPH_ATTRIBUTES, PLACEMENT_KEYS, SECTIONS
-from modelflow.config.variables import escape, unexpand
+from modelflow.config.variables import change_texts, escape, unexpand
 from modelflow.errors import ConfigError, did_you_mean
 
 FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
@@ -68,7 +67,7 @@ def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
     """The sections with what differs from the defaults."""
     found: dict[str, dict[str, Any]] = {}
     for name, options in SECTIONS.items():
-        given: Mapping[str, Any] = getattr(config, name)
+        given = getattr(config, name)
         defaults = {option.name: option.default for option in options}
         changed = {
             key: _plain(value)
@@ -149,13 +148,7 @@ def _node(node: NodeConfig) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """The value as one that every format can hold."""
-    if isinstance(value, str):
-        return escape(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
+    return change_texts(value, escape)
 
 
 def _toml(config: FlowConfig, *, is_embedded: bool) -> str:

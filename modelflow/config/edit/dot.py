@@ -36,6 +36,12 @@ class DotEdits:
     """The edits of a DOT text; each method gives the splices of one.
 
     What they are about is there (`modelflow.config.edit.graph_text` looks first).
+
+    Attributes:
+        name: The graph's name, or "".
+        attributes: Those of the graph itself.
+        nodes: The attributes of each node, defaults among them.
+        edges: In order.
     """
 
     def __init__(self, text: str, file: str = "<text>", first_line: int = 1) -> None:
@@ -52,27 +58,10 @@ class DotEdits:
         graph = read_dot(text, file, first_line)
         self._text = text
         self._body = graph.body
-        self._meaning = Meaning.of(graph)
-
-    @property
-    def name(self) -> str:
-        """The graph's name, or ""."""
-        return self._meaning.name
-
-    @property
-    def attributes(self) -> Mapping[str, str]:
-        """The attributes of the graph itself."""
-        return self._meaning.attributes
-
-    @property
-    def nodes(self) -> Mapping[str, Mapping[str, str]]:
-        """The attributes of each node, defaults among them."""
-        return self._meaning.given
-
-    @property
-    def edges(self) -> tuple[Edge, ...]:
-        """The edges, in order."""
-        return self._meaning.edges
+        self._meaning = meaning = Meaning.of(graph)
+        self.name, self.attributes = meaning.name, meaning.attributes
+        self.nodes: Mapping[str, Mapping[str, str]] = meaning.given
+        self.edges: tuple[Edge, ...] = meaning.edges
 
     # -- attributes -----------------------------------------------------------------------------
 
@@ -83,7 +72,7 @@ class DotEdits:
             ConfigError: DOT cannot hold the value, or the node cannot have it here.
         """
         text = dot_text(value)
-        given = self._meaning.given[node]
+        given = self.nodes[node]
         if given.get(key) == text:
             return []
         expected = self._meaning.giving(node, {**given, key: text})
@@ -99,7 +88,7 @@ class DotEdits:
         splices = [
             splice for statement in own for splice in without_attribute(self._text, statement, key)
         ]
-        given = {name: text for name, text in self._meaning.given[node].items() if name != key}
+        given = {name: text for name, text in self.nodes[node].items() if name != key}
         others = self._meaning.giving(node, given)
 
         def is_expected(meaning: Meaning) -> bool:
@@ -129,11 +118,7 @@ class DotEdits:
         splices.sort(key=lambda splice: (splice.start, splice.end))
         if any(one.end > other.start for one, other in itertools.pairwise(splices)):
             return None
-        try:
-            graph = read_dot(apply_splices(self._text, splices))
-        except ConfigError:
-            return None
-        return splices if Meaning.of(graph) == expected else None
+        return splices if self._means(splices) == expected else None
 
     def set_graph(self, key: str, value: Any) -> Splices:
         """Gives the graph an attribute.
@@ -151,7 +136,7 @@ class DotEdits:
         ]
         if found and found[-1].value == text:
             return []
-        attributes = {**self._meaning.attributes, key: text}
+        attributes = {**self.attributes, key: text}
         expected = replace(self._meaning, attributes=attributes)
         if found:
             ways = [[with_value(self._text, found[-1], text)]]
@@ -244,8 +229,7 @@ class DotEdits:
         Raises:
             ConfigError: the text cannot be parted so.
         """
-        edges = self._meaning.edges
-        place = max(n for n, edge in enumerate(edges) if edge == (source, target))
+        place = max(n for n, edge in enumerate(self.edges) if edge == (source, target))
         expected = self._meaning.without_edge(place)
         ways = (without_edge(self._text, self._body, place, drops_alone=drops) for drops in _BOTH)
         return self._first(ways, expected.__eq__, f"{source} -> {target}")
@@ -260,16 +244,20 @@ class DotEdits:
     ) -> Splices:
         """Returns the first way whose text means what is expected."""
         for splices in ways:
-            try:
-                graph = read_dot(apply_splices(self._text, splices))
-            except ConfigError:
-                continue
-            if is_expected(Meaning.of(graph)):
+            meaning = self._means(splices)
+            if meaning is not None and is_expected(meaning):
                 return splices
         raise ConfigError(
             f"{what}: cannot be changed here without changing more: defaults (node [...], "
             "edge [...]) or a group of nodes ({...}) say something of it; change them by hand"
         )
+
+    def _means(self, splices: Splices) -> Meaning | None:
+        """Returns what the text says with some splices; None: it is no DOT any more."""
+        try:
+            return Meaning.of(read_dot(apply_splices(self._text, splices)))
+        except ConfigError:
+            return None
 
     def _ways_to_add(self, line: str, is_alike: Callable[[Statement], bool]) -> Iterator[Splices]:
         """Gives the ways to add a statement: behind the last of its kind, at the end."""

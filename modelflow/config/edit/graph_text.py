@@ -12,8 +12,15 @@ from modelflow.config.dot.tokens import dot_text
 from modelflow.config.edit.dot import DotEdits
 from modelflow.config.edit.forms import OpenedText, open_text
 from modelflow.config.edit.splice import Splice, apply_splices
-from modelflow.config.flow_config import PortRef, Position, format_position, read_port
-from modelflow.config.override import flatten
+from modelflow.config.flow_config import (
+    FlowConfig,
+    NodeConfig,
+    PortRef,
+    Position,
+    format_position,
+    read_port,
+)
+from modelflow.config.override import CallerText, apply_overrides
 from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
 from modelflow.config.variables import escape
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
@@ -145,22 +152,18 @@ class GraphText:
         Raises:
             ConfigError: an unknown node, or a value that cannot be written here.
         """
-        changes: dict[tuple[str, str], Any] = {}
-        for node, key, value in flatten(overrides, tuple(self.nodes)):
-            every = [
-                name
-                for name, given in self.nodes.items()
-                if given.get("type", "flowunit") == "flowunit"
-            ]
-            for name in every if node == "*" else [self._node(node)]:
-                if node != "*" or (name, key) not in changes:
-                    changes[name, key] = value
+        written = (NodeConfig(name, given) for name, given in self.nodes.items())
+        wanted = apply_overrides(FlowConfig(tuple(written), ()), overrides, self.file)
         edited = self
-        for (node, key), value in changes.items():
-            text = escape(value) if isinstance(value, str) else value
-            edited = edited.set(node, key, text)
-            if key == "device" and (node, "deviceid") not in changes:
-                edited = edited._without_number(node)
+        for node in wanted.nodes:
+            before = self.nodes[node.name]
+            for key, value in node.attributes.items():
+                if isinstance(value, CallerText):
+                    edited = edited.set(node.name, key, escape(value))
+                elif key not in before or value is not before[key]:
+                    edited = edited.set(node.name, key, value)
+            if "deviceid" in before and "deviceid" not in node.attributes:
+                edited = edited._without_number(node.name)
         return edited
 
     def move(self, node: str, position: Position | None) -> Self:
@@ -277,8 +280,6 @@ class GraphText:
 
     def _without_number(self, node: str) -> Self:
         """Returns the text in which a node has the first device of its kind."""
-        if "deviceid" not in self.nodes[node]:
-            return self
         try:
             edited = self.unset(node, "deviceid")
         except ConfigError:  # a default gives it
