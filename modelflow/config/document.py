@@ -15,6 +15,16 @@ from modelflow.unit.option import Option
 MOST_BYTES = 2 << 20
 MOST_NESTED = 50
 
+# What graph files are called, and their forms.
+FORM_BY_SUFFIX = {
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".json": "json",
+    ".dot": "dot",
+    ".gv": "dot",
+}
+
 # The way to a value: keys and places in lists.
 Path = tuple[str | int, ...]
 
@@ -141,7 +151,7 @@ def read_text(path: pathlib.Path) -> str:
     """
     try:
         if path.is_dir():
-            inside = sorted(file.name for file in path.iterdir() if file.suffix in _SUFFIXES)
+            inside = sorted(file.name for file in path.iterdir() if file.suffix in FORM_BY_SUFFIX)
             found = f"; in it are {', '.join(inside[:5])}" if inside else ""
             raise ConfigError(f"{path}: is a folder; expected a graph file{found}")
         with path.open("rb") as file:
@@ -182,8 +192,6 @@ _LONG_KEY = re.compile(
 _LONGEST_HEADER = 4096  # of a line, what is searched for a key: the patterns go back and forth
 # name = small: a text without quotes.
 _BARE_TEXT = re.compile(r"([\w.-]+)\s*=\s*([\w./$~:-][^\"'\[\]{}#,]*?)\s*(?:#.*)?")
-# What graph files are called.
-_SUFFIXES = (".toml", ".dot", ".gv", ".json", ".yaml", ".yml")
 _HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(
     r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""

@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from modelflow.archive.archive import is_archive_file
-from modelflow.config.document import MOST_BYTES, Document, mistake, read_text, read_toml
+from modelflow.config.document import (
+    FORM_BY_SUFFIX,
+    MOST_BYTES,
+    Document,
+    mistake,
+    read_text,
+    read_toml,
+)
 from modelflow.config.dot.read import read_dot
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.make_flow_config import config_of
 from modelflow.config.override import bake
 from modelflow.errors import ConfigError, did_you_mean
-
-_SUFFIXES = (".toml", ".yaml", ".yml", ".json")
 
 
 def ready_graphs() -> Path:
@@ -54,24 +59,14 @@ def list_named_graphs(folder: Path) -> dict[str, Path]:
     """
     named: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix in _SUFFIXES:
+        if FORM_BY_SUFFIX.get(path.suffix, "dot") != "dot":  # which says no name of a flow
             named.setdefault(read_config(path).flow.get("name") or path.stem, path)
     return named
 
 
-_BY_SUFFIX = {
-    ".toml": "toml",
-    ".yaml": "yaml",
-    ".yml": "yaml",
-    ".json": "json",
-    ".dot": "dot",
-    ".gv": "dot",
-}
-
-
 def is_graph_file(path: Path) -> bool:
     """Tells whether a path ends as graph files do, or archives of them."""
-    return path.suffix.lower() in _BY_SUFFIX or is_archive_file(path)
+    return path.suffix.lower() in FORM_BY_SUFFIX or is_archive_file(path)
 
 
 def read_config(
@@ -91,8 +86,8 @@ def read_config(
     Raises:
         ConfigError: it is none of these, or cannot be read; every mistake is listed with its line.
     """
-    if format is not None and format not in _BY_SUFFIX.values():
-        known = sorted(set(_BY_SUFFIX.values()))
+    if format is not None and format not in FORM_BY_SUFFIX.values():
+        known = sorted(set(FORM_BY_SUFFIX.values()))
         raise ConfigError(
             f"format: got {format!r}; expected one of {known}{did_you_mean(format, known)}"
         )
@@ -158,9 +153,9 @@ def form_of(path: Path) -> str:
             f"{path}: is an archive, which is run and served as it is, and never changed; give the "
             "graph file that it was packed from, and pack that again"
         )
-    known = _BY_SUFFIX.get(path.suffix.lower())
+    known = FORM_BY_SUFFIX.get(path.suffix.lower())
     if known is None:
-        expected = " ".join(_BY_SUFFIX)
+        expected = " ".join(FORM_BY_SUFFIX)
         raise ConfigError(f"{path}: got the suffix {path.suffix!r}; expected one of {expected}")
     return known
 

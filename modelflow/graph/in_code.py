@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from modelflow.config.document import FORM_BY_SUFFIX
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
 from modelflow.config.write import write_config
 from modelflow.errors import ConfigError
@@ -247,7 +248,7 @@ class FlowGraphDesc:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the graph; the form is that of the suffix: .toml .yaml .json .dot."""
         path = Path(path)
-        form = {".yml": "yaml", ".gv": "dot"}.get(path.suffix, path.suffix.lstrip("."))
+        form = FORM_BY_SUFFIX.get(path.suffix, path.suffix.lstrip("."))
         path.write_text(write_config(self.to_config(), form), encoding="utf-8")
 
     def _add_unit(self, spec: FlowUnitSpec, source: Any) -> FlowNodeDesc:

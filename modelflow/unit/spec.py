@@ -1,6 +1,7 @@
 """The specification of a flow unit: kind, ports, options, devices. Nothing heavy is loaded."""
 
 import importlib
+import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -325,8 +326,6 @@ def factory_of(target: "str | Callable[[], FlowUnit]") -> "Callable[[], FlowUnit
     Raises:
         ImportError: the module cannot be imported.
     """
-    if not isinstance(target, str):
-        return target
-    module, _, name = target.partition(":")
-    factory: Callable[[], FlowUnit] = getattr(importlib.import_module(module), name)
+    factory: Callable[[], FlowUnit]
+    factory = pkgutil.resolve_name(target) if isinstance(target, str) else target
     return factory

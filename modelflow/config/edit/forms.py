@@ -1,12 +1,10 @@
 """The forms of graph files that can be edited, and where in each of them the graph stands."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from modelflow.config.document import Document, mistake, read_toml
 from modelflow.config.edit.dot import DotEdits
 from modelflow.config.edit.native import NativeEdits
-from modelflow.config.edit.splice import Splice
 from modelflow.config.edit.toml_spans import TomlString, value_span
 from modelflow.config.edit.toml_tables import TomlTables
 from modelflow.errors import did_you_mean
@@ -14,47 +12,28 @@ from modelflow.errors import did_you_mean
 _GRAPHCONF = ("graph", "graphconf")
 
 
-@dataclass(frozen=True)
-class OpenedText:
-    """A text that can be edited.
-
-    Attributes:
-        edits: The edits of the graph in it.
-        tables: The tables around the graph; none in plain DOT.
-        string: The text of TOML in which the graph stands; None where it is the file itself.
-    """
-
-    edits: DotEdits | NativeEdits
-    tables: TomlTables
-    string: TomlString | None = None
-
-    def in_file(self, splices: Iterable[Splice]) -> list[Splice]:
-        """Returns splices of `edits` as those of the file.
-
-        Raises:
-            ConfigError: the quotes around the graph cannot hold what is put in.
-        """
-        if self.string is None:
-            return list(splices)
-        return [self.string.splice(splice) for splice in splices]
-
-
-def open_text(text: str, form: str, file: str) -> OpenedText:
+def open_text(
+    text: str, form: str, file: str
+) -> tuple[DotEdits | NativeEdits, TomlTables, TomlString | None]:
     """Returns what can be done with a text.
+
+    Returns:
+        The edits of the graph in it; the tables around the graph, none in plain DOT; the text of
+        TOML in which the graph stands, None where it is the file itself.
 
     Raises:
         ConfigError: it does not parse, its graph stands elsewhere, or its form is not edited.
     """
     if form == "dot":
-        return OpenedText(DotEdits(text, file), TomlTables(Document({}, {}, file, text)))
+        return DotEdits(text, file), TomlTables(Document({}, {}, file, text)), None
     if form != "toml":
         raise mistake(file, None, _refuse_edit(form))
     document = read_toml(text, file)
     tables = TomlTables(document)
     if not _has_dot(document):
-        return OpenedText(NativeEdits(document), tables)
+        return NativeEdits(document), tables, None
     string = TomlString(text, *value_span(text, _GRAPHCONF))
-    return OpenedText(DotEdits(string.text, file, string.line), tables, string)
+    return DotEdits(string.text, file, string.line), tables, string
 
 
 def _has_dot(document: Document) -> bool:

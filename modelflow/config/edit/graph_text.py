@@ -10,8 +10,11 @@ from typing import Any, NoReturn, Self
 
 from modelflow.config.dot.tokens import dot_text
 from modelflow.config.edit.dot import DotEdits
-from modelflow.config.edit.forms import OpenedText, open_text
+from modelflow.config.edit.forms import open_text
+from modelflow.config.edit.native import NativeEdits
 from modelflow.config.edit.splice import Splice, apply_splices
+from modelflow.config.edit.toml_spans import TomlString
+from modelflow.config.edit.toml_tables import TomlTables
 from modelflow.config.flow_config import (
     FlowConfig,
     NodeConfig,
@@ -59,7 +62,9 @@ class GraphText:
     text: str
     form: str
     file: str = "<text>"
-    _opened: OpenedText = field(init=False, repr=False, compare=False)
+    _edits: DotEdits | NativeEdits = field(init=False, repr=False, compare=False)
+    _tables: TomlTables = field(init=False, repr=False, compare=False)
+    _string: TomlString | None = field(init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, text: str, form: str, file: str = "<text>") -> Self:
@@ -78,30 +83,31 @@ class GraphText:
 
     def __post_init__(self) -> None:
         """Reads the text; raises as `read` does."""
-        object.__setattr__(self, "_opened", open_text(self.text, self.form, self.file))
+        opened = open_text(self.text, self.form, self.file)
+        for name, value in zip(("_edits", "_tables", "_string"), opened, strict=True):
+            object.__setattr__(self, name, value)
 
     # -- what it says ---------------------------------------------------------------------------
 
     @property
     def nodes(self) -> Mapping[str, Mapping[str, Any]]:
         """The attributes of each node as written, with the defaults of ``node [...]``."""
-        return self._opened.edits.nodes
+        return self._edits.nodes
 
     @property
     def edges(self) -> tuple[tuple[PortRef, PortRef], ...]:
         """The edges, in order."""
-        return self._opened.edits.edges
+        return self._edits.edges
 
     @property
     def name(self) -> str:
         """The graph's name as DOT gives it; "" where it gives none."""
-        edits = self._opened.edits
-        return edits.name if isinstance(edits, DotEdits) else ""
+        return self._edits.name if isinstance(self._edits, DotEdits) else ""
 
     @property
     def is_typed(self) -> bool:
         """Tells whether values have types (tables of TOML), or are text (DOT)."""
-        return not isinstance(self._opened.edits, DotEdits)
+        return not isinstance(self._edits, DotEdits)
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -111,7 +117,7 @@ class GraphText:
         Raises:
             ConfigError: there is no such node, or the value cannot be written here.
         """
-        return self._with(self._opened.edits.set_attribute(self._node(node), attribute, value))
+        return self._with(self._edits.set_attribute(self._node(node), attribute, value))
 
     def unset(self, node: str, attribute: str) -> Self:
         """Takes away what a node says of an attribute; where the file gives a default, it holds.
@@ -123,7 +129,7 @@ class GraphText:
         if attribute not in given:
             near, names = did_you_mean(attribute, given), ", ".join(given) or "none"
             self._fail(f"there is no attribute {attribute!r}{near} (attributes: {names})", node)
-        return self._with(self._opened.edits.unset_attribute(node, attribute))
+        return self._with(self._edits.unset_attribute(node, attribute))
 
     def set_graph(self, key: str, value: Any) -> Self:
         """Sets a key of the graph or of a section: ``queue_size``, ``flow.max_in_flight``.
@@ -133,7 +139,7 @@ class GraphText:
                 written.
         """
         section, name = self._section_and_key(key)
-        edits, tables = self._opened.edits, self._opened.tables
+        edits, tables = self._edits, self._tables
         in_dot = edits if isinstance(edits, DotEdits) and section == "graph" else None
         if in_dot is not None and (self.form == "dot" or name in in_dot.attributes):
             return self._with(in_dot.set_graph(name, value))
@@ -187,7 +193,7 @@ class GraphText:
         Raises:
             ConfigError: there is no such node.
         """
-        edits = self._opened.edits
+        edits = self._edits
         if isinstance(edits, DotEdits):
             values = {
                 self._node(node): None if place is None else dot_text(format_position(place))
@@ -210,7 +216,7 @@ class GraphText:
             ConfigError: there is a node of that name, or a value that cannot be written.
         """
         self._check_is_free(name)
-        return self._with(self._opened.edits.add_node(name, attributes or {}))
+        return self._with(self._edits.add_node(name, attributes or {}))
 
     def remove_node(self, name: str) -> Self:
         """Takes a node away, with its edges.
@@ -218,7 +224,7 @@ class GraphText:
         Raises:
             ConfigError: there is no such node, or the text cannot be parted so.
         """
-        return self._with(self._opened.edits.remove_node(self._node(name)))
+        return self._with(self._edits.remove_node(self._node(name)))
 
     def rename(self, old: str, new: str) -> Self:
         """Gives a node another name, in its edges too, and in ``[serve]``.
@@ -233,9 +239,9 @@ class GraphText:
         if self._node(old) == new:
             return self
         self._check_is_free(new)
-        edited = self._with(self._opened.edits.rename(old, new))
+        edited = self._with(self._edits.rename(old, new))
         for side in ("input", "output"):
-            served, tables = ("serve", side, old), edited._opened.tables
+            served, tables = ("serve", side, old), edited._tables
             if tables.value(served) is not None:
                 edited = edited._splice(tables.rename(served, new))
         return edited
@@ -252,7 +258,7 @@ class GraphText:
             self._node(end.node)
         if ends in self.edges:
             self._fail(f"there is the edge {ends[0]} -> {ends[1]} already")
-        return self._with(self._opened.edits.connect(*ends))
+        return self._with(self._edits.connect(*ends))
 
     def disconnect(self, source: str | PortRef, target: str | PortRef) -> Self:
         """Takes an edge away; a chain is parted where it stands in one.
@@ -266,14 +272,15 @@ class GraphText:
             self._fail(f"there is no edge {edge!r}{did_you_mean(edge, edges)}")
         edited = self
         while ends in edited.edges:
-            edited = edited._with(edited._opened.edits.disconnect(*ends))
+            edited = edited._with(edited._edits.disconnect(*ends))
         return edited
 
     # -- texts ----------------------------------------------------------------------------------
 
     def _with(self, splices: Iterable[Splice]) -> Self:
         """Returns the text with splices of what the edits read: the file, or the DOT text in it."""
-        return self._splice(self._opened.in_file(splices))
+        string = self._string
+        return self._splice(splices if string is None else map(string.splice, splices))
 
     def _splice(self, splices: Iterable[Splice]) -> Self:
         return replace(self, text=apply_splices(self.text, splices))
@@ -314,7 +321,7 @@ class GraphText:
                 f"{key}: a DOT file has no place for it; write the graph as TOML: modelflow "
                 "convert FILE -o NEW.toml --format graphviz"
             )
-        tables = self._opened.tables
+        tables = self._tables
         there = (one for one in called if tables.value((section, one)) is not None)
         return section, next(there, name)
 
