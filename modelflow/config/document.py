@@ -52,6 +52,11 @@ class Document:
                 return Location(self.file, self.lines[path[:length]])
         return Location(self.file)
 
+    def mistake(self, path: Path, message: str) -> ConfigError:
+        """Returns the error about one mistake at ``path``."""
+        at = self.at(*path)
+        return mistake(at.file, at.line, message)
+
     def line(self, number: int | None) -> str:
         """Returns a line of the text, counted from 1; "" where there is none."""
         lines = self.text.splitlines()
@@ -127,19 +132,13 @@ def check_values(document: Document) -> None:
         elif isinstance(value, list | tuple):
             inner = enumerate(value)
         elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-            at = document.at(*path)
-            raise mistake(at.file, at.line, f"{path[-1]}: got a number of more than 64 bits")
+            raise document.mistake(path, f"{path[-1]}: got a number of more than 64 bits")
         if len(path) > MOST_NESTED:
-            at = document.at(*path)
-            raise mistake(at.file, at.line, f"values are nested more than {MOST_NESTED} deep")
+            raise document.mistake(path, f"values are nested more than {MOST_NESTED} deep")
         for key, item in inner:
             if isinstance(value, Mapping) and not isinstance(key, str):
-                at = document.at(*path, str(key))
-                raise mistake(
-                    at.file,
-                    at.line,
-                    f"got the key {key!r} ({type(key).__name__}); expected a text: quote it",
-                )
+                said = f"got the key {key!r} ({type(key).__name__}); expected a text: quote it"
+                raise document.mistake((*path, str(key)), said)
             pending.append(((*path, key), item))
 
 
@@ -197,8 +196,12 @@ _KEY = re.compile(
     r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""
 )
 _PART = re.compile(r"""[\w-]+|"[^"\n]*"|'[^'\n]*'""")
-_CLOSING = {'"': re.compile(r'(?:[^"\\]|\\.)*"'), "'": re.compile(r"[^']*'")}
-_MULTILINE = ("'''", '"""')
+# A quoted text, or a comment.
+_TEXT = re.compile(
+    r'''"""(?:[^\\]|\\.)*?"{3,5}|"(?:[^"\\\n]|\\.)*+"|#[^\n]*+'''
+    r"""|'''.*?'{3,5}|'[^'\n]*+'""",
+    re.DOTALL,
+)
 
 
 def _toml_lines(text: str) -> dict[Path, int]:
@@ -206,24 +209,33 @@ def _toml_lines(text: str) -> dict[Path, int]:
     lines: dict[Path, int] = {}
     counts: dict[Path, int] = {}
     table: Path = ()
-    end = ""  # the quotes of the text that we are inside of
     nesting = 0  # of brackets of a value that goes over several lines
-    for number, line in enumerate(text.splitlines(), 1):
-        if not end and not nesting:
+    for number, (line, bare) in enumerate(
+        zip(text.splitlines(), _without_texts(text).splitlines(), strict=True), 1
+    ):
+        if not nesting and bare.lstrip().startswith("["):
             if header := _HEADER.match(line, 0, _LONGEST_HEADER):
                 table = _table(header[1] == "[[", _parts(header[2]), counts)
                 for length in range(1, len(table)):  # what is only named in passing
                     lines.setdefault(table[:length], number)
                 lines[table] = number
-                continue
-            if key := _KEY.match(line, 0, _LONGEST_HEADER):
-                path = (*table, *_parts(key[1]))
-                for length in range(len(table) + 1, len(path) + 1):
-                    lines.setdefault(path[:length], number)
-                end, nesting = _value_end(line[key.end() :], end, nesting)
-                continue
-        end, nesting = _value_end(line, end, nesting)
+            continue
+        if not nesting and "=" in bare and (key := _KEY.match(line, 0, _LONGEST_HEADER)):
+            path = (*table, *_parts(key[1]))
+            for length in range(len(table) + 1, len(path) + 1):
+                lines.setdefault(path[:length], number)
+        nesting += _opened(bare)
     return lines
+
+
+def _without_texts(text: str) -> str:
+    """Returns TOML with blanks in the places of its quoted texts and comments."""
+    return _TEXT.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
+
+
+def _opened(bare: str) -> int:
+    """Returns how many more brackets a line opens than it closes; texts in it are left out."""
+    return sum(map(bare.count, "[{")) - sum(map(bare.count, "]}"))
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -243,38 +255,13 @@ def _table(is_list: bool, parts: tuple[str, ...], counts: dict[Path, int]) -> Pa
     return path
 
 
-def _value_end(line: str, end: str, nesting: int) -> tuple[str, int]:
-    """Follows quotes and brackets through a line; returns what is still open behind it."""
-    place = 0
-    while place < len(line):
-        if end:
-            close = line.find(end, place)
-            if close < 0:
-                return end, nesting
-            place, end = close + len(end), ""
-            continue
-        if line.startswith(_MULTILINE, place):
-            end, place = line[place : place + 3], place + 3
-        elif line[place] in "\"'":
-            quote = line[place]
-            closing = _CLOSING[quote].match(line, place + 1)
-            place = closing.end() if closing else len(line)
-        elif line[place] == "#":
-            break
-        else:
-            nesting += {"[": 1, "{": 1, "]": -1, "}": -1}.get(line[place], 0)
-            place += 1
-    return end, nesting
-
-
 def _line_of_nesting(text: str) -> int | None:
     """Returns the line in which brackets are open more deeply than values may be nested."""
-    end, nesting = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
-        opened = line.count("[") + line.count("{")
-        if not end and nesting + opened > MOST_NESTED:
+    nesting = 0
+    for number, bare in enumerate(_without_texts(text).splitlines(), 1):
+        if nesting + sum(map(bare.count, "[{")) > MOST_NESTED:
             return number
-        end, nesting = _value_end(line, end, nesting)
+        nesting += _opened(bare)
     return None
 
 

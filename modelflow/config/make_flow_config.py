@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelflow.config.document import Document, KeyReader, check_values, mistake, read_text
+from modelflow.config.document import Document, KeyReader, check_values, read_text
 from modelflow.config.dot.read import DotGraph, read_dot
 from modelflow.config.flow_config import (
     ArgConfig,
@@ -200,8 +200,8 @@ class _Reader(KeyReader):
         try:
             return read_text(path)
         except ConfigError as error:
-            at = self.at("graph", "graphconffilepath")
-            raise mistake(at.file, at.line, f"graphconffilepath: {error}") from error
+            path_key = ("graph", "graphconffilepath")
+            raise self._document.mistake(path_key, f"graphconffilepath: {error}") from error
 
     def _first_line(self, at: Location) -> int:
         """The line that the DOT text begins in: TOML drops a line break behind the quotes."""

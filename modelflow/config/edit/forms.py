@@ -40,15 +40,13 @@ def _has_dot(document: Document) -> bool:
     section = document.values.get("graph")
     graph = section if isinstance(section, Mapping) else {}
     if path := graph.get("graphconffilepath"):
-        at = document.at("graph", "graphconffilepath")
-        raise mistake(
-            at.file, at.line, f"graphconffilepath: the graph stands in {path!r}; edit that file"
+        raise document.mistake(
+            ("graph", "graphconffilepath"),
+            f"graphconffilepath: the graph stands in {path!r}; edit that file",
         )
     if isinstance(graph.get("graphconf"), list):
-        at = document.at(*_GRAPHCONF)
-        raise mistake(
-            at.file,
-            at.line,
+        raise document.mistake(
+            _GRAPHCONF,
             "graphconf: is a list of lines, which is not edited; write it as one text: "
             "modelflow convert FILE -o NEW.toml --format graphviz",
         )

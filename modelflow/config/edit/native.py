@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from modelflow.config.document import Document, mistake
+from modelflow.config.document import Document
 from modelflow.config.edit.dot_meaning import Edge
 from modelflow.config.edit.splice import Splice
 from modelflow.config.edit.toml_tables import TomlTables
@@ -122,5 +122,4 @@ class NativeEdits:
         return read_port(source), read_port(target)
 
     def _fail(self, name: str, place: int, expected: str) -> NoReturn:
-        at = self._document.at(name, place)
-        raise mistake(at.file, at.line, f"[[{name}]]: {expected}")
+        raise self._document.mistake((name, place), f"[[{name}]]: {expected}")
