@@ -3,7 +3,7 @@
 import contextlib
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,15 +157,19 @@ def flatten(
         if isinstance(value, Mapping):
             found += [(target, key, item) for key, item in value.items()]
             continue
-        # Node names and keys may hold dots: the longest node name that fits is meant.
-        fitting = [name for name in names if target.startswith(f"{name}.")]
-        node = max(fitting, key=len) if fitting else target.partition(".")[0]
-        key = target[len(node) + 1 :]
+        node, key = split_target(target, names)
         if not key:
             raise ConfigError(f"{where} {target}: got no key; expected NODE.KEY=VALUE")
         found.append((node, key, value))
     # What is said of one node wins over what is said of all.
     return sorted(found, key=lambda change: change[0] == _EVERY)
+
+
+def split_target(target: str, names: Iterable[str]) -> tuple[str, str]:
+    """Returns node and key of ``NODE.KEY``: both may hold dots, the longest node name is meant."""
+    fitting = [name for name in names if target.startswith(f"{name}.")]
+    node = max(fitting, key=len) if fitting else target.partition(".")[0]
+    return node, target[len(node) + 1 :]
 
 
 def _change(node: NodeConfig, changes: Mapping[str, Any]) -> NodeConfig:

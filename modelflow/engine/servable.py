@@ -266,8 +266,8 @@ class Servable:
         if self.axes is not None:
             self._apply_axes(self.axes)
 
-    def find_axes(self, example: Mapping[str, Any]) -> BatchAxes:
-        """Returns which outputs are batched; runs the model a few times where nobody knows yet.
+    def find_axes(self, example: Mapping[str, Any]) -> None:
+        """Decides which outputs are batched; runs the model a few times where nobody knows yet.
 
         Args:
             example: An item of each input, as `InputPort.arrive` gives it.
@@ -279,8 +279,6 @@ class Servable:
             if self.axes is None:
                 inputs, outputs, sizes = self.model.inputs, self.model.outputs, self.sizes.trials()
                 self._apply_axes(find_batch_axes(inputs, outputs, self._run_items, example, sizes))
-            assert self.axes is not None  # decided now or before
-            return self.axes
 
     def correct_axes(self, name: str) -> None:
         """Notes that an output is not batched, as a result has shown."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from modelflow.config.node_settings import NodeOptions
+from modelflow.config.override import split_target
 from modelflow.errors import ConfigError, PlanError, did_you_mean
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan
 from modelflow.unit.option import options_of
@@ -43,9 +44,7 @@ def reconfigure_plan(plan: ExecutionPlan, changes: Mapping[str, Any]) -> Executi
 def _read(plan: ExecutionPlan, target: str, value: Any) -> tuple[str, str, Any]:
     """Reads one change: the stage, the attribute, and its value, converted."""
     nodes = plan.nodes
-    fitting = [name for name in nodes if target.startswith(f"{name}.")]
-    node = max(fitting, key=len) if fitting else target.partition(".")[0]
-    key = target[len(node) + 1 :]
+    node, key = split_target(target, nodes)
     if node not in nodes:
         near = did_you_mean(node, [*nodes, _IN_FLIGHT])
         raise ConfigError(f"{target}: there is no node {node!r}{near} (nodes: {', '.join(nodes)})")

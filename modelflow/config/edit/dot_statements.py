@@ -34,15 +34,13 @@ def remove_tokens(text: str, start: int, end: int) -> Splice:
 def put_behind(text: str, statement: Statement, lines: list[str]) -> Splice:
     """Returns the splice that puts statements behind another, ended as it is."""
     place, ending = statement.until, ";" * (statement.until > statement.end)
-    rest = _REST.match(text, place)
-    if rest is None or not is_first(text, statement.start):
-        return Splice(place, place, "".join(f" {line}{ending}" for line in lines))
-    before = line_end(text, rest.end()) + indentation(text, statement.start)
-    return Splice(rest.end(), rest.end(), "".join(f"{before}{line}{ending}" for line in lines))
+    lines = [line + ending for line in lines]
+    beside = Splice(place, place, "".join(f" {line}" for line in lines))
+    return put_under(text, statement.start, place, lines) or beside
 
 
-def put_under(text: str, start: int, until: int, line: str) -> Splice | None:
-    """Returns the splice that puts a line under the one of ``[start, until)``, indented alike.
+def put_under(text: str, start: int, until: int, lines: list[str]) -> Splice | None:
+    """Returns the splice that puts lines under the one of ``[start, until)``, indented alike.
 
     None where other things stand in that line.
     """
@@ -50,7 +48,7 @@ def put_under(text: str, start: int, until: int, line: str) -> Splice | None:
     if rest is None or not is_first(text, start):
         return None
     before = line_end(text, rest.end()) + indentation(text, start)
-    return Splice(rest.end(), rest.end(), before + line)
+    return Splice(rest.end(), rest.end(), "".join(before + line for line in lines))
 
 
 def put_first(text: str, body: Body, line: str) -> Splice:
@@ -110,7 +108,7 @@ def with_attribute(text: str, statement: Statement, written: str, blank: str) ->
         return [Splice(brackets.start + 1, brackets.start + 1, written)]
     last = brackets.attributes[-1]
     separator = text[last.until - 1] if last.until > last.end else ""
-    under = put_under(text, last.start, last.until, written + separator)
+    under = put_under(text, last.start, last.until, [written + separator])
     if under is None:
         return [Splice(last.end, last.end, f"{separator or ','} {written}")]
     return [under] if separator else [Splice(last.end, last.end, ","), under]

@@ -190,9 +190,7 @@ def _describe(error: Exception) -> tuple[str, str]:
         return "gone", f"its actor has ended: {_describe_death(error)}"
     if isinstance(error, ActorGoneError):
         return "gone", str(error)
-    if isinstance(error, ValueError):
-        return "missing", _first_line(error)
-    return "failed", _first_line(error)
+    return "missing" if isinstance(error, ValueError) else "failed", _first_line(error)
 
 
 def _describe_death(error: Exception) -> str:

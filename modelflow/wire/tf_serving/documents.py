@@ -106,24 +106,19 @@ def _signature_map(signatures: Mapping[str, SignatureInfo]) -> dict[str, Any]:
 
 
 def _signature(key: str, signature: SignatureInfo) -> dict[str, Any]:
-    inputs, outputs = _tensor_names(key, signature)
+    own, places = signature.tensor_names, sorted(signature.outputs)
     return {
-        "inputs": {name: _info(inputs[name], tensor) for name, tensor in signature.inputs.items()},
+        "inputs": {
+            name: _info(own.get(name, f"{key}_{name}:0"), tensor)
+            for name, tensor in signature.inputs.items()
+        },
         "outputs": {
-            name: _info(outputs[name], tensor) for name, tensor in signature.outputs.items()
+            name: _info(own.get(name, f"{_FUNCTION}:{places.index(name)}"), tensor)
+            for name, tensor in signature.outputs.items()
         },
         "method_name": signature.method_name,
         "defaults": {},
     }
-
-
-def _tensor_names(key: str, signature: SignatureInfo) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the names of the tensors behind inputs and outputs."""
-    own, outputs = signature.tensor_names, enumerate(sorted(signature.outputs))
-    return (
-        {name: own.get(name, f"{key}_{name}:0") for name in signature.inputs},
-        {name: own.get(name, f"{_FUNCTION}:{place}") for place, name in outputs},
-    )
 
 
 def _info(tensor_name: str, tensor: TensorSpec | None) -> dict[str, Any]:
