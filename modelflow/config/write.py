@@ -6,7 +6,6 @@ from typing import Any
 
 from modelflow.config.dot.tokens import dot_text, dot_word
 from modelflow.config.flow_config import (
-    EdgeConfig,
     FlowConfig,
     NodeConfig,
     PortRef,
@@ -128,12 +127,11 @@ def _document(config: FlowConfig) -> dict[str, Any]:
     return {
         **_sections(config),
         "node": [_node(node) for node in config.nodes],
-        "edge": [_native_edge(edge) for edge in config.edges],
+        "edge": [
+            {"from": _native_end(edge.source), "to": _native_end(edge.target)}
+            for edge in config.edges
+        ],
     }
-
-
-def _native_edge(edge: EdgeConfig) -> dict[str, str]:
-    return {"from": _native_end(edge.source), "to": _native_end(edge.target)}
 
 
 def _native_end(end: PortRef) -> str:
@@ -181,12 +179,8 @@ def _dot(config: FlowConfig, *, with_attributes: bool = True) -> str:
             if value is not None and (not with_attributes or key != "placement")
         )
         lines.append(f"    {_id(node.name)}" + (f" [{attributes}]" if attributes else ""))
-    lines += [f"    {_edge(edge)}" for edge in config.edges]
+    lines += [f"    {_end(edge.source)} -> {_end(edge.target)}" for edge in config.edges]
     return "\n".join([*lines, "}", ""])
-
-
-def _edge(edge: EdgeConfig) -> str:
-    return f"{_end(edge.source)} -> {_end(edge.target)}"
 
 
 def _end(end: PortRef) -> str:

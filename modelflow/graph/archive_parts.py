@@ -283,9 +283,10 @@ def bake(
     path = graph.config.path
     assert path is not None  # what has no file has been refused
     changes = flatten(overrides, list(graph.nodes))
+    named: dict[str, tuple[Node, ...]] = {name: (node,) for name, node in graph.nodes.items()}
+    named["*"] = tuple(graph.nodes.values())
     settings = {
-        f"{node}.{key}": _see(value, _nodes(node, graph), key, path.parent)
-        for node, key, value in changes
+        f"{node}.{key}": _see(value, named[node], key, path.parent) for node, key, value in changes
     }
     written = read_config(path).nodes
     given = {}
@@ -301,11 +302,7 @@ def bake(
     return settings, given
 
 
-def _nodes(name: str, graph: Graph) -> Iterator[Node]:
-    yield from graph.nodes.values() if name == "*" else (graph.nodes[name],)
-
-
-def _see(value: Any, nodes: "Iterator[Node] | list[Node]", key: str, folder: Path) -> str:
+def _see(value: Any, nodes: Iterable[Node], key: str, folder: Path) -> str:
     text = str(value)
     options = (path_option(node, key) for node in nodes if node.spec and not node.spec.is_sink)
     if any(options) and "://" not in text and os.path.exists(text):

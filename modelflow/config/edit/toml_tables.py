@@ -84,7 +84,8 @@ class TomlTables:
             before = line_end(self._text, end) + indentation(self._text, start) if is_first else " "
             return [Splice(end, end, f",{before}{inline}")]
         if not given and self.value((behind,)) and not self.has_header((behind, 0)):
-            return self._beside(behind, f"{name} = [{inline}]")
+            stop = self._line_stop(value_span(self._text, (behind,))[1])
+            return [Splice(stop, stop, f"{line_end(self._text, stop)}{name} = [{inline}]")]
         last = name if given else behind
         tables = self.value((last,))
         place = self._table_span((last, len(tables) - 1))[1] if tables else len(self._text)
@@ -177,10 +178,6 @@ class TomlTables:
         blank = newline if self._text.strip() else ""
         place = len(self._text)
         return Splice(place, place, f"{before}{blank}[{name}]{newline}{line}{newline}")
-
-    def _beside(self, key: str, line: str) -> list[Splice]:
-        place = self._line_stop(value_span(self._text, (key,))[1])
-        return [Splice(place, place, line_end(self._text, place) + line)]
 
     def _line_start(self, number: int) -> int:
         """Returns where a line begins, counted from 1 as the document does."""

@@ -70,7 +70,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     found: set[Edge] = set()
     starts = [node.name for node in nodes.values() if not node.inputs]
     for loop in loops_of(nodes):
-        outside = reach(digraph(nodes, (e for e in edges if loop not in _ends(e))), starts)
+        others = (e for e in edges if loop not in (e.source.node, e.target.node))
+        outside = reach(digraph(nodes, others), starts)
         behind = reach(digraph(nodes, edges), [loop])
         found |= {
             edge
@@ -99,7 +100,3 @@ def nodes_before(
     edges = [edge for name in into if name != loop for edge in into[name]]
     ends = {edge.source.node for edge in returning}
     return reach(digraph(into, edges).reverse(), ends) - {loop}
-
-
-def _ends(edge: Edge) -> tuple[str, str]:
-    return edge.source.node, edge.target.node

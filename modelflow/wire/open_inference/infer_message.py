@@ -59,7 +59,12 @@ def infer_request(message: Any) -> InferRequest:
         inputs[name] = _tensor(tensor, raw[at] if raw else None)
     return InferRequest(
         inputs=inputs,
-        outputs=_read_requested(message.outputs) if message.outputs else {},
+        outputs={
+            one.name: RequestedOutput.of(one.name, _plain(one.parameters))
+            for one in message.outputs
+        }
+        if message.outputs
+        else {},
         id=message.id,
         parameters=_plain(message.parameters) if message.parameters else {},
         model_name=message.model_name,
@@ -86,10 +91,6 @@ def infer_message(answer: InferAnswer) -> Any:
         raw = to_raw(output.array, output.datatype, f"output {output.name!r}")
         message.raw_output_contents.append(raw)
     return message
-
-
-def _read_requested(outputs: Any) -> dict[str, RequestedOutput]:
-    return {one.name: RequestedOutput.of(one.name, _plain(one.parameters)) for one in outputs}
 
 
 def _tensor(tensor: Any, raw: bytes | None) -> InferTensor:

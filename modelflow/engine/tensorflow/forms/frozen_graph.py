@@ -19,7 +19,8 @@ def load_frozen_graph(request: LoadRequest) -> LoadedModel:
         EngineError: the file is no frozen graph, or has no such tensor.
     """
     graph_def = _read(request.path)
-    inputs = request.inputs or _placeholders(graph_def)
+    placeholders = tuple(node.name for node in graph_def.node if node.op == "Placeholder")
+    inputs = request.inputs or placeholders
     outputs = request.outputs or _results(graph_def)
     ports = ([(name, name) for name in side] for side in (inputs, outputs))
     return graph_model(request, graph_def, *ports)
@@ -43,10 +44,6 @@ def _read(path: Path) -> Any:
             "so it is not frozen; save it as a SavedModel, or with its variables as constants",
         )
     return graph_def
-
-
-def _placeholders(graph_def: Any) -> tuple[str, ...]:
-    return tuple(node.name for node in graph_def.node if node.op == "Placeholder")
 
 
 def _results(graph_def: Any) -> tuple[str, ...]:
