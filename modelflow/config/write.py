@@ -157,7 +157,8 @@ def _toml(config: FlowConfig, *, is_embedded: bool) -> str:
             {key: value for key, value in node.items() if value is not None}
             for node in map(_node, config.nodes)
         ]
-        return tomlkit.dumps(_document(config) | {"node": nodes})
+        document = _document(config) | {"node": nodes}
+        return tomlkit.dumps({name: value for name, value in document.items() if value})
     sections = _sections(config)
     text = tomlkit.string(_dot(config, with_attributes=False), multiline=True)
     sections.setdefault("graph", {}).update(format="graphviz", graphconf=text)

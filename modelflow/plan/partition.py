@@ -198,11 +198,9 @@ def front_of(
 def ports_of(part: Partition) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """Returns the inputs and outputs of a far node, with what the units inside say of them."""
     graph = part.graph
-    inputs = [(entry.port, entry.targets[0]) for entry in part.entries]
-    outputs = [(leaving.port, leaving.source) for leaving in part.exits]
     return (
-        tuple(Port(name, graph.port(end).description) for name, end in inputs),
-        tuple(Port(name, graph.port(end).description) for name, end in outputs),
+        tuple(Port(one.port, graph.port(one.targets[0]).description) for one in part.entries),
+        tuple(Port(one.port, graph.port(one.source).description) for one in part.exits),
     )
 
 

@@ -44,7 +44,7 @@ def apply_settings(options: TensorFlowOptions) -> None:
         if options.gpu_memory == "growth":
             _let_grow(gpu)
         else:
-            _limit_memory(gpu, options.gpu_bytes(index) // _MIB, options.gpu_memory)
+            _limit_memory(gpu, options.gpu_bytes(index) // _MIB, float(options.gpu_memory))
     # Starts TensorFlow: a session alone would not, and later settings would go unnoticed.
     tf.config.list_logical_devices()
 
