@@ -84,10 +84,7 @@ class DotEdits:
         Raises:
             ConfigError: the node says nothing of it: defaults or a group do.
         """
-        own = [statement for statement in self._statements() if statement.gives_to_alone(node)]
-        splices = [
-            splice for statement in own for splice in without_attribute(self._text, statement, key)
-        ]
+        splices = self._without(node, key)
         given = {name: text for name, text in self.nodes[node].items() if name != key}
         others = self._meaning.giving(node, given)
 
@@ -108,9 +105,7 @@ class DotEdits:
         for node, value in values.items():
             given = {name: text for name, text in expected.given[node].items() if name != key}
             if value is None:
-                for statement in self._statements():
-                    if statement.gives_to_alone(node):
-                        splices += without_attribute(self._text, statement, key)
+                splices += self._without(node, key)
             else:
                 given = {**expected.given[node], key: value}
                 splices += next(self._ways_to_set(node, key, value))
@@ -147,7 +142,7 @@ class DotEdits:
 
     def _ways_to_set(self, node: str, key: str, text: str) -> Iterator[Splices]:
         """Gives the ways, best first: a value in place, an own statement's brackets, a new one."""
-        own = [statement for statement in self._statements() if statement.gives_to_alone(node)]
+        own = self._own_statements(node)
         there = [one for statement in own for one in statement.attributes if one.name == key]
         if there:
             yield [with_value(self._text, there[-1], text)]
@@ -266,8 +261,13 @@ class DotEdits:
             yield [put_behind(self._text, alike[-1], [line])]
         yield [put_last(self._text, self._body, line)]
 
-    def _statements(self) -> Iterator[Statement]:
-        return (statement for _, statement in self._body.walk())
+    def _own_statements(self, node: str) -> list[Statement]:
+        return [statement for _, statement in self._body.walk() if statement.gives_to_alone(node)]
+
+    def _without(self, node: str, key: str) -> Splices:
+        """Returns the splices that take an attribute out of a node's own statements."""
+        own = self._own_statements(node)
+        return [splice for one in own for splice in without_attribute(self._text, one, key)]
 
     def _blank(self) -> str:
         """Returns what the text writes between a node and its brackets: a blank, or nothing."""
