@@ -224,7 +224,7 @@ def _toml_lines(text: str) -> dict[Path, int]:
             path = (*table, *_parts(key[1]))
             for length in range(len(table) + 1, len(path) + 1):
                 lines.setdefault(path[:length], number)
-        nesting += _opened(bare)
+        nesting += _count_opened(bare)
     return lines
 
 
@@ -233,7 +233,7 @@ def _without_texts(text: str) -> str:
     return _TEXT.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
 
 
-def _opened(bare: str) -> int:
+def _count_opened(bare: str) -> int:
     """Returns how many more brackets a line opens than it closes; texts in it are left out."""
     return sum(map(bare.count, "[{")) - sum(map(bare.count, "]}"))
 
@@ -261,7 +261,7 @@ def _line_of_nesting(text: str) -> int | None:
     for number, bare in enumerate(_without_texts(text).splitlines(), 1):
         if nesting + sum(map(bare.count, "[{")) > MOST_NESTED:
             return number
-        nesting += _opened(bare)
+        nesting += _count_opened(bare)
     return None
 
 

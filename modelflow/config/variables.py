@@ -111,11 +111,11 @@ def unexpand(value: Any, used: Mapping[str, str]) -> Any:
         used: What `expand_variables` has replaced.
     """
 
-    def written(text: str) -> str:
+    def restore(text: str) -> str:
         before = used.get(text) if len(text) >= _TELLING else None
         return text if before is None else _AsWritten(before)
 
-    return change_texts(value, written)
+    return change_texts(value, restore)
 
 
 def change_texts(value: Any, change: Callable[[str], str]) -> Any:
