@@ -10,7 +10,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
 from modelflow.stream_io import receiving
-from modelflow.stream_io.receiving import WARN_AFTER
+from modelflow.stream_io.stream_io import WARN_AFTER
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
 from tests import programs

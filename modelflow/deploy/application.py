@@ -18,8 +18,8 @@ USER = 10001
 
 # Seconds that a server may take beyond its drain timeout, and one more: what hangs is given up.
 _LAST_SECONDS = 3
-# Seconds for which a pod goes on as before it is told to end: until then requests still come.
-_LEAVING_SECONDS = 5
+LEAVING_SECONDS = 5
+"""For how long a pod goes on as before it is told to end: until then requests still come."""
 # A label of DNS, short enough for what Helm and Kubernetes add.
 _LONGEST = 50
 
@@ -31,17 +31,6 @@ class Needs(NamedTuple):
     """How many GPUs; 0: none."""
     batch: int
     """The rows of the largest batch that a node is given."""
-
-
-class GracePeriods(NamedTuple):
-    """How long an end may take, in whole seconds, from the shortest."""
-
-    drain: int
-    """Requests under way are answered."""
-    process: int
-    """The process has ended."""
-    pod: int
-    """The same, and before it the time in which clients are sent elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +115,9 @@ class Application:
         return f"{text}\n"
 
     @property
-    def graces(self) -> GracePeriods:
-        """How long its end may take."""
-        process = self.delay + self.drain + _LAST_SECONDS
-        return GracePeriods(self.drain, process, process + _LEAVING_SECONDS)
+    def process_seconds(self) -> int:
+        """How long the end of its process may take, in whole seconds."""
+        return self.delay + self.drain + _LAST_SECONDS
 
     @property
     def scheme(self) -> str:
@@ -146,15 +134,10 @@ class Application:
         return int(self.settings.get(name) or 0)
 
     @property
-    def leaving(self) -> int:
-        """Seconds for which a pod goes on as before it is told to end."""
-        return self.graces.pod - self.graces.process
-
-    @property
     def environment(self) -> dict[str, str]:
         """What it is told by the environment, beside where to listen."""
         delay = {"MODELFLOW_SERVE_DRAIN_DELAY": str(self.delay)} if self.delay else {}
-        drain = {"MODELFLOW_SERVE_DRAIN_TIMEOUT": str(self.graces.drain)}
+        drain = {"MODELFLOW_SERVE_DRAIN_TIMEOUT": str(self.drain)}
         return {**drain, **delay, **self.settings}
 
     def addresses(self, host: str) -> dict[str, str]:

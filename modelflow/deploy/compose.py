@@ -28,7 +28,7 @@ def compose_file(application: Application) -> str:
             "retries": 2,
         },
         "stop_signal": "SIGTERM",
-        "stop_grace_period": f"{application.graces.process}s",
+        "stop_grace_period": f"{application.process_seconds}s",
         "restart": "unless-stopped",
         "read_only": True,
         "tmpfs": ["/tmp"],

@@ -5,7 +5,7 @@ Both are made here, so that what a chart gives with its own values is what stand
 
 from typing import Any, NamedTuple
 
-from modelflow.deploy.application import USER, Application
+from modelflow.deploy.application import LEAVING_SECONDS, USER, Application
 from modelflow.deploy.values import Values
 
 QUEUE_SERIES = "modelflow_node_queue_rows"
@@ -135,7 +135,7 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
         "modelflow/settings": values.digest("settings"),  # other settings: other pods
     }
     drain = "settings.MODELFLOW_SERVE_DRAIN_TIMEOUT"
-    beyond = application.graces.pod - application.graces.drain
+    beyond = LEAVING_SECONDS + application.process_seconds - application.drain
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -179,7 +179,7 @@ def _secret_mounts(application: Application) -> list[dict[str, Any]]:
 
 
 def _container(application: Application, values: Values) -> dict[str, Any]:
-    wait = f"import time; time.sleep({application.leaving})"
+    wait = f"import time; time.sleep({LEAVING_SECONDS})"
     ready, live = _asks(application, "/readyz"), _asks(application, "/livez")
     return {
         "name": "serve",

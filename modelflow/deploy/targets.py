@@ -81,7 +81,7 @@ def _next_docker(application: Application) -> str:
         f"{_build(application)}\n"
         f"docker run --read-only --tmpfs /tmp --cap-drop ALL{gpus} {ports}{mounts}{given} "
         f"{application.image}\n"
-        f"docker stop -t {application.graces.process} CONTAINER"
+        f"docker stop -t {application.process_seconds} CONTAINER"
     )
 
 

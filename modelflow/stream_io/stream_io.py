@@ -1,22 +1,28 @@
 """`StreamIO`: what goes in, what comes out, and both at once."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.buffer import Buffer
-from modelflow.errors import EndOfStream
+from modelflow.errors import EndOfStream, did_you_mean
 from modelflow.quantities import check_limits, check_seconds
-from modelflow.stream_io.awaiting import within
-from modelflow.stream_io.receiving import Receiving
-from modelflow.stream_io.sending import Sending
-from modelflow.stream_io.values import unwrap_output, wrap_input
+from modelflow.stream_io.awaiting import wait_for_callback, within
+from modelflow.stream_io.values import raise_error, unwrap_output, wrap_input
 
 if TYPE_CHECKING:
+    from modelflow.runtime.queues.backpressure import Backpressure
     from modelflow.runtime.scheduler import Scheduler
+    from modelflow.runtime.session.results import Results
     from modelflow.runtime.session.session import Session
 
+logger = logging.getLogger("modelflow")
 
-class StreamIO(Sending, Receiving):
+WARN_AFTER = 30.0
+"""Seconds that `recv` waits before it says that nothing is on its way."""
+
+
+class StreamIO:
     """A session of a running flow, from `Flow.create_stream_io`.
 
     Buffers sent are worked on in order, and come out in that order on each output. Safe to use from
@@ -34,7 +40,7 @@ class StreamIO(Sending, Receiving):
         """Made by `Flow`; ``is_owner``: the session is dropped with this object."""
         self._scheduler = scheduler
         self._session = session
-        self._reader = session.reader
+        self._reader = session.reader  # counts what is taken
         self._is_owner = is_owner
 
     def __del__(self) -> None:
@@ -79,6 +85,278 @@ class StreamIO(Sending, Receiving):
     def create_buffer(self, data: Any, **meta: Any) -> Buffer:
         """Returns a buffer of ``data`` (not copied) with ``meta``."""
         return Buffer(data, meta)
+
+    # -- in ---------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        port: str,
+        data: Any,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        copy: bool = False,
+    ) -> None:
+        """Puts one buffer in at the graph input ``port``.
+
+        Waits while the queues behind the port are full, or while too many results of this session
+        have not been received (1024 unless the flow says otherwise). Nothing is copied: an array
+        must not be written to afterwards, unless ``copy`` is True.
+
+        Args:
+            port: The graph input.
+            data: A `Buffer`, or any data.
+            timeout: Longest wait in seconds; None: as long as it takes; 0: do not wait.
+            deadline: Seconds from now after which nobody waits for the result: nothing is computed
+                for it any more, and `recv` raises `DeadlineExceeded` in its place.
+            copy: Copy the array first, for callers that reuse it.
+
+        Raises:
+            TimeoutError: there was no room in time; nothing was sent.
+            QueueFullError: no room, and the node behind the port says ``queue_policy=reject``.
+            StreamClosed: the input or the flow is closed.
+            Cancelled: the session was cancelled.
+            KeyError: the graph has no such input.
+            TypeError, ValueError: a time is no number.
+        """
+        if timeout is not None or deadline is not None:
+            timeout, deadline = check_limits(timeout, deadline)
+        scheduler = self._scheduler
+        if scheduler.is_foreign:
+            scheduler.check_process()
+        buffers = (wrap_input(data, copy),)
+        scheduler.submitter.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
+        if scheduler.options.is_inline:
+            scheduler.pump()
+
+    def try_send(
+        self, port: str, data: Any, deadline: float | None = None, *, copy: bool = False
+    ) -> None:
+        """Does what `send` does, but never waits: it refuses where there is no room.
+
+        Raises:
+            QueueFullError: there is no room now; the error says why, and its ``retry_after`` in
+                how many seconds there may be.
+            StreamClosed, Cancelled, KeyError, TypeError, ValueError: as `send`.
+        """
+        if deadline is not None:
+            deadline = check_seconds("deadline", deadline)
+        self._scheduler.check_process()
+        self._try_send(port, (wrap_input(data, copy),), deadline)
+        self._scheduler.pump()
+
+    def _try_send(
+        self, port: str, buffers: Sequence[Buffer], deadline: float | None, *, is_last: bool = False
+    ) -> None:
+        submitter, session = self._scheduler.submitter, self._session
+        backpressure = submitter.try_send(
+            session, port, buffers, is_last=is_last, deadline=deadline
+        )
+        if backpressure is not None:
+            raise submitter.make_refusal(submitter.port(port), backpressure)
+
+    async def asend(
+        self,
+        port: str,
+        data: Any,
+        timeout: float | None = None,
+        deadline: float | None = None,
+        *,
+        copy: bool = False,
+    ) -> None:
+        """Does what `send` does without blocking the event loop."""
+        if timeout is not None or deadline is not None:
+            timeout, deadline = check_limits(timeout, deadline)
+        self._scheduler.check_process()
+        await self._asend(port, (wrap_input(data, copy),), timeout, deadline)
+        self._scheduler.pump()
+
+    async def _asend(
+        self,
+        port: str,
+        buffers: Sequence[Buffer],
+        timeout: float | None,
+        deadline: float | None,
+        *,
+        is_last: bool = False,
+    ) -> None:
+        submitter, session = self._scheduler.submitter, self._session
+        backpressure: Backpressure | None = None
+
+        async def put() -> None:
+            nonlocal backpressure
+            while (
+                backpressure := submitter.try_send(
+                    session, port, buffers, is_last=is_last, deadline=deadline
+                )
+            ) is not None:
+                await wait_for_callback(backpressure.on_gone, backpressure.forget)
+
+        try:
+            await within(timeout, put())
+        except TimeoutError as error:
+            if backpressure is None:
+                raise
+            raise TimeoutError(
+                f"nothing was sent to {port!r} within {timeout:g} s: {backpressure.reason}"
+            ) from error
+
+    def close_input(self) -> None:
+        """Ends the session's input; what was sent still comes out. May be called again."""
+        self._scheduler.check_process()
+        self._scheduler.submitter.close(self._session)
+        self._scheduler.pump()
+
+    # -- out --------------------------------------------------------------------------------------
+
+    def recv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Returns the next buffer of the graph output ``port`` (of the only one, if not named).
+
+        Args:
+            port: The graph output.
+            timeout: Longest wait in seconds; None: as long as it takes.
+
+        Raises:
+            FlowUnitError: this buffer failed in a unit; the next `recv` goes on behind it.
+            DeadlineExceeded: its deadline passed.
+            EndOfStream: the input was closed and everything has come out.
+            TimeoutError: nothing came in time.
+            Cancelled, StreamClosed: the session was cancelled, the flow was stopped or failed.
+            KeyError: the graph has no such output.
+            TypeError, ValueError: ``timeout`` is no number.
+        """
+        buffer = self.recv_buffer(port, timeout)
+        if buffer.error is not None:
+            raise_error(buffer)
+        return buffer
+
+    def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv` does, but returns a buffer in error instead of raising it."""
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
+        results, scheduler = self._results(port), self._scheduler
+        if scheduler.is_foreign or scheduler.options.is_inline:
+            timeout = self._pump(timeout)
+        # For long where only the end of the input, which nobody sends, could bring anything?
+        session = self._session
+        is_open = timeout is None and not session.origin and not self._reader.is_closed
+        clock = scheduler.options.clock
+        try:
+            buffer = results.get(clock, WARN_AFTER if is_open else timeout)
+        except TimeoutError:
+            if not is_open:
+                raise
+            self._warn(port)
+            buffer = results.get(clock, None)
+        self._reader.took()
+        return unwrap_output(buffer) if buffer._is_exclusive else buffer
+
+    def _warn(self, port: str | None) -> None:
+        """Says that a `recv` waits for nothing but the end of the input."""
+        reader = self._reader
+        if reader.is_counted and not reader.is_closed and not reader.unread:
+            text = (
+                "session %r: recv%s has waited for %.0f s, everything that was sent has come out, "
+                "and the input is open; close_input() ends it"
+            )
+            logger.warning(text, self._session.name, f" from {port!r}" if port else "", WARN_AFTER)
+
+    def _pump(self, timeout: float | None) -> float | None:
+        """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
+        self._scheduler.check_process()
+        if not self._scheduler.options.is_inline:
+            return timeout
+        self._scheduler.pump()
+        return 0.0  # nobody else runs anything: what is not there now never comes
+
+    def ready_count(self, port: str | None = None) -> int:
+        """Returns how many buffers of an output wait to be received."""
+        return len(self._results(port))
+
+    def is_ready(self, port: str | None = None) -> bool:
+        """Tells whether `recv` would not wait: it has a buffer, or raises."""
+        return self._results(port).is_ready
+
+    def on_ready(self, port: str | None, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when `recv` would not wait (perhaps at once).
+
+        From whichever thread brings the buffer, with no lock held; what it raises is logged. It
+        holds up that thread, so it must not wait.
+        """
+        self._results(port).on_ready(callback)
+
+    def wait_ready(self, port: str | None = None, timeout: float | None = None) -> None:
+        """Waits until `recv` would not.
+
+        Raises:
+            TimeoutError: ``timeout`` seconds passed.
+            TypeError, ValueError: ``timeout`` is no number.
+        """
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
+        results, clock = self._results(port), self._scheduler.options.clock
+        results.wait_ready(clock, self._pump(timeout))
+
+    async def arecv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv` does without blocking the event loop."""
+        buffer = await self.arecv_buffer(port, timeout)
+        if buffer.error is not None:
+            raise_error(buffer)
+        return buffer
+
+    async def arecv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+        """Does what `recv_buffer` does without blocking the event loop."""
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
+        results, timeout = self._results(port), self._pump(timeout)
+
+        async def get() -> Buffer:
+            while (buffer := results.get_nowait()) is None:
+                if timeout == 0:
+                    return results.get(self._scheduler.options.clock, timeout)  # raises
+                await wait_for_callback(results.on_ready, results.forget)
+            return buffer
+
+        try:
+            buffer = await within(timeout, get())
+        except TimeoutError as error:
+            raise TimeoutError(f"no result within {timeout:.3g} s") from error
+        self._reader.took()
+        return unwrap_output(buffer)
+
+    def stream(self, port: str | None = None) -> Iterator[Buffer]:
+        """Iterates over `recv` of one output until the end of the stream."""
+        while True:
+            try:
+                yield self.recv(port)
+            except EndOfStream:
+                return
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return self.stream()
+
+    async def astream(self, port: str | None = None) -> AsyncIterator[Buffer]:
+        """Iterates over `arecv` of one output until the end of the stream."""
+        while True:
+            try:
+                yield await self.arecv(port)
+            except EndOfStream:
+                return
+
+    def __aiter__(self) -> AsyncIterator[Buffer]:
+        return self.astream()
+
+    def _results(self, port: str | None) -> "Results":
+        results = self._session.results
+        if port is None and len(results) == 1:
+            return next(iter(results.values()))
+        if port is None or port not in results:
+            names = ", ".join(map(repr, results)) or "none"
+            what = "name the output to receive from" if port is None else f"no output {port!r}"
+            near = "" if port is None else did_you_mean(port, results)
+            hint = "" if results else "; nothing comes out: wait() waits for the end"
+            raise KeyError(f"{what}{near} (outputs: {names}){hint}")
+        return results[port]
 
     # -- the whole ------------------------------------------------------------------------------
 

@@ -7,8 +7,7 @@ from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.page_handler import PageHandler
 from modelflow.studio.recorder import Record, Recorder
 from modelflow.studio.site import Site
-from modelflow.studio.snapshot_feed import SnapshotFeed
-from modelflow.studio.viewer import Viewer
+from modelflow.studio.snapshot_feed import SnapshotFeed, Viewer
 
 
 class Dashboard:

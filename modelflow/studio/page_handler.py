@@ -10,8 +10,8 @@ from modelflow.http.reply import BodyBudget, BodyLimits, Reply, reply_of_status
 from modelflow.http.request import HttpRequest, StreamingReply
 from modelflow.studio.pages import HEADERS, PAGES, STREAM, json_reply, page
 from modelflow.studio.recorder import Recorder
-from modelflow.studio.token_check import TokenCheck
-from modelflow.studio.viewer import Viewer
+from modelflow.studio.site import TokenCheck
+from modelflow.studio.snapshot_feed import Viewer
 
 _log = logging.getLogger(__name__)
 EVENTS = "/events"

@@ -30,7 +30,7 @@ def test_other_machines_do_not_reach_it():
 def test_it_is_killed_later_than_it_ends_by_itself():
     found = service(drain=100)
     assert found["environment"]["MODELFLOW_SERVE_DRAIN_TIMEOUT"] == "100"
-    assert found["stop_grace_period"] == f"{application(drain=100).graces.process}s"
+    assert found["stop_grace_period"] == f"{application(drain=100).process_seconds}s"
 
 
 def test_a_dollar_in_a_setting_is_no_variable_of_the_shell():

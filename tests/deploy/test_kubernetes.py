@@ -6,6 +6,7 @@ import urllib.request
 import pytest
 import yaml
 
+from modelflow.deploy.application import LEAVING_SECONDS
 from modelflow.deploy.kubernetes import (
     QUEUE_METRIC,
     QUEUE_SERIES,
@@ -103,9 +104,9 @@ def test_a_fixed_number_of_pods_is_not_scaled():
 def test_a_pod_leaves_before_it_ends_and_is_killed_after_it_has_ended():
     spec, app = pod(drain=60), application(drain=60)
     (container,) = spec["containers"]
-    assert spec["terminationGracePeriodSeconds"] == app.graces.pod
+    assert spec["terminationGracePeriodSeconds"] == app.process_seconds + LEAVING_SECONDS
     (*_, program) = container["lifecycle"]["preStop"]["exec"]["command"]
-    assert program.endswith(f"time.sleep({app.leaving})")
+    assert program.endswith(f"time.sleep({LEAVING_SECONDS})")
     rolling = found()["Deployment"]["spec"]["strategy"]["rollingUpdate"]
     assert rolling["maxUnavailable"] == 0
 

@@ -31,4 +31,4 @@ def test_what_makes_no_sense_is_refused(given, text):
 
 
 def test_requests_bound_a_high_rate():
-    assert LoadOptions(rate=1e6, seconds=None, requests=10).document()["requests"] == 10
+    assert LoadOptions(rate=1e6, seconds=None, requests=10).requests == 10

@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.http.reply import RefusedError
 from modelflow.http.request import RequestHead
-from modelflow.studio.token_check import TokenCheck
+from modelflow.studio.site import TokenCheck
 
 
 @pytest.fixture

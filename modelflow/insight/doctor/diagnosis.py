@@ -37,8 +37,7 @@ class Diagnosis:
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold."""
-        findings = [finding.document() for finding in self.findings]
-        return {**asdict(self), "findings": findings, "notes": list(self.notes)}
+        return asdict(self)
 
     @property
     def sentence(self) -> str:

@@ -1,7 +1,7 @@
 """What the doctor has found: a cause, where, on what evidence, and what would help."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -63,7 +63,3 @@ class Finding:
     advice: str = ""
     gain: float | None = None
     then: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """Returns it as what JSON can hold."""
-        return {**asdict(self), "evidence": list(self.evidence)}

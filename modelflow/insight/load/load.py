@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 from modelflow.insight.load.options import LoadOptions
 from modelflow.insight.load.pace import Clients, Pace, Rate
-from modelflow.insight.load.report import LoadReport
-from modelflow.insight.load.tally import Tally
+from modelflow.insight.load.report import LoadReport, Tally
 from modelflow.insight.load.target import Attempt, Outcome, Target
 from modelflow.runtime.clock import SYSTEM_CLOCK, Clock
 

@@ -1,8 +1,7 @@
 """What load is wanted, and for how long."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 ARRIVALS = ("poisson", "constant")
 """How requests of a rate are spread: at random moments, or all the same time apart."""
@@ -78,7 +77,3 @@ class LoadOptions:
         if math.isfinite(most):
             expected += f" and at most {most:g}"
         raise ValueError(f"{name}: got {value!r}; expected {expected} {unit}".rstrip())
-
-    def document(self) -> dict[str, Any]:
-        """Returns them as what JSON can hold."""
-        return asdict(self)

@@ -25,8 +25,7 @@ from modelflow.studio.edit.task_queue import Task, TaskQueue
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
 from modelflow.studio.edit.trials import Trials
 from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, json_reply, page
-from modelflow.studio.site import Site
-from modelflow.studio.token_check import TokenCheck
+from modelflow.studio.site import Site, TokenCheck
 
 _log = logging.getLogger(__name__)
 _API = "/api/"

@@ -28,8 +28,7 @@ from modelflow.registry.forget import forget_modules
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.passed import EdgeSamples, ImagePreview
 from modelflow.studio.moments import event
-from modelflow.studio.snapshot_feed import SnapshotFeed
-from modelflow.studio.viewer import Viewer
+from modelflow.studio.snapshot_feed import SnapshotFeed, Viewer
 
 MOST_SAMPLES = 1000
 """Most samples of an input."""
