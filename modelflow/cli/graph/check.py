@@ -98,22 +98,17 @@ def _where(failure: FlowFailed, flow: "Flow") -> "list[Finding] | None":
 
 
 def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]":
+    nowhere: dict[str, Any] = {"file": None, "line": None, "node": None, "port": None}
     if isinstance(error, FlowFailed):
         for inner in error.exceptions:
-            node = getattr(inner, "node", "")
-            yield {"file": None, "line": None, "node": node, "port": None, "message": str(inner)}
+            yield {**nowhere, "node": getattr(inner, "node", ""), "message": str(inner)}
         return
     findings = getattr(error, "findings", ())
     if not findings:
-        yield {"file": None, "line": None, "node": None, "port": None, "message": str(error)}
+        yield {**nowhere, "message": str(error)}
     for finding in findings:
-        yield {
-            "file": finding.location.file,
-            "line": finding.location.line,
-            "node": finding.node,
-            "port": finding.port,
-            "message": finding.message,
-        }
+        place = {"file": finding.location.file, "line": finding.location.line}
+        yield {**place, "node": finding.node, "port": finding.port, "message": finding.message}
 
 
 def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import declare_repeated
+from modelflow.cli.options.parameters import declare_repeated
 from modelflow.cli.options.shell_completion import complete_unit
 from modelflow.cli.terminal.messages import tell_error
 from modelflow.signals import ExitCode

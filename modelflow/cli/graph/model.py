@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.output_files import write_output
+from modelflow.cli.options.parameters import declare_repeated
 from modelflow.errors import EngineError, explain_os_error
 from modelflow.signals import ExitCode
 

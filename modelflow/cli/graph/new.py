@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from modelflow.cli.options.common import Decorator
-from modelflow.cli.options.parameters import Choice
+from modelflow.cli.options.parameters import Choice, Decorator
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode
 from modelflow.starters.template import TEMPLATES, write_template

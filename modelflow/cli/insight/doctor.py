@@ -11,10 +11,9 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
 from modelflow.cli.insight.fetch import address_of, ask, is_address, read_profile
-from modelflow.cli.options.common import declare_input
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.parameters import FiniteRange, declare_input
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
 from modelflow.job.inputs import feeds_of

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import (
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.output_files import write_output
+from modelflow.cli.options.parameters import (
+    Choice,
+    GroupedCommand,
     declare_file,
     declare_input,
     declare_repeated,
     declare_written_file,
 )
-from modelflow.cli.options.graph_choice import GraphChoice
-from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.options.output_files import write_output
-from modelflow.cli.options.parameters import Choice, GroupedCommand
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, Undisturbed, termination

@@ -10,11 +10,10 @@ import click
 
 from modelflow.cli.insight.drive import Drive, check_repeatable, stop_flow
 from modelflow.cli.insight.stats_table import headline, table_console, table_of
-from modelflow.cli.options.common import declare_input, declare_written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
-from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.parameters import FiniteRange, declare_input, declare_written_file
 from modelflow.errors import ConfigError
 from modelflow.signals import ExitCode, Undisturbed, termination
 

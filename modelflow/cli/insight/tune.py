@@ -10,11 +10,15 @@ import click
 
 from modelflow.cli.insight.load_inputs import rows_of
 from modelflow.cli.insight.tune_run import StoppedError, TuneRun, values_of
-from modelflow.cli.options.common import declare_input, declare_repeated, declare_written_file
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.output_files import write_output
-from modelflow.cli.options.parameters import FiniteRange
+from modelflow.cli.options.parameters import (
+    FiniteRange,
+    declare_input,
+    declare_repeated,
+    declare_written_file,
+)
 from modelflow.cli.terminal.messages import tell
 from modelflow.errors import ConfigError, TuningError, did_you_mean
 from modelflow.signals import ExitCode, termination

@@ -7,9 +7,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.environment import variable_of
 from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.parameters import declare_repeated
 from modelflow.cli.options.shell_completion import complete_argument, complete_graph, complete_set
 from modelflow.cli.terminal.messages import tell
 from modelflow.config.override import Environment

@@ -1,11 +1,13 @@
-"""Parameter types of the command line, and commands whose options have headings."""
+"""Parameter types, options of the shapes that many commands have, and headings of options."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelflow.cli.options.shell_completion import complete_input
 from modelflow.errors import did_you_mean
 from modelflow.quantities import bytes_of
 
@@ -80,3 +82,28 @@ def read_size(text: str) -> float:
     if not found:
         raise click.BadParameter(f"got {text!r}; expected a size with its unit, as in 8GiB")
     return found
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def declare_repeated(flag: str, name: str, metavar: str, text: str, **more: Any) -> Decorator:
+    """Declares an option that may be given several times; the command gets a tuple of texts."""
+    return click.option(flag, name, multiple=True, metavar=metavar, help=text, **more)
+
+
+def declare_input(metavar: str, text: str) -> Decorator:
+    """Declares ``--input``, which the command gets as ``inputs``."""
+    return declare_repeated("--input", "inputs", metavar, text, shell_complete=complete_input)
+
+
+def declare_written_file(flag: str, name: str, text: str) -> Decorator:
+    """Declares an option that names a file to write; the command gets its path as text, or None."""
+    path = click.Path(dir_okay=False, writable=True)
+    return click.option(flag, name, type=path, metavar="FILE", help=text)
+
+
+def declare_file(flag: str, name: str, text: str, metavar: str = "FILE") -> Decorator:
+    """Declares an option that names a file; the command gets a `Path`, or None."""
+    path = click.Path(dir_okay=False, path_type=Path)
+    return click.option(flag, name, type=path, metavar=metavar, help=text)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options, tell_environment
+from modelflow.cli.options.parameters import declare_repeated
 from modelflow.cli.ray.options import ACTOR_OPTIONS, actor_options, address_option, placement_of
 from modelflow.cli.ray.serve import ray_serve
 from modelflow.cli.run.command import run, run_graph

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import declare_repeated
-from modelflow.cli.options.parameters import FiniteRange, read_size
+from modelflow.cli.options.parameters import FiniteRange, declare_repeated, read_size
 from modelflow.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.options.parameters import Choice
+from modelflow.cli.options.parameters import Choice, declare_repeated
 from modelflow.cli.release.deploy_values import (
     PORTS,
     grpc_port_of,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import declare_file, declare_repeated
 from modelflow.cli.options.graph_choice import GraphChoice
 from modelflow.cli.options.graph_options import graph_options
-from modelflow.cli.options.parameters import FiniteRange, read_size
+from modelflow.cli.options.parameters import FiniteRange, declare_file, declare_repeated, read_size
 from modelflow.cli.terminal.messages import tell
 from modelflow.signals import ExitCode, end_on_sigterm
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelflow.cli.options.common import (
+from modelflow.cli.options.graph_choice import GraphChoice
+from modelflow.cli.options.graph_options import graph_options
+from modelflow.cli.options.parameters import (
     declare_file,
     declare_input,
     declare_repeated,
     declare_written_file,
 )
-from modelflow.cli.options.graph_choice import GraphChoice
-from modelflow.cli.options.graph_options import graph_options
 from modelflow.cli.options.shell_completion import complete_output
 from modelflow.cli.run.watch import Turn, run_watched
 from modelflow.cli.terminal.messages import tell

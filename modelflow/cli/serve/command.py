@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from modelflow.cli.options.common import declare_repeated
 from modelflow.cli.options.graph_options import tell_environment
+from modelflow.cli.options.parameters import declare_repeated
 from modelflow.cli.options.settings_file import config_option, read_setting
 from modelflow.cli.options.shell_completion import complete_graph
 from modelflow.cli.serve.models import add_names, build_config

@@ -50,13 +50,13 @@ def replica(descriptor: int) -> int:
     if start is None:
         return ExitCode.FAILED
     quiet = _speak(start["name"], start["log_level"], is_quiet=start["is_quiet"])
-    given = start["given"]
     member = _make_member(channel, start)
     try:
-        with _report_errors(member, is_debugged=start["is_debugged"]):
-            _serve(member, start["role"], given, quiet)
-    except _FailedError as error:
-        return error.code
+        _serve(member, start["role"], start["given"], quiet)
+    except Exception as error:  # noqa: BLE001 - the supervisor says it
+        text, code = _explain(error, is_debugged=start["is_debugged"])
+        member.fail(text, code)
+        return code
     finally:
         member.close()
     return ExitCode.TERMINATED
@@ -133,31 +133,13 @@ def _sources(
         yield found
 
 
-class _FailedError(Exception):
-    """The supervisor was told why this replica cannot begin."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__()
-        self.code = code
-
-
-@contextlib.contextmanager
-def _report_errors(member: "ReplicaMember", *, is_debugged: bool) -> Iterator[None]:
-    """Has the supervisor say what goes wrong inside the block, as a process alone would."""
-    code: int = ExitCode.FAILED
-    try:
-        yield
-        return
-    except click.UsageError as error:
-        text, code = error.format_message(), error.exit_code
-    except click.ClickException as error:
-        text = f"Error: {error.format_message()}"
-    except FlowFailed as failure:
-        lines = map(str, failure.exceptions)
-        text = traceback.format_exc() if is_debugged else "\n".join(lines)
-    except ModelflowError as error:
-        text = traceback.format_exc() if is_debugged else str(error)
-    except Exception:  # noqa: BLE001 - told where it can be seen
-        text = traceback.format_exc()
-    member.fail(text, code)
-    raise _FailedError(code)
+def _explain(error: Exception, *, is_debugged: bool) -> tuple[str, int]:
+    """Returns what a process alone would say of what went wrong, and its exit code."""
+    if isinstance(error, click.UsageError):
+        return error.format_message(), error.exit_code
+    if isinstance(error, click.ClickException):
+        return f"Error: {error.format_message()}", ExitCode.FAILED
+    if is_debugged or not isinstance(error, FlowFailed | ModelflowError):
+        return traceback.format_exc(), ExitCode.FAILED
+    inner = error.exceptions if isinstance(error, FlowFailed) else (error,)
+    return "\n".join(map(str, inner)), ExitCode.FAILED
