@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
 
 
-class Turn:
-    """One run of a graph, for whoever has it run: told how it can be ended, and when it runs."""
-
-    is_over = False
-    """It was ended by that, not by a signal."""
-
-    def begin(self, finish: Callable[[], None]) -> None:
-        """Takes what ends the run, from any thread, as SIGTERM does; before it starts."""
-
-    def run(self) -> None:
-        """Is called when every unit is open."""
-
-
 # Milliseconds: a change is told when nothing has followed it for the second, at the latest after
 # the first.
 _DEBOUNCE, _STEP = 1600, 50
@@ -81,7 +68,7 @@ def run_watched(
     with termination(threading.Event(), None), KeptModels() as models:
         while True:
             seen = _state(files)
-            turn = _WatchedTurn(models)
+            turn = Turn(models)
             graph = _read(choice)
             files = _files(graph, files, before)
             with Undisturbed(FileWatch(files, {**_state(files), **seen}, turn.change)):
@@ -95,10 +82,13 @@ def run_watched(
             forget_modules(before)
 
 
-class _WatchedTurn(Turn):
-    """A run that ends when a file changes."""
+class Turn:
+    """One run of a graph, for whoever has it run: told how it can be ended, and when it runs.
 
-    def __init__(self, models: "KeptModels") -> None:
+    It ends when a file changes.
+    """
+
+    def __init__(self, models: "KeptModels | None" = None) -> None:
         """Begins; `models` are those that the run before has left."""
         self.changed = threading.Event()
         self.what: list[Path] = []
@@ -107,10 +97,12 @@ class _WatchedTurn(Turn):
         self._lock = threading.Lock()
 
     @property
-    def is_over(self) -> bool:  # type: ignore[override]
+    def is_over(self) -> bool:
+        """It was ended by a change, not by a signal."""
         return self.changed.is_set()
 
     def begin(self, finish: Callable[[], None]) -> None:
+        """Takes what ends the run, from any thread, as SIGTERM does; before it starts."""
         with self._lock:
             self._finish = finish
             is_late = self.changed.is_set()
@@ -118,7 +110,9 @@ class _WatchedTurn(Turn):
             finish()
 
     def run(self) -> None:
-        self._models.drop()
+        """Is called when every unit is open."""
+        if self._models is not None:
+            self._models.drop()
 
     def change(self, what: list[Path]) -> None:
         """Takes the files that have changed, and ends the run; on the thread that watches."""
@@ -150,7 +144,7 @@ def _run(run: "Callable[[Graph, Turn], int]", graph: "Graph", turn: Turn) -> int
     return None
 
 
-def _wait(turn: _WatchedTurn, say: Callable[[], None]) -> int:
+def _wait(turn: Turn, say: Callable[[], None]) -> int:
     asked = threading.Event()
     over = threading.Event()
     turn.begin(over.set)

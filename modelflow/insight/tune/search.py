@@ -84,8 +84,8 @@ class Search:
         for where threads take the processors from one another it is they that hold each other up.
         """
         self._climb(start, start)
-        self._climb(self._plenty(start, ("batch_size", "threads")), start)
-        self._climb(self._plenty(start, ("batch_size",)), start)
+        for threads in (self._threads[-1], None):
+            self._climb(start.with_all(self.free, threads, self._most_rows), start)
         return sorted(
             self._known.values(),
             key=lambda one: (one.score, *(-part for part in one.settings.size)),
@@ -125,17 +125,9 @@ class Search:
         cost, stage = self.costs[name], settings.stages[name]
         return cost.visits * cost.seconds(stage.batch_size) / stage.batch_size / stage.threads
 
-    def _plenty(self, start: Settings, what: Collection[str]) -> Settings:
-        """Returns settings in which no stage is short of ``threads``, ``batch_size``, or both."""
-        found = {}
-        for name, stage in start.stages.items():
-            keys, one = [key for key in self.free.get(name, ()) if key in what], stage
-            if "batch_size" in keys:
-                one = one.with_batch(self._most_rows(name), stage.queue_size)
-            if "threads" in keys:
-                one = replace(one, threads=max(n for n in _THREADS if n <= self.most_threads))
-            found[name] = one
-        return Settings(found)
+    @property
+    def _threads(self) -> list[int]:
+        return [count for count in _THREADS if count <= self.most_threads]
 
     def _most_rows(self, name: str) -> int:
         """Returns the largest batch that was seen, or is near to it: more is guesswork."""
@@ -148,7 +140,7 @@ class Search:
         free = self.free.get(name, ())
         threads, batches = [present.threads], [present.batch_size]
         if "threads" in free:
-            threads = [n for n in _THREADS if n <= self.most_threads]
+            threads = self._threads
         if "batch_size" in free:
             batches = [n for n in _BATCHES if n <= self._most_rows(name)] or batches
         found = [

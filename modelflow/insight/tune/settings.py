@@ -1,6 +1,6 @@
 """The settings of a graph that are tuned: threads, batch and queue of each stage. Values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +51,29 @@ class Settings:
     def with_stage(self, name: str, stage: StageSettings) -> "Settings":
         """Returns the same with another stage."""
         return Settings({**self.stages, name: stage})
+
+    def with_all(
+        self,
+        free: Mapping[str, Collection[str]],
+        threads: int | None = None,
+        rows: Callable[[str], int] | None = None,
+    ) -> "Settings":
+        """Returns the same with other threads and batches, as far as stages may change.
+
+        Args:
+            free: Stage -> what of it may be changed.
+            threads: Of each stage; None: as they are.
+            rows: Gives the batch size of a stage; None: as they are.
+        """
+        found = {}
+        for name, stage in self.stages.items():
+            keys, one = free.get(name, ()), stage
+            if rows is not None and "batch_size" in keys:
+                one = one.with_batch(rows(name), stage.queue_size)
+            if threads is not None and "threads" in keys:
+                one = replace(one, threads=threads)
+            found[name] = one
+        return Settings(found)
 
     def changes_to(self, other: "Settings") -> dict[str, Any]:
         """Returns what makes the other ones of these, as `Flow.reconfigure` takes it."""

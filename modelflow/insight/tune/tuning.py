@@ -7,7 +7,6 @@ minute. The last word has a comparison under real load: as it was, changed, as i
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from modelflow.errors import TuningError
@@ -158,7 +157,11 @@ class Tuning:
         self.told("simulating settings")
         processors = self._processors
         most_threads = min(_MOST_THREADS, 8 * processors)
-        simulated = partial(self._simulate, costs, processors)
+        rate, clients = self.goal.rate, None if self.goal.rate else self.clients
+
+        def simulated(settings: Settings) -> Outcome:
+            return simulate(costs, settings, processors, clients=clients, rate=rate)
+
         ranked = Search(costs, free, self.goal, simulated, most_threads).run(self._start)
         present = next(one for one in ranked if one.settings == self._start)
         best = [one for one in ranked if one.score >= present.score and one is not present]
@@ -263,23 +266,11 @@ class Tuning:
         self, free: Mapping[str, frozenset[str]], *, threads: int, batch_size: int
     ) -> Settings:
         """Returns settings that are the same for every stage, as far as they may change."""
-        found = {}
-        for name, stage in self._start.stages.items():
-            keys, one = free[name], replace(stage, batch_timeout_ms=0.0)
-            if "batch_size" in keys:
-                size = min(batch_size, _most_rows(self.flow.plan.stages[name]))
-                one = one.with_batch(size, stage.queue_size)
-            if "threads" in keys:
-                one = replace(one, threads=threads)
-            found[name] = one
-        return Settings(found)
-
-    def _simulate(
-        self, costs: Mapping[str, StageCost], processors: int, settings: Settings
-    ) -> Outcome:
-        if self.goal.rate is not None:
-            return simulate(costs, settings, processors, rate=self.goal.rate)
-        return simulate(costs, settings, processors, clients=self.clients)
+        plan, start = self.flow.plan.stages, self._start.stages
+        at_once = {name: replace(stage, batch_timeout_ms=0.0) for name, stage in start.items()}
+        return Settings(at_once).with_all(
+            free, threads, lambda name: min(batch_size, _most_rows(plan[name]))
+        )
 
     def _trial(self, settings: Settings, predicted: Ranked | None) -> Trial:
         case, report = self._observe(settings, self.seconds, None)
