@@ -6,7 +6,7 @@ Versioned: what is written today can be read tomorrow, or is refused with its ve
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import modelflow
@@ -19,27 +19,20 @@ if TYPE_CHECKING:
     from modelflow.plan import ExecutionPlan
 
 
-_SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers, which JSON has as texts
+_SIZED = ("batch_sizes", "batch_seconds")  # whose keys are numbers
 
 
-def node_document(node: NodeStats) -> dict[str, Any]:
-    """Returns figures as what JSON can hold; `read_node` is the inverse."""
-    found = dict(vars(node))
-    for name in _SIZED:
-        found[name] = {str(size): value for size, value in found[name].items()}
-    found["figures"] = {
-        name: {str(key): value for key, value in own.items()} for name, own in node.figures.items()
-    }
-    found["replicas"] = {
-        replica: {name: node_document(one) for name, one in nodes.items()}
-        for replica, nodes in node.replicas.items()
-    }
-    service, wait = histogram_document(node.service), histogram_document(node.wait)
-    return {**found, "service": service, "wait": wait}
+def _document(figures: Any) -> Any:
+    """Returns figures as what JSON can hold, whose keys are texts."""
+    if is_dataclass(figures):
+        return {one.name: _document(getattr(figures, one.name)) for one in fields(figures)}
+    if isinstance(figures, Mapping):
+        return {str(key): _document(one) for key, one in figures.items()}
+    return figures
 
 
-def read_node(document: Mapping[str, Any]) -> NodeStats:
-    """Takes what `node_document` has given; what a later version has added is passed over.
+def _read_node(document: Mapping[str, Any]) -> NodeStats:
+    """Takes what `_document` has given of a node; what a later version has added is passed over.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it is damaged.
@@ -49,22 +42,16 @@ def read_node(document: Mapping[str, Any]) -> NodeStats:
     for name in _SIZED:
         found[name] = {int(size): value for size, value in found[name].items()}
     for name in ("service", "wait"):
-        found[name] = read_histogram(found[name])
+        found[name] = _read_histogram(found[name])
     found["replicas"] = {
-        replica: {name: read_node(one) for name, one in nodes.items()}
+        replica: {name: _read_node(one) for name, one in nodes.items()}
         for replica, nodes in found.get("replicas", {}).items()
     }
     return NodeStats(**found)
 
 
-def histogram_document(histogram: Histogram) -> dict[str, Any]:
-    """Returns a histogram as what JSON can hold."""
-    counts = {str(bucket): count for bucket, count in histogram.counts.items()}
-    return {"total": histogram.total, "counts": counts}
-
-
-def read_histogram(document: Mapping[str, Any]) -> Histogram:
-    """Takes what `histogram_document` has given."""
+def _read_histogram(document: Mapping[str, Any]) -> Histogram:
+    """Takes what `_document` has given of a histogram."""
     counts = {int(bucket): int(count) for bucket, count in document["counts"].items()}
     return Histogram(counts, float(document["total"]))
 
@@ -109,15 +96,16 @@ class Snapshot:
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold; `read` is its inverse."""
-        flow = {name: value for name, value in vars(self.stats).items() if name != "nodes"}
+        flow = _document(self.stats)
+        nodes = [*flow.pop("nodes").values()]
         return {
             "version": VERSION,
             "machine": dict(self.machine),
             "process": dict(self.process),
             "graph": self.outline.document(),
             "plan": [dict(row) for row in self.plan],
-            "flow": {**flow, "latency": histogram_document(self.stats.latency)},
-            "nodes": [node_document(node) for node in self.stats.values()],
+            "flow": flow,
+            "nodes": nodes,
         }
 
     @classmethod
@@ -136,8 +124,8 @@ class Snapshot:
             )
         try:
             flow = dict(document["flow"])
-            flow["latency"] = read_histogram(flow["latency"])
-            nodes = {node["node"]: read_node(node) for node in document["nodes"]}
+            flow["latency"] = _read_histogram(flow["latency"])
+            nodes = {node["node"]: _read_node(node) for node in document["nodes"]}
             stats = FlowStats(nodes=nodes, **flow)
             process = {name: float(value) for name, value in document["process"].items()}
             outline = Outline.read(document["graph"]) if "graph" in document else Outline()

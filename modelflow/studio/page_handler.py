@@ -8,7 +8,7 @@ from http import HTTPStatus
 from modelflow.errors import ModelflowError, describe_error
 from modelflow.http.reply import BodyBudget, BodyLimits, Reply, reply_of_status
 from modelflow.http.request import HttpRequest, StreamingReply
-from modelflow.studio.pages import HEADERS, PAGES, STREAM, json_reply, page
+from modelflow.studio.pages import HEADERS, PAGES, STREAM, json_reply, page_reply
 from modelflow.studio.recorder import Recorder
 from modelflow.studio.site import TokenCheck
 from modelflow.studio.snapshot_feed import Viewer
@@ -32,7 +32,7 @@ class PageHandler:
         self._tasks: Mapping[tuple[str, str], Callable[[Recorder], Reply]] = {
             ("POST", "/record"): _record,
             ("POST", "/halt"): _halt,
-            ("GET", "/requests"): _requests,
+            ("GET", "/requests"): lambda recorder: json_reply(recorder.requests()),
             ("GET", "/trace.json.gz"): _trace,
         }
 
@@ -63,11 +63,8 @@ class PageHandler:
             except RuntimeError:  # it takes nothing any more
                 text = "the dashboard is being closed"
                 http_request.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
-        elif (path := http_request.path.removeprefix("/")) in PAGES:
-            http_request.answer(page(*PAGES[path]))
         else:
-            message = f"there is nothing at {http_request.path!r}"
-            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+            http_request.answer(page_reply(PAGES, http_request.path))
 
 
 def _work(task: Callable[[Recorder], Reply], recorder: Recorder, http_request: HttpRequest) -> None:
@@ -90,10 +87,6 @@ def _record(recorder: Recorder) -> Reply:
 def _halt(recorder: Recorder) -> Reply:
     recorder.stop()
     return json_reply({})
-
-
-def _requests(recorder: Recorder) -> Reply:
-    return json_reply(recorder.requests())
 
 
 def _trace(recorder: Recorder) -> Reply:

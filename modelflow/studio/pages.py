@@ -7,7 +7,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from types import MappingProxyType
 
-from modelflow.http.reply import Reply
+from modelflow.http.reply import Reply, reply_of_status
 
 HEADERS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,8 +52,15 @@ def json_reply(found: object, status: int = HTTPStatus.OK) -> Reply:
     return Reply(status, body, {**HEADERS, "content-type": "application/json"})
 
 
+def page_reply(pages: Mapping[str, tuple[str, str]], path: str) -> Reply:
+    """Returns the answer with one of `PAGES` or `EDITOR_PAGES`; 404 where none has that path."""
+    found = pages.get(path.removeprefix("/"))
+    if found is None:
+        return reply_of_status(HTTPStatus.NOT_FOUND, f"there is nothing at {path!r}")
+    return _page(*found)
+
+
 @cache
-def page(file: str, kind: str) -> Reply:
-    """Returns the answer with a file of `PAGES` or `EDITOR_PAGES`, and its type."""
+def _page(file: str, kind: str) -> Reply:
     body = files("modelflow.studio").joinpath("static", file).read_bytes()
     return Reply(200, body, {**HEADERS, "content-type": kind})

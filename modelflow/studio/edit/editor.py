@@ -24,7 +24,7 @@ from modelflow.studio.edit.graph_file import ChangedError, GraphFile
 from modelflow.studio.edit.task_queue import Task, TaskQueue
 from modelflow.studio.edit.tasks import Asked, BadTaskError, Tasks
 from modelflow.studio.edit.trials import Trials
-from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, json_reply, page
+from modelflow.studio.pages import EDITOR_PAGES, HEADERS, STREAM, json_reply, page_reply
 from modelflow.studio.site import Site, TokenCheck
 
 _log = logging.getLogger(__name__)
@@ -107,30 +107,23 @@ class EditHandler:
                 )
             )
         elif path == _EVENTS:
-            self._follow(http_request)
+            http_request.answer(self._follow())
         elif (value := _VALUE.fullmatch(path)) is not None:
-            self._show(http_request, int(value[1]))
-        elif (name := path.removeprefix("/")) in EDITOR_PAGES:
-            http_request.answer(page(*EDITOR_PAGES[name]))
+            http_request.answer(self._show(int(value[1])))
         else:
-            message = f"there is nothing at {path!r}"
-            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
+            http_request.answer(page_reply(EDITOR_PAGES, path))
 
-    def _follow(self, http_request: HttpRequest) -> None:
+    def _follow(self) -> Reply | StreamingReply:
         viewer = self._trials.viewer(self._loop_queue())
         if viewer is None:
-            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, "nothing has been run"))
-        else:
-            http_request.answer(StreamingReply(200, viewer.begin, STREAM))
+            return reply_of_status(HTTPStatus.NOT_FOUND, "nothing has been run")
+        return StreamingReply(200, viewer.begin, STREAM)
 
-    def _show(self, http_request: HttpRequest, number: int) -> None:
+    def _show(self, number: int) -> Reply:
         picture = self._trials.picture(number)
         if picture is None:
-            message = "this image is not kept any more"
-            http_request.answer(reply_of_status(HTTPStatus.NOT_FOUND, message))
-        else:
-            headers = {**HEADERS, "content-type": picture.kind}
-            http_request.answer(Reply(200, picture.contents, headers))
+            return reply_of_status(HTTPStatus.NOT_FOUND, "this image is not kept any more")
+        return Reply(200, picture.contents, {**HEADERS, "content-type": picture.kind})
 
     def _give_up(self, http_request: HttpRequest) -> None:
         """Answers a request on which the work has not ended in time."""
