@@ -18,7 +18,7 @@ from pathlib import Path
 from modelflow.archive.archive import Archive
 from modelflow.archive.cache import hold, keep_size
 from modelflow.archive.manifest import Manifest
-from modelflow.errors import ConfigError
+from modelflow.errors import ConfigError, explain_os_error
 
 _CHUNK = 1 << 20
 
@@ -56,7 +56,8 @@ def unpack(path: Path) -> tuple[Path, Manifest]:
     with Archive(path) as archive:
         _check_python(archive)
         place = cache_folder() / "archives" / archive.digest
-        try:
+        more = "; set MODELFLOW_CACHE to a folder on a disk with room that may be written"
+        with explain_os_error(f"{path}: cannot be unpacked into {place.parent}", more):
             for folder in (place.parent.parent, place.parent):
                 make_private(folder)
             hold(place)
@@ -68,11 +69,6 @@ def unpack(path: Path) -> tuple[Path, Manifest]:
                         keep_size(cache_folder())
                         return place, archive.manifest
             archive.verify()
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: cannot be unpacked into {place.parent}: {error.strerror or error}; set "
-                "MODELFLOW_CACHE to a folder on a disk with room that may be written"
-            ) from error
         return place, archive.manifest
 
 

@@ -100,18 +100,15 @@ class DoneInputs:
 
     def _lock(self) -> None:
         """Takes the list for this run; what ends the process gives it back."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"--resume {self._path}: is in use by another run; wait until that has ended, or "
-                "give this one a list and outputs of its own"
-            ) from error
-        except OSError as error:
-            raise ConfigError(
-                f"--resume {self._path}: cannot be locked: {error.strerror or error}; give a file "
-                "on a disk with locks, so that no two runs have it"
-            ) from error
+        more = "; give a file on a disk with locks, so that no two runs have it"
+        with explain_os_error(f"--resume {self._path}: cannot be locked", more):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(
+                    f"--resume {self._path}: is in use by another run; wait until that has ended, "
+                    "or give this one a list and outputs of its own"
+                ) from error
 
     def _begin(self, job: Mapping[str, Any], version: str) -> None:
         text = self._file.read()

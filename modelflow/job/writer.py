@@ -332,25 +332,22 @@ def _make_folder(folder: Path, text: str) -> Path:
 
 def _open(path: Path, text: str, size: int | None) -> BinaryIO:
     """Opens a file anew, or behind ``size`` bytes of it, cutting off what follows them."""
-    try:
+    anew = "to begin anew, remove the list that --resume names"
+    with explain_os_error(f"--output {text}: cannot write {path}"):
         if not size:
             return path.open("wb")
-        file = path.open("r+b")
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"--output {text}: {path} is not there any more, and had {size} bytes when the job "
-            "ended; to begin anew, remove the list that --resume names"
-        ) from error
-    except OSError as error:
-        raise ConfigError(
-            f"--output {text}: cannot write {path}: {error.strerror or error}"
-        ) from error
+        try:
+            file = path.open("r+b")
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"--output {text}: {path} is not there any more, and had {size} bytes when the "
+                f"job ended; {anew}"
+            ) from error
     found = file.seek(0, os.SEEK_END)
     if found < size:
         file.close()
         raise ConfigError(
-            f"--output {text}: {path} has {found} bytes, and had {size} when the job ended; "
-            "to begin anew, remove the list that --resume names"
+            f"--output {text}: {path} has {found} bytes, and had {size} when the job ended; {anew}"
         )
     file.truncate(size)
     file.seek(size)

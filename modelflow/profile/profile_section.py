@@ -7,11 +7,12 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modelflow.errors import RecordingError
+from modelflow.errors import RecordingError, explain_os_error
 from modelflow.files.whole_file import write_whole
 from modelflow.profile.recording import Recording
 from modelflow.profile.snapshot import Snapshot
@@ -69,7 +70,8 @@ class Journal:
         if not (settings["profile"] or settings["trace"]):
             return None
         journal = cls(scheduler, settings, folder)
-        journal._write(lambda: journal._folder.mkdir(parents=True, exist_ok=True))
+        with journal._explain_errors():
+            journal._folder.mkdir(parents=True, exist_ok=True)
         if journal._recording is not None:
             journal._recording.start()
         if journal._thread is not None:
@@ -100,24 +102,20 @@ class Journal:
             thread, self._thread = self._thread, None
             if thread is not None:
                 thread.join()
-                self._write(self._write_figures)
+                self._write_figures()
 
     def _run(self) -> None:
         while not self._is_over.wait(_INTERVAL):
             try:
-                self._write(self._write_figures)
+                self._write_figures()
             except RecordingError as error:  # the next may succeed, and the last is raised
                 logger.warning("%s", error)
 
     def _write_figures(self) -> None:
         document = Snapshot.of(self._scheduler.statistics(), self._scheduler.plan).document()
-        write_whole(self._path, json.dumps(document, indent=1).encode())
+        with self._explain_errors():
+            write_whole(self._path, json.dumps(document, indent=1).encode())
 
-    def _write(self, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except OSError as error:
-            reason = error.strerror or error
-            raise RecordingError(
-                f"[profile] dir: {self._folder} cannot be written: {reason}"
-            ) from error
+    def _explain_errors(self) -> AbstractContextManager[None]:
+        text = f"[profile] dir: {self._folder} cannot be written"
+        return explain_os_error(text, kind=RecordingError)

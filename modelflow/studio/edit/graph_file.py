@@ -69,15 +69,12 @@ class GraphFile:
         """
         if self._path.exists() and not self._path.is_file():
             raise ModelflowError(f"{self.path}: is no file")
-        try:
-            with self._path.open("rb") as file:
-                contents = file.read(MOST_BYTES + 1)
-        except FileNotFoundError:
-            return FileState("", "")
-        except OSError as error:
-            raise ModelflowError(
-                f"{self.path}: cannot be read: {error.strerror or error}"
-            ) from error
+        with explain_os_error(f"{self.path}: cannot be read", kind=ModelflowError):
+            try:
+                with self._path.open("rb") as file:
+                    contents = file.read(MOST_BYTES + 1)
+            except FileNotFoundError:
+                return FileState("", "")
         if len(contents) > MOST_BYTES:
             raise ModelflowError(f"{self.path}: has more than {MOST_BYTES} bytes")
         try:
