@@ -9,7 +9,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
-from modelflow.stream_io import receiving
+from modelflow.stream_io import stream_io
 from modelflow.stream_io.stream_io import WARN_AFTER
 from modelflow.unit.kind import Kind
 from modelflow.unit.unit import FlowUnit
@@ -302,7 +302,7 @@ def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog, 
             def emit(self, record):
                 told.set()
 
-        monkeypatch.setattr(receiving.logger, "handlers", [Handler()])
+        monkeypatch.setattr(stream_io.logger, "handlers", [Handler()])
         clock.advance(WARN_AFTER)
         assert told.wait(60)
         stream.send("input", 2)

@@ -120,8 +120,8 @@ class TraceEvents:
     def head(self) -> Iterator[str]:
         """Gives what names the processes and tracks."""
         for process, name in ((_FLOW, f"flow {self._name}"), (_REQUESTS, "sampled requests")):
-            yield _meta("process_name", process, 0, {"name": name})
-            yield _meta("process_sort_index", process, 0, {"sort_index": process})
+            yield _meta("process_name", process, 0, name=name)
+            yield _meta("process_sort_index", process, 0, sort_index=process)
         for track, number in self._tracks.items():
             yield from _name(track, number)
 
@@ -158,18 +158,11 @@ class TraceEvents:
 
     def counter(self, name: str, now: float, values: Mapping[str, int]) -> str:
         """Gives how much there was of something at a moment."""
-        args = json.dumps(dict(values))
-        return (
-            f'{{"ph":"C","name":{json.dumps(name)},"pid":{_FLOW},"ts":{self._time(now)},'
-            f'"args":{args}}}'
-        )
+        return self._event("C", now, name=name, pid=_FLOW, args=values)
 
     def instant(self, name: str, now: float, args: Mapping[str, str]) -> str:
         """Gives something that has happened to the whole flow."""
-        return (
-            f'{{"ph":"i","s":"p","name":{json.dumps(name)},"pid":{_FLOW},"tid":0,'
-            f'"ts":{self._time(now)},"args":{json.dumps(dict(args))}}}'
-        )
+        return self._event("i", now, s="p", name=name, pid=_FLOW, tid=0, args=args)
 
     def request(self, request: FollowedRequest) -> Iterator[str]:
         """Gives a request: its bar, a bar inside for each wait and call, and the arrows between.
@@ -205,28 +198,26 @@ class TraceEvents:
             return
         for place, part in enumerate(parts):
             phase = "s" if not place else "f" if place == len(parts) - 1 else "t"
-            yield (
-                f'{{"ph":"{phase}","bp":"e","cat":"request","name":"request","id":{number},'
-                f'"pid":{_FLOW},"tid":{self._tracks[part.track]},"ts":{self._time(part.start)}}}'
-            )
+            what = {"bp": "e", "cat": "request", "name": "request", "id": number}
+            track = self._tracks[part.track]
+            yield self._event(phase, part.start, **what, pid=_FLOW, tid=track)
 
     def _bar(
         self, phase: str, key: str, name: str, when: float, args: Mapping[str, object] | None = None
     ) -> str:
-        more = f',"args":{json.dumps(dict(args))}' if args else ""
-        return (
-            f'{{"ph":"{phase}","cat":"request","id2":{{"local":"{key}"}},'
-            f'"name":{json.dumps(name)},"pid":{_REQUESTS},"tid":0,"ts":{self._time(when)}{more}}}'
-        )
+        what = {"cat": "request", "id2": {"local": key}, "name": name}
+        more = {"args": args} if args else {}
+        return self._event(phase, when, **what, pid=_REQUESTS, tid=0, **more)
 
-    def _time(self, when: float) -> str:
-        return f"{max(0.0, when - self.begin) * 1e6:.3f}"
+    def _event(self, phase: str, when: float, **what: object) -> str:
+        microseconds = round(max(0.0, when - self.begin) * 1e6, 3)
+        return json.dumps({"ph": phase, **what, "ts": microseconds})
 
 
 def _name(track: str, number: int) -> Iterator[str]:
-    yield _meta("thread_name", _FLOW, number, {"name": track})
-    yield _meta("thread_sort_index", _FLOW, number, {"sort_index": number})
+    yield _meta("thread_name", _FLOW, number, name=track)
+    yield _meta("thread_sort_index", _FLOW, number, sort_index=number)
 
 
-def _meta(name: str, process: int, track: int, args: Mapping[str, object]) -> str:
-    return json.dumps({"ph": "M", "name": name, "pid": process, "tid": track, "args": dict(args)})
+def _meta(what: str, process: int, track: int, **args: object) -> str:
+    return json.dumps({"ph": "M", "name": what, "pid": process, "tid": track, "args": args})

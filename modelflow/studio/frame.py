@@ -67,22 +67,20 @@ def _rate(interval: Interval, outline: Outline) -> tuple[float, str]:
     return (requests, "requests/s") if 2 * requests >= rows and requests else (rows, "rows/s")
 
 
+# What a page shows of a node under the name that it has here.
+_SHOWN = (
+    *("node", "stage", "threads", "batch_size", "busy", "starved", "blocked", "order", "queue"),
+    "capacity",
+)
+
+
 def _node(node: NodeInterval, stats: NodeStats) -> dict[str, Any]:
     behind = stats.inside
     return {
-        "node": node.node,
+        **{name: getattr(node, name) for name in _SHOWN},
         "unit": node.replicas_text or node.unit,
-        "stage": node.stage,
-        "threads": node.threads,
         "rate": node.rows_per_second,
         "batch": node.mean_batch_size,
-        "batch_size": node.batch_size,
-        "busy": node.busy,
-        "starved": node.starved,
-        "blocked": node.blocked,
-        "order": node.order,
-        "queue": node.queue,
-        "capacity": node.capacity,
         "rows": stats.buffers,
         "errors": stats.errors + stats.expired,
         "service": _marks(node.service),

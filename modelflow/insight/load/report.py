@@ -64,6 +64,8 @@ class Sample:
 
 VERSION = 1
 """Of the JSON document."""
+# What it has of a report as it is.
+_FIGURES = ("target", "is_whole", "seconds", "sending", "offered", "rate", "is_client_limited")
 # What delay of the client shows in the figures: seconds, and as a share of the latency.
 _LATE = 0.010
 _LATE_SHARE = 0.1
@@ -165,17 +167,11 @@ class LoadReport:
         """
         return {
             "version": VERSION,
-            "target": self.target,
+            **{name: getattr(self, name) for name in _FIGURES},
             "options": asdict(self.options),
-            "is_whole": self.is_whole,
-            "seconds": self.seconds,
-            "sending": self.sending,
-            "offered": self.offered,
-            "rate": self.rate,
             "outcomes": dict(self.outcomes),
             "latency": self.latency.document(),
             "late": self.late.document(),
-            "is_client_limited": self.is_client_limited,
             "curve": [asdict(second) for second in self.curve],
         }
 

@@ -1,6 +1,6 @@
 """What a graph can use, and what may be said of a node, for the palette and the inspector. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from modelflow.config.node_settings import NodeOptions
@@ -35,28 +35,21 @@ def spec_document(spec: FlowUnitSpec) -> dict[str, Any]:
         "about": spec.description.split("\n")[0],
         "description": spec.description,
         "devices": list(spec.devices),
-        "inputs": _ports(spec.inputs),
-        "outputs": _ports(spec.outputs),
+        "inputs": list(map(port_document, spec.inputs)),
+        "outputs": list(map(port_document, spec.outputs)),
         "options": [_option(option) for option in spec.option_list],
     }
 
 
-def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": port.name,
-            "type": type_of(port),
-            "dtype": port.dtype,
-            "about": port.description,
-            "optional": port.is_optional,
-        }
-        for port in ports
-    ]
-
-
-def type_of(port: Port) -> str:
-    """Returns what passes a port, in short."""
-    return " ".join(part for part in (port.dtype, port.shape) if part)
+def port_document(port: Port) -> dict[str, Any]:
+    """Returns what a port says of itself; its type in short."""
+    return {
+        "name": port.name,
+        "type": " ".join(part for part in (port.dtype, port.shape) if part),
+        "dtype": port.dtype,
+        "about": port.description,
+        "optional": port.is_optional,
+    }
 
 
 def _option(option: Option) -> dict[str, Any]:

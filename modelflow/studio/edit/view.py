@@ -9,10 +9,11 @@ from modelflow.draw.layout import Box, Layout, layout_of
 from modelflow.errors import ConfigError, Finding, Location, PlanError
 from modelflow.graph.advice import advice
 from modelflow.plan import make_plan
-from modelflow.studio.edit.catalog import show_value, type_of
+from modelflow.studio.edit.catalog import port_document, show_value
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.sketch import CardPort, NodeCard, Sketch
 from modelflow.studio.moments import card_size
+from modelflow.unit.port import Port
 
 # What the command line has a word for, and a page has a field.
 _GIVE = re.compile(r"give one with --arg (\w+)=VALUE")
@@ -126,12 +127,8 @@ def _ports(ports: Sequence[CardPort], box: Box, card: NodeCard) -> list[dict[str
     is_clear = card.spec is not None or not card.unit
     return [
         {
-            "name": port.name,
+            **port_document(port.port or Port(port.name)),
             "y": box.height * place / (len(ports) + 1),
-            "type": "" if port.port is None else type_of(port.port),
-            "dtype": None if port.port is None else port.port.dtype,
-            "about": "" if port.port is None else port.port.description,
-            "optional": port.port is not None and port.port.is_optional,
             "used": port.is_used,
             "wrong": is_clear and port.port is None,
         }
