@@ -135,6 +135,10 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
         "modelflow/settings": values.digest("settings"),  # other settings: other pods
     }
     drain = "settings.MODELFLOW_SERVE_DRAIN_TIMEOUT"
+    secrets = [
+        {"name": f"secret-{place}", "secret": {"secretName": name}}
+        for place, name in enumerate(application.mounts)
+    ]
     beyond = LEAVING_SECONDS + application.process_seconds - application.drain
     spread = {
         "maxSkew": 1,
@@ -159,27 +163,17 @@ def _pod(application: Application, values: Values, labels: dict[str, Any]) -> di
             "affinity": values.optional("affinity"),
             "topologySpreadConstraints": [spread],
             "containers": [_container(application, values)],
-            "volumes": [{"name": "tmp", "emptyDir": {}}, *_secret_volumes(application)],
+            "volumes": [{"name": "tmp", "emptyDir": {}}, *secrets],
         },
     }
 
 
-def _secret_volumes(application: Application) -> list[dict[str, Any]]:
-    return [
-        {"name": f"secret-{place}", "secret": {"secretName": name}}
-        for place, name in enumerate(application.mounts)
-    ]
-
-
-def _secret_mounts(application: Application) -> list[dict[str, Any]]:
-    return [
+def _container(application: Application, values: Values) -> dict[str, Any]:
+    wait = f"import time; time.sleep({LEAVING_SECONDS})"
+    secrets = [
         {"name": f"secret-{place}", "mountPath": path, "readOnly": True}
         for place, path in enumerate(application.mounts.values())
     ]
-
-
-def _container(application: Application, values: Values) -> dict[str, Any]:
-    wait = f"import time; time.sleep({LEAVING_SECONDS})"
     ready, live = _asks(application, "/readyz"), _asks(application, "/livez")
     return {
         "name": "serve",
@@ -208,7 +202,7 @@ def _container(application: Application, values: Values) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *_secret_mounts(application)],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *secrets],
     }
 
 

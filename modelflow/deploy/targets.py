@@ -51,10 +51,6 @@ def _monitoring() -> Files:
     return {"monitoring/prometheus-adapter.yaml": yaml_text(adapter_rules(), note=note)}
 
 
-def _compose(application: Application) -> Files:
-    return {**image_files(application), "compose.yaml": compose_file(application)}
-
-
 def _build(application: Application) -> str:
     return f"docker build -t {application.image} ."
 
@@ -103,7 +99,10 @@ def _next_helm(application: Application) -> str:
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "docker": Target(image_files, _next_docker),
-        "compose": Target(_compose, lambda _: "docker compose up --build --wait"),
+        "compose": Target(
+            lambda one: {**image_files(one), "compose.yaml": compose_file(one)},
+            lambda _: "docker compose up --build --wait",
+        ),
         "kubernetes": Target(_plain, _next_kubernetes, is_replicated=True),
         "helm": Target(_chart, _next_helm, is_replicated=True),
     }

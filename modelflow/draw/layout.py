@@ -129,7 +129,9 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
     for _ in range(_SWEEPS):
         _sort(layers, links, backwards=False)
         _sort(layers, links, backwards=True)
-    heights = [[_height(slot, sizes) for slot in layer] for layer in layers]
+    heights = [
+        [sizes[slot][1] if isinstance(slot, str) else _LANE for slot in layer] for layer in layers
+    ]
     tallest = max((_column_height(column) for column in heights), default=0.0)
     boxes: dict[str, Box] = {}
     lanes: dict[int, list[Point]] = {}
@@ -228,10 +230,6 @@ def _sort(
 
 def _size(node: OutlineNode) -> Size:
     return max(map(len, node.lines)) * LETTER + 26, len(node.lines) * LINE + 18
-
-
-def _height(slot: _Slot, sizes: Mapping[str, Size]) -> float:
-    return sizes[slot][1] if isinstance(slot, str) else _LANE
 
 
 def _column_height(heights: Sequence[float]) -> float:

@@ -51,7 +51,10 @@ class Dashboard:
             MissingDependencyError: what reads requests is not installed.
         """
         self._recorder = None if self._record is None else Recorder(self._record)
-        self._desk = PageHandler(self._site.gate, self._viewer, self._recorder)
+        site = self._site
+        self._desk = PageHandler(
+            site.gate, lambda: Viewer(self._board, site.loop_queue), self._recorder
+        )
         try:
             self._site.open(self._desk)
         except BaseException:
@@ -71,6 +74,3 @@ class Dashboard:
         self._desk.close()
         if self._recorder is not None:
             self._recorder.close()
-
-    def _viewer(self) -> Viewer:
-        return Viewer(self._board, self._site.loop_queue)

@@ -133,7 +133,8 @@ def run_unit_for(
         with Flow(graph, threads=0, results_bound=_UNBOUNDED) as flow:
             return [_results(flow, spec, inputs) for inputs in sessions]
     except FlowFailed as failure:
-        raise _own(failure) from failure
+        first = failure.exceptions[0]
+        raise (first.__cause__ or first) from failure  # what the unit itself raised
 
 
 def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
@@ -178,9 +179,3 @@ def _fail(error: Exception) -> Buffer:
 
 def _buffer(value: Any) -> Buffer:
     return value if isinstance(value, Buffer) else Buffer(value)
-
-
-def _own(failure: FlowFailed) -> BaseException:
-    """Returns what the unit itself raised."""
-    first = failure.exceptions[0]
-    return first.__cause__ or first

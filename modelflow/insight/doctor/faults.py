@@ -43,6 +43,7 @@ def unread_results(case: Case) -> Iterator[Finding]:
     bound = interval.unread_bound * max(1, interval.in_flight)
     if not bound or _is_at_work(case):
         return
+    busiest = max((stage.busy for stage in case.stages), default=0.0)
     for output, count in sorted(interval.unread.items(), key=lambda one: -one[1]):
         if count >= 0.5 * bound:
             yield Finding(
@@ -51,7 +52,7 @@ def unread_results(case: Case) -> Iterator[Finding]:
                 f"nobody takes the results of output {output!r}; what is sent waits for that",
                 (
                     f"{count} results wait there, of {bound} at which a sender waits",
-                    f"no node is busy more than {_busiest(case):.0%}",
+                    f"no node is busy more than {busiest:.0%}",
                 ),
                 advice=f"read output {output!r} as well, or send no more than is read",
             )
@@ -152,10 +153,6 @@ def _is_at_work(case: Case) -> bool:
         stage.occupied >= _AT_WORK and not stage.is_source and stage.first.queue
         for stage in case.stages
     )
-
-
-def _busiest(case: Case) -> float:
-    return max((stage.busy for stage in case.stages), default=0.0)
 
 
 def _sizes(largest: int) -> list[int]:

@@ -155,7 +155,7 @@ class Tuning:
         self.told("measuring what each node costs")
         costs = self._costs(free)
         self.told("simulating settings")
-        processors = self._processors
+        processors = int(self.flow.snapshot()["machine"]["processors"])
         most_threads = min(_MOST_THREADS, 8 * processors)
         rate, clients = self.goal.rate, None if self.goal.rate else self.clients
 
@@ -220,10 +220,6 @@ class Tuning:
         return found
 
     # -- measuring --------------------------------------------------------------------------------
-
-    @property
-    def _processors(self) -> int:
-        return int(self.flow.snapshot()["machine"]["processors"])
 
     def _costs(self, free: Mapping[str, frozenset[str]]) -> dict[str, StageCost]:
         """Measures all stages at once, with every size of batch, and with more threads."""

@@ -136,7 +136,9 @@ class Trial:
 
     def start(self) -> None:
         """Begins."""
-        self.board = SnapshotFeed(self._flow.moment, _EVERY, self._describe)
+        self.board = SnapshotFeed(
+            self._flow.moment, _EVERY, lambda: event("trial", self.document())
+        )
         self._thread.start()
 
     @property
@@ -173,9 +175,6 @@ class Trial:
         """Waits until nothing of it is left, at most so many seconds."""
         self._thread.join(timeout)
 
-    def _describe(self) -> bytes:
-        return event("trial", self.document())
-
     def _main(self) -> None:
         try:
             with self._flow:
@@ -208,17 +207,17 @@ class Trial:
             self._problem = problem if is_wanted else ""
 
     def _use(self) -> None:
-        ports = self._rows[0] if self._rows else ()
-        run = Run(self._flow, [self._samples(port) for port in ports], _drop)
+        feeds = [
+            Samples(port, [row[port] for row in self._rows], is_repeated=self._is_repeated)
+            for port in (self._rows[0] if self._rows else ())
+        ]
+        run = Run(self._flow, feeds, _drop)
         with self._lock:
             self._job = run
             is_wanted = self._state == "running"
         if not is_wanted:
             run.cancel()
         run.run_threaded()
-
-    def _samples(self, port: str) -> Samples:
-        return Samples(port, [row[port] for row in self._rows], is_repeated=self._is_repeated)
 
 
 def _drop(output: str, buffer: Buffer) -> None:
