@@ -16,7 +16,7 @@ from modelflow.serve.interfaces import GroupCounts, ReplicaGroup
 from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.serve.repository.models import Models
 from modelflow.studio.moments import Moments, event
-from modelflow.studio.pages import PAGES, STREAM, page
+from modelflow.studio.pages import PAGES, STREAM, page_reply
 from modelflow.wire.problem import shorten
 
 # Seconds between two looks of a page.
@@ -52,7 +52,7 @@ class Dashboard:
 
 
 def _page(http_request: HttpRequest, names: Mapping[str, str]) -> None:
-    http_request.answer(page(*PAGES[names.get("file", "").lower()]))
+    http_request.answer(page_reply(PAGES, names.get("file", "").lower()))
 
 
 def _move(http_request: HttpRequest, _: Mapping[str, str]) -> None:
