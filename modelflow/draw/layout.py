@@ -151,14 +151,16 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
                 lanes.setdefault(slot, []).extend([(x, middle), (x + width, middle)])
             y += height + GAP_DOWN
         x += width + GAP_ACROSS
-    pinned = {name for name, node in nodes.items() if node.position is not None}
-    boxes |= {name: _put(boxes[name], nodes[name].position) for name in pinned}
+    pinned = {node.name: node.position for node in outline.nodes if node.position is not None}
+    for name, (middle_x, middle_y) in pinned.items():
+        box = boxes[name]
+        boxes[name] = replace(box, x=middle_x - box.width / 2, y=middle_y - box.height / 2)
     ways = [
         _Way(columns[edge.source][1], lanes.get(place, ()), columns[edge.target][0])
         for place, edge in enumerate(outline.edges)
     ]
     wires = tuple(
-        _wire(nodes, boxes, edge, way if pinned.isdisjoint((edge.source, edge.target)) else None)
+        _wire(nodes, boxes, edge, None if {edge.source, edge.target} & pinned.keys() else way)
         for edge, way in zip(outline.edges, ways, strict=True)
     )
     drawn = tuple(boxes[name] for name in nodes)
@@ -169,13 +171,6 @@ def layout_of(outline: Outline, sizes: Mapping[str, Size] | None = None) -> Layo
     below = max([tallest + MARGIN, *(box.y + box.height for box in drawn)])
     width, height = right + MARGIN - left, below + MARGIN + LEGEND - top
     return Layout(drawn, wires, kinds, width, height, left, top)
-
-
-def _put(box: Box, middle: Point | None) -> Box:
-    """Returns a box with its middle elsewhere."""
-    if middle is None:
-        return box
-    return replace(box, x=middle[0] - box.width / 2, y=middle[1] - box.height / 2)
 
 
 def _depths(outline: Outline) -> dict[str, int]:

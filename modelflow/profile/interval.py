@@ -28,7 +28,7 @@ class NodeInterval:
         unit: Its unit.
         stage: The stage that it is in.
         threads: Its workers.
-        rows_per_second, calls_per_second: How much it did.
+        rows_per_second: How much it did.
         mean_batch_size: Rows a call; 0: it was not called.
         calls: Rows of a call -> how many had so many, and the seconds that they took together.
         batch_size: The most rows that a call may have.
@@ -57,7 +57,6 @@ class NodeInterval:
     stage: str
     threads: int
     rows_per_second: float
-    calls_per_second: float
     mean_batch_size: float
     calls: Mapping[int, tuple[int, float]]
     batch_size: int
@@ -121,7 +120,6 @@ class NodeInterval:
         return cls(
             **found,
             rows_per_second=rows / seconds if seconds > 0 else 0.0,
-            calls_per_second=sum(calls.values()) / seconds if seconds > 0 else 0.0,
             mean_batch_size=rows / with_rows if with_rows else 0.0,
             calls=spent,
             running=running,

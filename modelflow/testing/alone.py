@@ -59,7 +59,9 @@ def graph_of(
     before = {port: Endpoint(input_of(port), input_of(port)) for port in ports}
     edges = []
     if spec.kind is Kind.COLLAPSE:
-        nodes[_STREAM] = Node(_STREAM, Role.FLOWUNIT, _stream_spec(ports))
+        both = tuple(map(Port, ports))
+        stream = FlowUnitSpec(_STREAM, {"cpu": _Stream}, both, both, kind=Kind.EXPAND)
+        nodes[_STREAM] = Node(_STREAM, Role.FLOWUNIT, stream)
         edges += [Edge(end, Endpoint(_STREAM, port)) for port, end in before.items()]
         before = {port: Endpoint(_STREAM, port) for port in ports}
     config = spec.configure(options)
@@ -78,8 +80,3 @@ class _Stream(FlowUnit):
     def process(self, ctx: Context) -> None:
         for port, (whole,) in ctx.inputs.items():
             ctx.emit(whole.data, port)
-
-
-def _stream_spec(ports: Iterable[str]) -> FlowUnitSpec:
-    both = tuple(map(Port, ports))
-    return FlowUnitSpec(_STREAM, {"cpu": _Stream}, both, both, kind=Kind.EXPAND)

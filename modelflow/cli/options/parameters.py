@@ -103,7 +103,7 @@ def declare_written_file(flag: str, name: str, text: str) -> Decorator:
     return click.option(flag, name, type=path, metavar="FILE", help=text)
 
 
-def declare_file(flag: str, name: str, text: str, metavar: str = "FILE") -> Decorator:
+def declare_file(flag: str, name: str, text: str) -> Decorator:
     """Declares an option that names a file; the command gets a `Path`, or None."""
     path = click.Path(dir_okay=False, path_type=Path)
-    return click.option(flag, name, type=path, metavar=metavar, help=text)
+    return click.option(flag, name, type=path, metavar="FILE", help=text)

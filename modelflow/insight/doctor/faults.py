@@ -92,7 +92,8 @@ def padding(case: Case) -> Iterator[Finding]:
         whole = rows + node.padding
         if rows < _LEAST_ROWS or node.padding <= _MUCH_PADDING * whole:
             continue
-        sizes = _sizes(node.batch_size)
+        smaller = [1 << power for power in range((node.batch_size - 1).bit_length())]
+        sizes = [*smaller, node.batch_size]
         yield Finding(
             node.node,
             Cause.PADDING,
@@ -153,11 +154,6 @@ def _is_at_work(case: Case) -> bool:
         stage.occupied >= _AT_WORK and not stage.is_source and stage.first.queue
         for stage in case.stages
     )
-
-
-def _sizes(largest: int) -> list[int]:
-    """Returns the powers of two below a batch size, and that."""
-    return [*(1 << power for power in range((largest - 1).bit_length())), largest]
 
 
 FAULTS = (errors, unread_results, padding, copies, stragglers, batch_timeouts)

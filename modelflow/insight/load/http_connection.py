@@ -99,9 +99,6 @@ class HttpConnection(asyncio.Protocol):
         else:
             self.close()
 
-    def eof_received(self) -> None:
-        """See `asyncio.Protocol`; the connection ends."""
-
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         attempt, self.attempt = self.attempt, None

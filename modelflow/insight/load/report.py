@@ -197,9 +197,6 @@ class Tally:
         self._outcomes: Counter[str] = Counter()
         self._failures: Counter[int] = Counter()  # by the second in which they were due
 
-    def __len__(self) -> int:
-        return self.answered + self.failed
-
     def since(self, attempt: Attempt) -> float:
         """Returns from when a request's latency counts.
 

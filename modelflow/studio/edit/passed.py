@@ -178,7 +178,10 @@ def _array(array: npt.NDArray[Any]) -> dict[str, Any]:
         shown["step"] = step
         if good.size:
             figures = {"min": good.min(), "max": good.max(), "mean": good.mean(), "std": good.std()}
-            shown |= {name: _number(value.item()) for name, value in figures.items()}
+            plain = {name: value.item() for name, value in figures.items()}
+            shown |= {
+                name: value if math.isfinite(value) else None for name, value in plain.items()
+            }
     return shown
 
 
@@ -192,10 +195,6 @@ def _first(array: npt.NDArray[Any]) -> list[Any]:
 
 def _meta(meta: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): str(value)[:200] for key, value in itertools.islice(meta.items(), 40)}
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _finite(value: Any) -> Any:
