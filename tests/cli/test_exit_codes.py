@@ -14,6 +14,7 @@ import pytest
 
 from modelflow.signals import ExitCode
 from tests import programs
+from tests.cli import impatient
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "exit-codes.md"
 PROFILE = Path(__file__).with_name("slow_profile.json")
@@ -72,7 +73,7 @@ def test_a_command_ends_with_the_code_of_the_page(folder, line, code):
     ("number", "module", "code"), [(signal.SIGINT, "hung", 130), (signal.SIGTERM, "slow", 143)]
 )
 def test_a_signal_ends_a_run_with_its_code(folder, number, module, code):
-    command = [*COMMAND, "run", f"{module}.dot", "--input", "a.txt"]
+    command = [*impatient.COMMAND, "run", f"{module}.dot", "--input", "a.txt"]
     with programs.started(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

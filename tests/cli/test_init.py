@@ -1,5 +1,6 @@
 """A new user's afternoon: what ``modelflow init`` writes is run as its README says."""
 
+import contextlib
 import json
 import os
 import re
@@ -10,21 +11,21 @@ import pytest
 
 from modelflow.starters.template import TEMPLATES
 from tests import programs
+from tests.cli.in_process import run_here
 from tests.console import run_session, sessions
 
 NEEDS = {"flask": "flask", "video": "av", "http": "httptools", "text": "tensorflow"}
 
 
 def run(words, folder):
-    own = {"python": [], "modelflow": ["-m", "modelflow"]}[words[0]]
-    done = programs.run(
-        [sys.executable, *own, *words[1:]],
-        cwd=folder,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        text=True,
-    )
+    """Types a line: modelflow's in this process, where TensorFlow may be loaded already."""
+    if words[0] == "modelflow":
+        with contextlib.chdir(folder):
+            done = run_here(tuple(words[1:]), env={})
+    else:
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        done = programs.run([sys.executable, *words[1:]], cwd=folder, env=environment, text=True)
     assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
-    return done
 
 
 def made(template, folder):

@@ -2,16 +2,19 @@
 
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 
 from modelflow.cli.run.metrics_server import MetricsServer
+from modelflow.studio import site
 
 SLOW = 0.02
 MOST = 3000
 
 
-def test_who_sends_a_request_bit_by_bit_does_not_keep_it_open(capfd):
+def test_who_sends_a_request_bit_by_bit_does_not_keep_it_open(capfd, monkeypatch):
+    monkeypatch.setattr(site, "_LIMITS", replace(site._LIMITS, header_time_out=0.3))
     with MetricsServer("0", dict, dict) as window:
         host, port = window.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as client:

@@ -15,11 +15,12 @@ from modelflow.job.error_report import ErrorReport
 from modelflow.job.inputs import feeds_of
 from modelflow.job.writer import ResultWriter
 from tests import programs
+from tests.cli import impatient
 
 
-def modelflow_started(folder, *arguments, **more):
+def modelflow_started(folder, *arguments, command=(sys.executable, "-m", "modelflow"), **more):
     """The command ``run`` in a process of its own, for the time of the block."""
-    command = [sys.executable, "-m", "modelflow", "run", *arguments]
+    command = [*command, "run", *arguments]
     return programs.started(command, stderr=subprocess.PIPE, text=True, cwd=folder, **more)
 
 
@@ -413,7 +414,9 @@ def test_ctrl_c_ends_with_130_and_names_the_unit_that_does_not_come_back(folder)
         'digraph { files [flowunit=file_source, path="photos"] s [flowunit="stuck:stuck"] '
         "files -> s }"
     )
-    with modelflow_started(folder, "stuck.dot", stdout=subprocess.PIPE) as process:
+    with modelflow_started(
+        folder, "stuck.dot", stdout=subprocess.PIPE, command=impatient.COMMAND
+    ) as process:
         assert process.stdout.readline() == "opens\n"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=programs.LIMIT)
