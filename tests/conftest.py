@@ -79,20 +79,19 @@ def no_unit_declared_by_fixtures():
 @pytest.fixture(autouse=True, scope="module")
 def no_module_of_a_file_left(tmp_path_factory):
     """Forgets what fixtures of a file of tests have imported from folders of their own."""
-    with modules_forgotten(tmp_path_factory):
+    with _modules_forgotten(tmp_path_factory):
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_module_of_a_test_left(tmp_path_factory):
     """Forgets what was imported from a test's own folder: the next may have a `units.py` too."""
-    with modules_forgotten(tmp_path_factory):
+    with _modules_forgotten(tmp_path_factory):
         yield
 
 
 @contextlib.contextmanager
-def modules_forgotten(tmp_path_factory):
-    """Forgets at the end of the block what was imported in it from folders of tests."""
+def _modules_forgotten(tmp_path_factory):
     before, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path  # a command adds the folder of its graph

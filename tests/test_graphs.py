@@ -1,6 +1,7 @@
 """The ready graphs do what they say."""
 
 import base64
+import contextlib
 import http.client
 import importlib
 import json
@@ -18,15 +19,14 @@ from modelflow import Flow
 from modelflow.config.read import ready_graphs
 from modelflow.graph.read import read_graph
 from tests import programs
+from tests.in_process import run_here
 
 pytest.importorskip("tensorflow")
 
 
 def modelflow(*arguments, cwd):
-    return programs.run(
-        [sys.executable, "-m", "modelflow", *map(str, arguments)],
-        cwd=cwd,
-    )
+    with contextlib.chdir(cwd):
+        return run_here(tuple(map(str, arguments)), env={})
 
 
 def test_digits_prints_each_file_and_the_accuracy(tmp_path):

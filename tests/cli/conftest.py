@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests import programs
-from tests.cli.in_process import run_here
-from tests.conftest import modules_forgotten
+from tests.in_process import run_here
 
 GRAPH = """
 [flow]
@@ -53,14 +52,10 @@ def modelflow(folder):
 
 
 @pytest.fixture
-def modelflow_here(folder, tmp_path_factory):
-    """Runs the command line in the tests' own process, in the folder; see `tests.cli.in_process`.
-
-    A module that it imports from the folder is imported anew by the next command.
-    """
+def modelflow_here(folder):
+    """Runs the command line in the tests' own process, in the folder; see `tests.in_process`."""
 
     def run(*arguments, env=None, **more):
-        with modules_forgotten(tmp_path_factory):
-            return run_here(arguments, env={"COLUMNS": "200", **(env or {})}, **more)
+        return run_here(arguments, env={"COLUMNS": "200", **(env or {})}, **more)
 
     return run

@@ -11,8 +11,8 @@ import pytest
 
 from modelflow.starters.template import TEMPLATES
 from tests import programs
-from tests.cli.in_process import run_here
 from tests.console import run_session, sessions
+from tests.in_process import run_here
 
 NEEDS = {"flask": "flask", "video": "av", "http": "httptools", "text": "tensorflow"}
 

@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import cv2
@@ -12,6 +11,7 @@ import pytest
 
 from tests import programs
 from tests.console import is_session, run_session, sessions
+from tests.in_process import run_here
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -58,8 +58,10 @@ def _run_shell(line, folder):
     if line.startswith(_SET_UP) or not line or line.startswith("#"):
         return
     is_ours = line.startswith("modelflow") and not {">", "|"} & set(shlex.split(line))
-    program = [sys.executable, "-m", *shlex.split(line)] if is_ours else None
-    done = programs.run(program or ["bash", "-c", line], cwd=folder)
+    if is_ours:
+        done = run_here(tuple(shlex.split(line)[1:]), env={})
+    else:
+        done = programs.run(["bash", "-c", line], cwd=folder)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 

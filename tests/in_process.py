@@ -16,6 +16,7 @@ from typing import IO, Any
 from unittest import mock
 
 from modelflow.cli import main
+from modelflow.registry.forget import forget_named
 from modelflow.unit import function
 
 __all__ = ["run_here"]
@@ -31,7 +32,7 @@ def run_here(
 ) -> subprocess.CompletedProcess[Any]:
     """Runs a command to its end; returns its status and what it wrote, as `programs.run` does.
 
-    What it changes of the process is as before when it returns, but for imported modules.
+    What it changes of the process is as before when it returns, but for imported modules of others.
 
     Raises:
         AssertionError: It failed, and ``check`` is given.
@@ -98,13 +99,21 @@ def _logging() -> Iterator[None]:
 def _state() -> Iterator[None]:
     """Restores where units are looked for, and the table of those that are decorated.
 
-    Threads of a unit that hangs end the process of a command; here they fail the test.
+    Modules of the working folder are forgotten. Threads of a unit that hangs end the process of a
+    command; here they fail the test.
     """
-    path, declared = list(sys.path), dict(function._declared)
+    path, declared, before = list(sys.path), dict(function._declared), set(sys.modules)
     try:
         with mock.patch.object(main, "_leave_hung_threads"):
             yield
     finally:
         sys.path[:] = path
+        forget_named({name for name in sys.modules.keys() - before if _is_of_here(name)})
         function._declared.clear()
         function._declared.update(declared)
+
+
+def _is_of_here(name: str) -> bool:
+    module = sys.modules[name]
+    place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+    return place.startswith(os.getcwd() + os.sep)
