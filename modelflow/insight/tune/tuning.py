@@ -159,10 +159,10 @@ class Tuning:
         most_threads = min(_MOST_THREADS, 8 * processors)
         rate, clients = self.goal.rate, None if self.goal.rate else self.clients
 
-        def simulated(settings: Settings) -> Outcome:
+        def simulate_settings(settings: Settings) -> Outcome:
             return simulate(costs, settings, processors, clients=clients, rate=rate)
 
-        ranked = Search(costs, free, self.goal, simulated, most_threads).run(self._start)
+        ranked = Search(costs, free, self.goal, simulate_settings, most_threads).run(self._start)
         present = next(one for one in ranked if one.settings == self._start)
         best = [one for one in ranked if one.score >= present.score and one is not present]
         best = _different(best)[:_TRIED]
