@@ -157,7 +157,8 @@ class Tuning:
         self.told("simulating settings")
         processors = int(self.flow.snapshot()["machine"]["processors"])
         most_threads = min(_MOST_THREADS, 8 * processors)
-        rate, clients = self.goal.rate, None if self.goal.rate else self.clients
+        rate = self.goal.rate
+        clients = self.clients if rate is None else None
 
         def simulate_settings(settings: Settings) -> Outcome:
             return simulate(costs, settings, processors, clients=clients, rate=rate)
