@@ -154,8 +154,8 @@ def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_
     flow = Flow(placed(text_of(replicas="2"), ProcessEngine()))
     with flow:
         assert len([*flow.map(range(50))]) == 50
-        found = flow.stats()["work"]
-        assert len(found.replicas) == 2
+        while len((found := flow.stats()["work"]).replicas) < 2:
+            pass  # one is busy, and has yet to tell
         assert all(nodes["work"].threads for nodes in found.replicas.values())
         inside = found.inside["work"]
         assert (inside.unit, inside.buffers, inside.errors) == ("risky", 50, 0)
@@ -163,9 +163,9 @@ def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_
         (error,) = (answer for _, answer in flow.map([-1], errors="return"))
         assert isinstance(error, FlowUnitError)
         assert len([*flow.map(range(20))]) == 20
-        found = flow.stats()["work"]
+        while (found := flow.stats()["work"]).inside["work"].buffers < 70:
+            pass
         assert GONE in found.replicas
-        assert found.inside["work"].buffers >= 70
     after = flow.stats()["work"]
     assert [*after.replicas] == [GONE]
     assert after.inside["work"].buffers == found.inside["work"].buffers
