@@ -285,3 +285,22 @@ def test_a_dot_graph_may_say_that_its_neighbours_are_not_fused():
     assert read_config("digraph { fuse=off a }").graph["fuse"] == "off"
     assert read_config("digraph { graph [fuse=off] a }").graph["fuse"] == "off"
     assert read_config("digraph { a }").graph["fuse"] == "auto"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"""a\\""""',
+        '"""\n[x]\na = 1\n\\""" [ \n"""',
+        "'''\n[x] \"\n'''",
+        '"a [ \\" # { "  # [ {',
+        "'a [ # { \"'",
+        '["""\n]""", \'[\',\n"]"]',
+        "{ a = \"}\", b = '{' }",
+    ],
+)
+def test_what_stands_in_a_text_moves_no_line_behind_it(value):
+    text = f'[args]\na = {value}\n[[node]]\nname = "n"\n[[nodes]]\n'
+    with pytest.raises(ConfigError) as caught:
+        read_config(text)
+    assert f":{text.count(chr(10), 0, text.index('[[nodes]]')) + 1}" in str(caught.value)
