@@ -70,12 +70,13 @@ def test_a_command_ends_with_the_code_of_the_page(folder, line, code):
 
 
 @pytest.mark.parametrize(
-    ("number", "module", "code"), [(signal.SIGINT, "hung", 130), (signal.SIGTERM, "slow", 143)]
+    ("number", "module", "command", "code"),
+    [(signal.SIGINT, "hung", impatient.COMMAND, 130), (signal.SIGTERM, "slow", COMMAND, 143)],
 )
-def test_a_signal_ends_a_run_with_its_code(folder, number, module, code):
-    command = [*impatient.COMMAND, "run", f"{module}.dot", "--input", "a.txt"]
+def test_a_signal_ends_a_run_with_its_code(folder, number, module, command, code):
+    line = [*command, "run", f"{module}.dot", "--input", "a.txt"]
     with programs.started(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "begun\n"
         process.send_signal(number)
