@@ -289,6 +289,7 @@ class Flow(FlowLife):
         *,
         sizes: Sequence[int] | None = None,
         deadlines: Sequence[float | None] | None = None,
+        is_together: bool = False,
     ) -> SubmittedRows:
         """Sends requests together, as `submit` does, at less cost for each.
 
@@ -303,6 +304,8 @@ class Flow(FlowLife):
             sizes: How many of the rows each request has, at least 1; None: one each.
             deadlines: Until when somebody waits for each request, in the seconds of
                 `time.monotonic`; None: for ever, or as the rows themselves say where all is None.
+            is_together: All enter where the first queue has room for one row: small rows, which
+                cost more to hold back than to queue. ``max_in_flight`` counts them all the same.
 
         Returns:
             How many requests are on their way, the first ones; the others are not.
@@ -323,7 +326,9 @@ class Flow(FlowLife):
                     f"deadlines: got {len(deadlines)}; expected {len(sizes)}, one a request"
                 )
             set_deadlines(rows, sizes, deadlines)
-        submitted, backpressure = submit_rows(scheduler, batch_members, rows, sizes)
+        submitted, backpressure = submit_rows(
+            scheduler, batch_members, rows, sizes, is_together=is_together
+        )
         _go_on(scheduler, backpressure, on_room)
         return submitted
 

@@ -336,10 +336,14 @@ def submit_rows(
     batch_members: BatchMembers,
     rows: Sequence[Buffer],
     sizes: Sequence[int],
+    *,
+    is_together: bool,
 ) -> tuple[SubmittedRows, "Backpressure | None"]:
     """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
     session, submitter = scheduler.create_request_batch(), scheduler.submitter
-    count, backpressure = submitter.enter_request_batch(session, batch_members, rows, sizes)
+    count, backpressure = submitter.enter_request_batch(
+        session, batch_members, rows, sizes, is_together=is_together
+    )
     return SubmittedRows(session, count), backpressure
 
 
@@ -352,7 +356,9 @@ def _submit_request_batch(
         return _submit_sessions(scheduler, requests)
     rows = [row for own in brought for row in own]
     members = _BatchedRequests(requests, sizes)
-    submitted, backpressure = submit_rows(scheduler, members, rows, sizes)
+    submitted, backpressure = submit_rows(
+        scheduler, members, rows, sizes, is_together=False
+    )
     for number in range(submitted.count):
         request = requests[number]
         request._place, request._rows = (submitted, number), None

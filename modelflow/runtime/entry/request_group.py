@@ -122,7 +122,7 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: "InFlight | None") -> f
 
 
 def count_room(
-    rows: int, port: EntryPort, in_flight: "InFlight | None", clock: "Clock"
+    rows: int, port: EntryPort, in_flight: "InFlight | None", clock: "Clock", *, is_together: bool
 ) -> tuple[int, Backpressure | None]:
     """Returns how many rows of a request batch there is room for, and what the next one waits for.
 
@@ -131,6 +131,7 @@ def count_room(
         port: The graph's only input.
         in_flight: The bound on the rows in the whole graph; None: there is none.
         clock: What every wait goes by.
+        is_together: A queue that has room for one row takes all of them.
     """
     count: float = rows
     backpressure = None
@@ -139,6 +140,8 @@ def count_room(
         backpressure = check_in_flight(in_flight, clock, lambda: False)
     for receiver, number in port.route:
         if isinstance(receiver, Inbox) and (room := receiver.room(number)) < count:
+            if room > 0 and is_together:
+                continue
             count, backpressure = max(0, room), check_inbox(receiver, number, None)
     return int(count), backpressure
 

@@ -197,6 +197,8 @@ class Submitter:
         batch_members: BatchMembers,
         rows: Sequence[Buffer],
         sizes: Sequence[int],
+        *,
+        is_together: bool = False,
     ) -> tuple[int, Backpressure | None]:
         """Puts requests in, in order, as long as there is room: as one session.
 
@@ -207,6 +209,7 @@ class Submitter:
             batch_members: Who waits for what becomes of them.
             rows: What they bring, one after the other, for the graph's only input.
             sizes: How many of the rows each has, 1 at the least.
+            is_together: All enter where the first queue has room for one row.
 
         Returns:
             How many are in, and what keeps the next one out; None: all are.
@@ -218,7 +221,9 @@ class Submitter:
         told: Sequence[Receiver] = ()
         try:
             with self._lock:
-                room, backpressure = count_room(len(rows), port, self._in_flight, self._clock)
+                room, backpressure = count_room(
+                    len(rows), port, self._in_flight, self._clock, is_together=is_together
+                )
                 is_in_doubt = True
                 count, end = count_entering(sizes, room)
                 request_batch.board(batch_members, sizes[:count])

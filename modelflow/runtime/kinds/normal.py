@@ -149,6 +149,9 @@ class NormalCall(UnitCall, BatchCall):
             raise self._miscount(len(values), len(sources), place)
         if values is sources and self._is_single:
             return values
+        plain = self._wrap_plain(values, columns)
+        if plain is not None:
+            return plain
         # What nobody else refers to, in a list to which nobody does, was made for this call.
         fresh = _FRESH if getrefcount(values) <= _LISTED else -1
         settled = []
@@ -161,13 +164,24 @@ class NormalCall(UnitCall, BatchCall):
             else:
                 buffer = Buffer(value)
             if self._inherits_meta and buffer is not sources[row]:
-                for column in columns:
-                    if column[row]._meta:
-                        inherit(buffer, [each[row] for each in columns])
-                        break
+                inherit(buffer, [column[row] for column in columns])
             if type(buffer.data) is np.ndarray:
                 freeze(buffer, self._is_single)
             settled.append(buffer)
+        return settled
+
+    def _wrap_plain(self, values: list[Any], columns: Columns) -> list[Buffer] | None:
+        """Wraps numbers, texts and arrays; None: others are there, or meta to be inherited."""
+        if not _PLAIN.issuperset(map(type, values)):
+            return None
+        for column in columns if self._inherits_meta else ():
+            for buffer in column:
+                if buffer._meta:
+                    return None
+        settled = [*map(Buffer, values)]
+        for buffer in settled:
+            if type(buffer.data) is np.ndarray:
+                freeze(buffer, self._is_single)
         return settled
 
     def _take(self, value: Any, source: Buffer | None) -> Buffer:
@@ -207,6 +221,8 @@ def _references(values: list[Any]) -> tuple[int, int]:
 
 _LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
 _WRAPPED = (Buffer, Exception, CoroutineType)
+# The types of values that are wrapped as they are. No subclass: it may be one of an exception, too.
+_PLAIN = frozenset({np.ndarray, float, int, bool, str, bytes, np.float32, np.float64, np.int64})
 
 
 def _count(count: int, name: str) -> str:

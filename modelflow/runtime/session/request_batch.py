@@ -112,13 +112,21 @@ class RequestBatch:
         if is_output and terminal not in self._columns:
             self._columns[terminal] = [_NOTHING] * len(owners)
         column = self._columns[terminal] if is_output else None
-        for position, buffer in zip(positions, buffers, strict=True):
+        # Rows that follow each other are noted as one: a batch that has lost none is one such run.
+        runs = [positions] if isinstance(positions, range) else [range(p, p + 1) for p in positions]
+        first = 0
+        for run in runs:
+            at, end = run.start, run.stop
             if column is not None:
-                column[position] = buffer
-            request = owners[position]
-            lacking[request] -= 1
-            if not lacking[request] and request in self._waiting:
-                whole.append(request)
+                column[at:end] = buffers[first : first + end - at]
+            first += end - at
+            while at < end:
+                request = owners[at]
+                behind = min(end, self._bounds[request + 1])
+                lacking[request] -= behind - at
+                if not lacking[request] and request in self._waiting:
+                    whole.append(request)
+                at = behind
         if whole:
             self._arrive(whole, {name: self._take(name, whole) for name in self._outputs})
 

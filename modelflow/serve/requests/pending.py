@@ -2,9 +2,10 @@
 
 import logging
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -90,6 +91,11 @@ class RowReader(Protocol):
 
 logger = logging.getLogger(__name__)
 
+# Rows of a request batch, unless its only request has more. All of them enter where the graph's
+# first queue has room for one: with 32 for each entry, 64 connections of eight rows cost twice as
+# much (benchmarks/request_forms.py).
+_MOST_ROWS = 256
+
 
 class PendingRequests:
     """The requests to a model that nobody has read yet. For the server's thread.
@@ -172,9 +178,13 @@ class PendingRequests:
         for reader, waiting in self._take().items():
             members = [*waiting]
             places = self._read(reader, members)
-            if places:
-                together = [members[place] for place in places]
-                batches.append(RequestBatch(self._model, reader, together))
+            together = [members[place] for place in places]
+            ends = [*accumulate([member.size for member in together], initial=0)]
+            start = 0
+            while start < len(together):
+                stop = max(start + 1, bisect_right(ends, ends[start] + _MOST_ROWS) - 1)
+                batches.append(RequestBatch(self._model, reader, together[start:stop]))
+                start = stop
             for place in sorted({*range(len(members))}.difference(places)):
                 self._read_alone(reader, members[place])
         return batches

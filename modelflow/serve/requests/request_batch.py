@@ -1,6 +1,7 @@
 """Requests on their way together: into a flow, and back to those who asked."""
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,8 @@ class RequestBatch:
         self._members = members
         self._unanswered = len(members)
         self._is_in = False
+        # What has come out and is not answered yet: requests, their buffers, and when they came.
+        self._results: deque[tuple[Sequence[int], Mapping[str, Sequence[Buffer]], float]] = deque()
         model.time_limit.add_until(self, min([member.until for member in members]))
 
     def enter(
@@ -95,8 +98,8 @@ class RequestBatch:
         Raises:
             StreamClosed: the flow takes nothing any more.
         """
-        # One may always be offered; how many more, takes as long to ask as one takes to be refused.
-        members, rest = self._offer(flow.free_rows if len(self._members) > 1 else 0)
+        # Who asked may have gone meanwhile, or was given up.
+        members = [member for member in self._members if not member.responder.is_over]
         if not members:
             self._model.time_limit.forget(self)
             return None, False
@@ -107,34 +110,20 @@ class RequestBatch:
             on_room,
             sizes=[member.size for member in members],
             deadlines=due if any(due) else None,
+            is_together=True,
         )
         count = submitted.count
-        left = [*members[count:], *rest]
         if not count:
-            self._members, self._unanswered = left, len(left)
+            self._members, self._unanswered = members, len(members)
             return self, True
         self._is_in = True
         self._members, self._unanswered = members[:count], count
         for number, member in enumerate(self._members):
             member.rows = ()
             member.responder.on_gone = partial(submitted.cancel, number)
-        others = RequestBatch(self._model, self._reader, left) if left else None
-        return others, count < len(members)
-
-    def _offer(self, room: float) -> tuple[list[BatchMember], Sequence[BatchMember]]:
-        """Returns the first members that so many rows have room for and one more, and the others.
-
-        For that one the flow says when there is room.
-        """
-        offered = []
-        for place, member in enumerate(self._members):
-            if member.responder.is_over:  # who asked has gone meanwhile, or was given up
-                continue
-            offered.append(member)
-            if room <= 0:
-                return offered, self._members[place + 1 :]
-            room -= member.size
-        return offered, ()
+        if count == len(members):
+            return None, False
+        return RequestBatch(self._model, self._reader, members[count:]), True
 
     def refuse(self, problem: Problem) -> None:
         """Refuses all: nothing takes them any more."""
@@ -157,7 +146,8 @@ class RequestBatch:
 
     def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
         """Has the answers of these written, on the server's thread."""
-        self._model.over(partial(self._answer, requests, found, SYSTEM_CLOCK.now()))
+        self._results.append((requests, found, SYSTEM_CLOCK.now()))
+        self._model.over(self._answer)
 
     def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
         """Has these refused, on the server's thread."""
@@ -165,10 +155,16 @@ class RequestBatch:
 
     # -- and back on the server's thread ----------------------------------------------------------
 
-    def _answer(
-        self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]], left: float
-    ) -> None:
-        model, reader = self._model, self._reader
+    def _answer(self) -> None:
+        """Answers all that has come out, in one piece: a call of the unit may hold few requests."""
+        results, model, reader = self._results, self._model, self._reader
+        if not results:  # answered with what came before
+            return
+        requests, found, left = results.popleft()
+        while results:
+            more, buffers, _ = results.popleft()
+            requests = [*requests, *more]
+            found = {name: [*before, *buffers[name]] for name, before in found.items()}
         members = [self._members[number] for number in requests]
         self._count_out(len(members))
         try:
