@@ -112,10 +112,12 @@ class Answers:
         ):  # nobody is before it
             owed.popleft()
             body = reply.body
-            if http_request is self.last or self.is_old or not body or reply.own:
+            if http_request is self.last or self.is_old or not body:
                 data = head_of(reply, is_last=http_request is self.last, is_kept=self.is_old)
             else:  # one with a body may have one
                 data = plain_head(reply.status, len(body), int(time()), *reply.headers.items())
+                if reply.own:  # before the empty line
+                    data = b"\r\n".join((data[:-4], *map(_line, reply.own.items()), b"\r\n"))
             if http_request.head.method != "HEAD":
                 data += body
             self._deliver(http_request, data)

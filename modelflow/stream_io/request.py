@@ -356,9 +356,7 @@ def _submit_request_batch(
         return _submit_sessions(scheduler, requests)
     rows = [row for own in brought for row in own]
     members = _BatchedRequests(requests, sizes)
-    submitted, backpressure = submit_rows(
-        scheduler, members, rows, sizes, is_together=False
-    )
+    submitted, backpressure = submit_rows(scheduler, members, rows, sizes, is_together=False)
     for number in range(submitted.count):
         request = requests[number]
         request._place, request._rows = (submitted, number), None

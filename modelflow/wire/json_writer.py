@@ -54,12 +54,12 @@ _HOLDERS = frozenset({list, tuple, dict})
 
 
 def _is_plain(values: Iterable[Any]) -> bool:
-    """Tells whether all is text, whole numbers and words: orjson alone writes it as here."""
+    """Tells whether all is text, finite numbers and words: orjson alone writes it as here."""
     for value in values:
         kind = type(value)
-        if kind not in _PLAIN and (
-            kind not in _HOLDERS or not _is_plain(value.values() if kind is dict else value)
-        ):
+        if kind in _PLAIN or (kind is float and math.isfinite(value)):
+            continue
+        if kind not in _HOLDERS or not _is_plain(value.values() if kind is dict else value):
             return False
     return True
 
@@ -116,6 +116,19 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
         return json.dumps(number_lists(array), separators=(",", ":")).encode()
     text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
     return _with_words(text, array) if b"n" in text else text  # "null" alone has one
+
+
+def row_texts(array: npt.NDArray[Any]) -> list[bytes]:
+    """Returns each row of an array as `array_json` writes it, without the outer brackets.
+
+    Of ``[[1, 2], [3, 4]]`` these are ``1,2`` and ``3,4``, of ``[1, 2]`` they are ``1`` and ``2``.
+
+    Args:
+        array: Numbers, at least one, ``(rows, ...)``.
+    """
+    # Written at once, and cut where one row ends and the next begins: at ],[ .
+    between = b"]" * (array.ndim - 1) + b"," + b"[" * (array.ndim - 1)
+    return array_json(array)[array.ndim : -array.ndim].split(between)
 
 
 def b64(data: bytes) -> dict[str, str]:

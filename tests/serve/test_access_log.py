@@ -65,7 +65,7 @@ def test_a_dash_is_the_standard_output(capsys):
     log.write({"n": 1})
     log.reopen()
     log.close()
-    assert capsys.readouterr().out == '{"n": 1}\n'
+    assert capsys.readouterr().out == '{"n":1}\n'
 
 
 @pytest.mark.parametrize("output", [None, io.StringIO()])

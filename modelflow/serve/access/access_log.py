@@ -1,6 +1,5 @@
 """The access log: one JSON document a request, a line each, written on a thread of its own."""
 
-import json
 import logging
 import queue
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from modelflow.errors import ConfigError, explain_os_error
+from modelflow.wire.json_writer import json_of
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[by
     """What is written at once: whole lines, as many as there are, or as fit in so many bytes."""
     text = b""
     for line in lines:
-        data = json.dumps(line).encode() + b"\n"
+        data = json_of(line) + b"\n"
         if most is not None and text and len(text) + len(data) > most:
             yield text
             text = b""

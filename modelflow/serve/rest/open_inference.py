@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from modelflow.http.reply import Reply
@@ -28,12 +27,19 @@ from modelflow.serve.protocols.open_inference import (
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
+from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item, describe_tensor
 from modelflow.serve.rest.row_reader import RestRowReader
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.open_inference.documents import server_document
 from modelflow.wire.open_inference.infer import InferRequest
-from modelflow.wire.open_inference.infer_json import infer_answer, read_infer, read_raw_input
+from modelflow.wire.open_inference.infer_form import CutRequest, cut_infer, join_data
+from modelflow.wire.open_inference.infer_json import (
+    infer_answer,
+    infer_answers,
+    read_infer,
+    read_raw_input,
+)
 from modelflow.wire.problem import Code, Problem, refuse
 from modelflow.wire.tensor import DATATYPES, TensorSpec, datatype_of
 
@@ -112,32 +118,54 @@ class InferReader(RestRowReader):
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
         """Returns which requests have rows of the shape that the first of them has, and these."""
         places: list[int] = []
-        arrays: list[npt.NDArray[Any]] = []
-        details: list[InferRequest] = []
+        found: list[CutRequest] = []
+        fits: dict[int, bool] = {}  # of each form, of which most requests have the same one
         for place, http_request in enumerate(requests):
-            try:
-                request = _read(http_request, model, self.options)
-                array = _rows_of(request, model)
-            except Problem:
-                continue  # it is told by itself
-            if array is not None and (not arrays or array.shape[1:] == arrays[0].shape[1:]):
+            request = _cut(http_request, self.options)
+            if request is None or (found and request.kind != found[0].kind):
+                continue
+            form = id(request.form)
+            if form not in fits:
+                fits[form] = _fits(request, model)
+            if fits[form]:
                 places.append(place)
-                arrays.append(array)
-                details.append(request)
-        if not arrays:
+                found.append(request)
+        try:
+            rows = join_data(found)
+        except (Problem, IndexError):  # of one; or none is here
             return NOT_TOGETHER
-        rows = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        return ReadRows(places, [*map(len, arrays)], rows, details)
+        sizes = [len(request.tensor.array) for request in found]
+        return ReadRows(places, sizes, rows, [request.form for request in found])
+
+    def replies(
+        self,
+        members: Sequence[BatchMember],
+        sizes: Sequence[int],
+        model: "ServedModel",
+        columns: Mapping[str, npt.NDArray[Any] | None],
+    ) -> Sequence[Reply] | None:
+        """Returns the answers where all outputs give numbers; see `RestRowReader.replies`."""
+        requests = [member.details for member in members]
+        answers = infer_answers(model.name, str(model.version), columns, requests, sizes)
+        if answers is None:
+            return None
+        return [
+            _reply(member.responder, *answer)
+            for member, answer in zip(members, answers, strict=True)
+        ]
 
     def reply(
         self, http_request: HttpRequest, details: Any, model: Model, values: Mapping[str, Any]
     ) -> Reply:
         """Returns the document, or the bytes, that ``details`` (the request) asks for."""
-        body, length = infer_answer(answer_of(model, values, details), details)
-        headers = JSON
-        if length is not None:
-            headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
-        return compress_reply(http_request, Reply(200, body, headers))
+        return _reply(http_request, *infer_answer(answer_of(model, values, details), details))
+
+
+def _reply(http_request: Any, body: bytes, length: int | None) -> Reply:
+    headers = JSON
+    if length is not None:
+        headers = {"content-type": "application/octet-stream", _LENGTH.decode(): str(length)}
+    return compress_reply(http_request, Reply(200, body, headers))
 
 
 def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> InferRequest:
@@ -151,25 +179,28 @@ def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> Inf
     return read_infer(body, None if length is None else int(length), options.json)
 
 
-def _rows_of(request: InferRequest, model: Model) -> npt.NDArray[Any] | None:
-    """Returns the rows of a request's only tensor; None: it has another form.
+def _cut(http_request: HttpRequest, options: ServeOptions) -> CutRequest | None:
+    """Returns a request as form and data; None: it is to be read by itself."""
+    length = http_request.head.named.get(_LENGTH)
+    if length is None:
+        return cut_infer(http_request.body, None, options.json)
+    if not length.isdigit() or not int(length):
+        return None
+    return cut_infer(http_request.body, int(length), options.json)
 
-    Raises:
-        Problem: they do not fit the model.
-    """
+
+def _fits(request: CutRequest, model: Model) -> bool:
+    """Tells whether a model takes the rows of requests of this form, and does what it asks for."""
     (port,) = model.signature.inputs
-    tensor = request.inputs.get(port.name)
-    if tensor is None or len(request.inputs) > 1:
-        return None
-    check_request(request, model)
-    array = tensor.array
-    if not array.ndim or not len(array):
-        return None
-    check_item(port, array[0])
-    where = f"input {port.name!r}"
-    model.options.check_elements(array.size, where)
-    model.options.check_rows(len(array), where)
-    return array
+    tensor, where = request.tensor, f"input {port.name!r}"
+    try:
+        check_request(request.form, model)
+        check_item(port, tensor.array[0])
+        model.options.check_elements(tensor.array.size, where)
+        model.options.check_rows(len(tensor.array), where)
+    except Problem:
+        return False  # it is told by itself
+    return tensor.name == port.name
 
 
 def _read_raw(body: bytes, model: Model) -> InferRequest:

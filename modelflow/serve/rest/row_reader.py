@@ -94,7 +94,7 @@ class RestRowReader(abc.ABC):
         """Returns the answer to each request; see `RowReader.answers`."""
         sizes = [member.size for member in members]
         columns = columns_of(model.outputs, found)
-        together = self.replies(columns, sizes)
+        together = self.replies(members, sizes, model, columns)
         if together is not None:
             return together
         return [
@@ -106,18 +106,22 @@ class RestRowReader(abc.ABC):
             )
         ]
 
+    @abc.abstractmethod
     def replies(
         self,
-        columns: Mapping[str, "npt.NDArray[Any] | None"],  # noqa: ARG002 - here is no quicker way
-        sizes: Sequence[int],  # noqa: ARG002
+        members: Sequence[BatchMember],
+        sizes: Sequence[int],
+        model: "ServedModel",
+        columns: Mapping[str, "npt.NDArray[Any] | None"],
     ) -> "Sequence[Reply] | None":
-        """Returns the answers to requests of so many rows, written at once; None: each by itself.
+        """Returns the answers to requests, written at once; None: each is written by itself.
 
         Args:
+            members: The requests.
+            sizes: How many rows each has.
+            model: What has answered.
             columns: Of each output what came out, ``(rows, ...)``; None: not numbers of one shape.
-            sizes: How many rows each request has.
         """
-        return None
 
     @abc.abstractmethod
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:

@@ -23,6 +23,7 @@ from modelflow.serve.protocols.tf_serving import (
 from modelflow.serve.repository.models import Models
 from modelflow.serve.requests.model import Inference, Model, Terms
 from modelflow.serve.requests.pending import NOT_TOGETHER, ReadRows
+from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item
 from modelflow.serve.rest.row_reader import RestRowReader, terms_of
 from modelflow.wire.json_to_array import array_of
@@ -89,7 +90,11 @@ class PredictReader(RestRowReader):
         return ReadRows(places, sizes, array, [True] * len(places))
 
     def replies(
-        self, columns: Mapping[str, npt.NDArray[Any] | None], sizes: Sequence[int]
+        self,
+        members: Sequence[BatchMember],  # noqa: ARG002 - the answer is the same for all
+        sizes: Sequence[int],
+        model: "ServedModel",  # noqa: ARG002
+        columns: Mapping[str, npt.NDArray[Any] | None],
     ) -> Sequence[Reply] | None:
         """Returns the answers where one output gives numbers; see `RestRowReader.replies`."""
         texts = rows_answers(columns, sizes)

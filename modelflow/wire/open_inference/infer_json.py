@@ -5,6 +5,7 @@
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, json_type
-from modelflow.wire.json_writer import array_json, json_of
+from modelflow.wire.json_writer import array_json, json_of, row_texts
 from modelflow.wire.open_inference.infer import (
     InferAnswer,
     InferRequest,
@@ -24,7 +25,7 @@ from modelflow.wire.open_inference.infer import (
 )
 from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
-from modelflow.wire.tensor import TensorSpec, check_shape
+from modelflow.wire.tensor import TensorSpec, check_shape, datatype_of
 
 T = TypeVar("T")
 
@@ -200,9 +201,64 @@ def infer_answer(answer: InferAnswer, request: InferRequest) -> tuple[bytes, int
         ) + _write_parameters(parameters)
         outputs.append(b"{%b%b}" % (head, data))
     head = _write_members(model_name=answer.model_name, model_version=answer.model_version)
-    if answer.id:
-        head = b'"id":%b,%b' % (json_of(answer.id), head)
     head += _write_parameters(answer.parameters)
+    return _join_answer(answer.id, head, outputs, raw)
+
+
+def infer_answers(
+    model_name: str,
+    model_version: str,
+    columns: Mapping[str, npt.NDArray[Any] | None],
+    requests: Sequence[InferRequest],
+    sizes: Sequence[int],
+) -> list[tuple[bytes, int | None]] | None:
+    """Returns what `infer_answer` would return of the rows of each request.
+
+    None: only that can tell.
+
+    Args:
+        model_name: The model that answers.
+        model_version: Its version.
+        columns: Of each output numbers, axis 0 are the rows of all requests; None: others.
+        requests: What was asked.
+        sizes: How many rows each request has.
+    """
+    written = []
+    for name, column in columns.items():
+        if column is None or column.dtype.kind not in "biuf" or not column.size:
+            return None
+        datatype = datatype_of(column.dtype)
+        are_binary = [request.is_binary(name) for request in requests]
+        texts = [] if all(are_binary) else row_texts(column.reshape(len(column), -1))
+        data = to_raw(column, datatype, f"output {name!r}") if any(are_binary) else b""
+        written.append((name, datatype, column.shape[1:], are_binary, texts, data))
+    if any(output.classes for one in requests for output in one.outputs.values()):
+        return None
+    head = _write_members(model_name=model_name, model_version=model_version)
+    answers, end, rows = [], 0, sum(sizes)
+    for place, (request, size) in enumerate(zip(requests, sizes, strict=True)):
+        start, end = end, end + size
+        raw, outputs = [], []
+        for name, datatype, shape, are_binary, texts, data in written:
+            if request.outputs and name not in request.outputs:
+                continue
+            if are_binary[place]:
+                width = len(data) // rows
+                raw.append(data[start * width : end * width])
+                more = b',"parameters":{"binary_data_size":%d}' % len(raw[-1])
+            else:
+                more = b',"data":[%b]' % b",".join(texts[start:end])
+            members = _write_members(name=name, datatype=datatype, shape=(size, *shape))
+            outputs.append(b"{%b%b}" % (members, more))
+        answers.append(_join_answer(request.id, head, outputs, raw))
+    return answers
+
+
+def _join_answer(
+    request_id: str, head: bytes, outputs: Sequence[bytes], raw: Sequence[bytes]
+) -> tuple[bytes, int | None]:
+    if request_id:
+        head = b'"id":%b,%b' % (json_of(request_id), head)
     document = b'{%b,"outputs":[%b]}' % (head, b",".join(outputs))
     return b"".join([document, *raw]), len(document) if raw else None
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from modelflow.wire.json_outline import JsonLimits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of, is_b64, json_type
-from modelflow.wire.json_writer import array_json, b64, json_of
+from modelflow.wire.json_writer import array_json, b64, json_of, row_texts
 from modelflow.wire.problem import Code, refuse, shorten
 
 try:
@@ -102,10 +102,9 @@ def rows_answers(
     (array,) = outputs.values()
     if array is None or not array.size or not array.ndim or array.dtype.kind not in _NUMBERS:
         return None
-    # Written at once, and cut where one row ends and the next begins: [[1,2],[3,4]] at ],[ .
     opened, closed = b"[" * (array.ndim - 1), b"]" * (array.ndim - 1)
     between = closed + b"," + opened
-    texts = iter(array_json(array)[array.ndim : -array.ndim].split(between))
+    texts = iter(row_texts(array))
     before, behind = b'{"predictions":[' + opened, closed + b"]}"
     return [before + between.join(islice(texts, size)) + behind for size in sizes]
 

@@ -1,0 +1,137 @@
+"""Infer requests of one tensor of numbers, cut into a form and data: a client repeats the form.
+
+``{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[0.5,1]}]}`` has the data
+``[0.5,1]``; the text before and behind it is the form, which is read once. A document that is put
+together of a form that was read and of data that is JSON means what it would mean as a whole.
+"""
+
+import math
+import re
+import secrets
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from modelflow.wire.json_outline import JsonLimits, check_limits
+from modelflow.wire.json_reader import read_json
+from modelflow.wire.json_to_array import array_of
+from modelflow.wire.open_inference.infer import InferRequest, InferTensor
+from modelflow.wire.open_inference.infer_json import read_infer
+from modelflow.wire.problem import Problem, refuse
+from modelflow.wire.raw_tensor import from_raw
+
+_DATA = re.compile(rb'"data"\s*:\s*(?=\[)')
+# A number that no client sends: where it stands in a document, its data stand.
+_MARK = secrets.randbits(62)
+# Elements of a form, which has zeros in their place.
+_MOST = 16 << 10
+
+
+class CutRequest(NamedTuple):
+    """A request whose data are not read yet.
+
+    Attributes:
+        form: The request with zeros in its only tensor.
+        tensor: That tensor.
+        data: Its elements: the bytes of a tensor in binary, nested lists, or one list.
+    """
+
+    form: InferRequest
+    tensor: InferTensor
+    data: Any
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What requests have in common that `join_data` joins."""
+        data, array = self.data, self.tensor.array
+        style = type(data) if isinstance(data, bytes) or not data else type(data[0]) is list
+        return style, self.tensor.name, self.tensor.datatype, array.shape[1:]
+
+
+def cut_infer(body: bytes, header_length: int | None, limits: JsonLimits) -> CutRequest | None:
+    """Reads a small body as a form and data; None: only `read_infer` can tell.
+
+    Args:
+        body: All of it.
+        header_length: How many of its bytes are the document; None: all.
+        limits: What the document may hold.
+    """
+    data: Any
+    try:
+        if header_length is None:
+            found = _DATA.search(body)
+            if found is None:
+                return None
+            start = found.end()
+            depth = len(body) - start - len(body[start:].lstrip(b"["))
+            closed = body.find(b"]" * depth, start)
+            end = len(body) if closed < 0 else closed + depth
+            form = _read_form(body[:start], body[end:], limits)
+            check_limits(body, limits)
+            data = read_json(body[start:end], limits)
+        else:
+            data = body[header_length:]
+            form = _read_form(body[:header_length], len(data), limits)
+    except Problem:
+        return None
+    return None if form is None else CutRequest(form, next(iter(form.inputs.values())), data)
+
+
+@lru_cache(maxsize=256)
+def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferRequest | None:
+    """Reads a document with zeros for data; None: it has not one tensor of rows of numbers.
+
+    Args:
+        before: The document, up to the data.
+        behind: The rest of the document; of a tensor in binary the number of its bytes.
+        limits: What the document may hold.
+
+    Raises:
+        Problem: it is no request.
+    """
+    if isinstance(behind, int):
+        form = read_infer(before + bytes(behind), len(before), limits)
+    else:
+        document = read_json(b"%b[%d]%b" % (before, _MARK, behind), limits)
+        try:
+            (part,) = document["inputs"]
+            count, zero = math.prod(part["shape"]), "false" if part["datatype"] == "BOOL" else "0"
+            is_ours = part["data"] == [_MARK] and 0 < count <= _MOST
+        except (KeyError, TypeError, ValueError):
+            return None
+        if not is_ours:
+            return None
+        zeros = ",".join([zero] * count).encode()
+        form = read_infer(b"%b[%b]%b" % (before, zeros, behind), None, limits)
+    if len(form.inputs) != 1:
+        return None
+    (tensor,) = form.inputs.values()
+    is_of_rows = tensor.array.dtype.kind in "biuf" and tensor.array.ndim and tensor.array.size
+    return form if is_of_rows else None
+
+
+def join_data(requests: Sequence[CutRequest]) -> npt.NDArray[Any]:
+    """Returns the rows of requests of one `CutRequest.kind`, those of each behind the one before.
+
+    Raises:
+        Problem: the data of one are not what its form says.
+    """
+    first = requests[0].tensor
+    dtype, row = first.array.dtype, first.array.shape[1:]
+    if isinstance(requests[0].data, bytes):
+        rows = sum([len(one.tensor.array) for one in requests])
+        data = b"".join([one.data for one in requests])
+        return from_raw(data, first.datatype, (rows, *row), "data")
+    values = [*chain.from_iterable([one.data for one in requests])]
+    array = array_of(values, dtype, "data", takes_b64=False)
+    is_flat = array.ndim == 1
+    for one in requests:
+        zeros = one.tensor.array
+        if len(one.data) != (zeros.size if is_flat else len(zeros)):
+            refuse("data: as many elements as the shape says are expected")
+    if not is_flat and array.shape[1:] != row:
+        refuse("data: nested as the shape says, or not at all, is expected")
+    return array.reshape(-1, *row) if is_flat else array
