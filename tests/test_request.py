@@ -622,6 +622,25 @@ def test_a_request_of_several_rows_enters_whole_where_there_is_room_for_one():
     assert flow.stats().requests["cancelled"] == 1
 
 
+@pytest.mark.parametrize(("max_in_flight", "entered_rows"), [(None, 10), (8, 8)])
+def test_small_rows_enter_together_where_there_is_room_for_one(max_in_flight, entered_rows):
+    waits, entered, gate, _ = waiting()
+    graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
+    if max_in_flight is not None:
+        graph = graph.replace("{", f"{{ max_in_flight={max_in_flight} ", 1)
+    with modelflow.Flow(graph, units=[waits]) as flow:
+        flow.submit_rows([modelflow.Buffer(0)], Party())
+        assert entered.wait(60)
+        rows, sizes = [modelflow.Buffer(number) for number in range(1, 11)], [2] * 5
+        submitted = flow.submit_rows(rows, members := Rows(sizes), sizes=sizes, is_together=True)
+        assert submitted.count == entered_rows // 2
+        more = [modelflow.Buffer(11)]
+        assert flow.submit_rows(more, Party(), is_together=True).count == 0  # the queue is full
+        gate.set()
+        found = [members.came.get(timeout=60) for _ in range(submitted.count)]
+        assert [number for number, _ in found] == [*range(submitted.count)]
+
+
 def test_a_graph_in_which_rows_meet_takes_none_by_themselves():
     with Tokens().flow() as flow:
         assert not flow.is_row_by_row

@@ -99,12 +99,11 @@ def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferR
         try:
             (part,) = document["inputs"]
             count, zero = math.prod(part["shape"]), "false" if part["datatype"] == "BOOL" else "0"
-            is_ours = part["data"] == [_MARK] and 0 < count <= _MOST
-        except (KeyError, TypeError, ValueError):
+            if part["data"] != [_MARK] or count > _MOST:
+                return None
+            zeros = ",".join([zero] * count).encode()
+        except (KeyError, TypeError, ValueError):  # it has not one input of a shape
             return None
-        if not is_ours:
-            return None
-        zeros = ",".join([zero] * count).encode()
         form = read_infer(b"%b[%b]%b" % (before, zeros, behind), None, limits)
     if len(form.inputs) != 1:
         return None
