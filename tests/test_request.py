@@ -627,7 +627,8 @@ def test_small_rows_enter_together_where_there_is_room_for_one(max_in_flight, en
     waits, entered, gate, _ = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
     if max_in_flight is not None:
-        graph = graph.replace("{", f"{{ max_in_flight={max_in_flight} ", 1)
+        flow = f"[flow]\nmax_in_flight = {max_in_flight}\n"
+        graph = f"{flow}[graph]\ngraphconf = '{graph}'"
     with modelflow.Flow(graph, units=[waits]) as flow:
         flow.submit_rows([modelflow.Buffer(0)], Party())
         assert entered.wait(60)
