@@ -25,7 +25,8 @@ from modelflow.errors import (
 from modelflow.flow import Flow as NativeFlow
 from modelflow.graph.graph import Graph
 from modelflow.graph.in_code import FlowGraphDesc as NativeFlowGraphDesc
-from modelflow.graph.in_code import FlowNodeDesc
+from modelflow.graph.in_code import FlowNodeDesc as NativeFlowNodeDesc
+from modelflow.graph.in_code import FlowPortDesc as NativeFlowPortDesc
 from modelflow.graph.read import read_graph
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
@@ -34,12 +35,67 @@ from modelflow.unit.spec import FlowUnitSpec
 _function_numbers = itertools.count()
 
 
+class FlowPortDesc(NativeFlowPortDesc):
+    """An output of a node."""
+
+    def get_node_name(self) -> str:
+        """Returns the name of the node."""
+        return self.node.name
+
+    def get_port_name(self) -> str:
+        """Returns the name of the port; ``""`` where it is a number, and the node does not say."""
+        return self.ref().port or ""
+
+
+class FlowNodeDesc(NativeFlowNodeDesc):
+    """A node of a `FlowGraphDesc`."""
+
+    def __getitem__(self, port: str | int) -> FlowPortDesc:
+        return FlowPortDesc(self, port)
+
+    def get_node_name(self) -> str:
+        """Returns its name."""
+        return self.name
+
+    def set_node_name(self, name: str) -> None:
+        """Gives it another name."""
+        self.name = name
+
+
 class FlowGraphDesc(NativeFlowGraphDesc):
     """A graph built in code, for `Flow.init`."""
 
     _numbered = "{}{}"
+    _node = FlowNodeDesc
 
-    def add_input(self, input_name: str) -> FlowNodeDesc:
+    def set_queue_size(self, queue_size: int) -> None:
+        """Sets the default of the node attribute ``queue_size``."""
+        self._set("graph", "queue_size", queue_size)
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Sets the default of the node attribute ``batch_size``."""
+        self._set("graph", "batch_size", batch_size)
+
+    def set_drivers_dir(self, drivers_dir_list: str | Sequence[str]) -> None:
+        """Sets the folders that are searched for flow units."""
+        self._set("driver", "dir", drivers_dir_list)
+
+    def set_skip_default_drivers(self, is_skip: bool) -> None:
+        """Leaves the built-in and installed units out."""
+        self._set("driver", "skip-default", is_skip)
+
+    def set_profile_dir(self, profile_dir: str) -> None:
+        """Sets the folder that profiles go to."""
+        self._set("profile", "dir", profile_dir)
+
+    def set_profile_trace_enable(self, profile_trace_enable: bool) -> None:
+        """Records every execution for the timeline."""
+        self._set("profile", "trace", profile_trace_enable)
+
+    def _set(self, section: str, key: str, value: Any) -> None:
+        self._sections.setdefault(section, {})[key] = value
+
+    def add_input(self, input_name: str) -> NativeFlowNodeDesc:
         """Adds an input of the graph."""
         node = super().add_input(self._free_name(input_name))
         node.outputs = (node.name,)
@@ -51,7 +107,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
 
     def add_node(  # type: ignore[override]  # ModelBox's names of the arguments
         self, flowunit_name: str, device: str = "cpu", config: Any = None, source: Any = None
-    ) -> FlowNodeDesc:
+    ) -> NativeFlowNodeDesc:
         """Adds a node.
 
         Args:
@@ -71,7 +127,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         input_name_list: Sequence[str],
         output_name_list: Sequence[str],
         source: Any = None,
-    ) -> FlowNodeDesc:
+    ) -> NativeFlowNodeDesc:
         """Adds a node that calls ``func(data_context)``, which returns a `Status` or its code."""
         name = f"register_func_{next(_function_numbers)}"
         called = getattr(func, "__name__", "")
@@ -91,16 +147,16 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         )
         return self._add_unit(spec, source)
 
-    def _connect(self, node: FlowNodeDesc, source: Any) -> None:
+    def _connect(self, node: NativeFlowNodeDesc, source: Any) -> None:
         """Connects a node given whole: each of its outputs to an input, in order."""
-        if isinstance(source, FlowNodeDesc) and len(source.outputs) > 1:
+        if isinstance(source, NativeFlowNodeDesc) and len(source.outputs) > 1:
             inputs = self._inputs_of(node)
             for place, port in enumerate(source.outputs):
                 self._links.append((source[port], node, inputs[place] if inputs else None))
         else:
             super()._connect(node, source)
 
-    def _inputs_of(self, node: FlowNodeDesc) -> tuple[str, ...]:
+    def _inputs_of(self, node: NativeFlowNodeDesc) -> tuple[str, ...]:
         unit = next(given.get("flowunit", "") for found, given in self._nodes if found is node)
         spec = self._units.get(unit)
         return () if spec is None else tuple(port.name for port in spec.inputs)
