@@ -44,7 +44,7 @@ with modelflow.Flow(graph, units=[plus]) as flow:
     for line in sys.stdin:
         word = line.strip()
         if word == "page":
-            page = Dashboard(flow.moment, record=flow.record).__enter__()
+            page = Dashboard.of(flow).__enter__()
             print(page.url, flush=True)
         elif word == "load":
             loading = threading.Thread(target=load)

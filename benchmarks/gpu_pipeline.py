@@ -124,7 +124,7 @@ def graph_rate(flow: modelflow.Flow, jpegs: list[bytes], seconds: float) -> floa
         sender.start()
         moments: list[float] = []
         while len(moments) < 2 or moments[-1] < until:
-            buffer = stream.recv_buffer("output")
+            buffer = stream.recv("output", errors="return")
             if buffer.has_error():
                 raise RuntimeError(buffer.get_error_msg())
             moments.append(time.perf_counter())

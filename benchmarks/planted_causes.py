@@ -407,7 +407,7 @@ def read(stream: Any, output: str) -> None:
     """Takes whatever comes."""
     try:
         while True:
-            stream.recv_buffer(output)
+            stream.recv(output, errors="return")
     except (modelflow.EndOfStream, StreamClosed, Cancelled):
         return
 
@@ -477,14 +477,14 @@ def seen(planted: Planted, seconds: float) -> Diagnosis:
         user.start()
         try:
             time.sleep(1.0)
-            before = Snapshot.read(flow.snapshot())
+            before = Snapshot.of_flow(flow)
             with LockProbe() as probe:
                 time.sleep(seconds)
-            document = flow.snapshot()
+            document = Snapshot.of_flow(flow).document()
         finally:
             over.set()
             if "camera" in planted.units:
-                flow.request_stop(drain=False)
+                flow.stop(drain=False, wait=False)
             user.join()
     document["process"].update(probe.figures)
     return diagnose(Case.between(before, Snapshot.read(document), is_driven=planted.is_driven))

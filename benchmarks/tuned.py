@@ -108,7 +108,7 @@ def grid(start: Settings, names: list[str]) -> list[Settings]:
 
 def best_of_grid(flow: Any, stages: tuple[Known, ...], seconds: float) -> float:
     """Returns the rate of the best settings: of three that the true costs make the best."""
-    start, costs = Settings.of(flow.plan), {stage.name: stage.cost for stage in stages}
+    start, costs = Settings.of(flow.scheduler.plan), {stage.name: stage.cost for stage in stages}
     goal = Goal(99, BOUND)
 
     def score(settings: Settings, requests: int) -> tuple[float, float]:
@@ -121,14 +121,14 @@ def best_of_grid(flow: Any, stages: tuple[Known, ...], seconds: float) -> float:
     found = sorted(found[:40], key=lambda one: score(one, 1500), reverse=True)
     rates = []
     for settings in found[:3]:
-        flow.reconfigure(Settings.of(flow.plan).changes_to(settings))
+        flow.reconfigure(Settings.of(flow.scheduler.plan).changes_to(settings))
         for _ in range(2):
             report = run(
                 FlowTarget(flow, ROWS), LoadOptions(clients=CLIENTS, seconds=seconds, warm_up=0.2)
             )
             if report.latency.percentile(99) <= BOUND:
                 rates.append(report.rate)
-    flow.reconfigure(Settings.of(flow.plan).changes_to(start))
+    flow.reconfigure(Settings.of(flow.scheduler.plan).changes_to(start))
     return max(rates)
 
 

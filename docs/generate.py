@@ -33,7 +33,7 @@ NOTE = "<!-- Written by docs/generate.py; change what it is made from, and run `
 _SERVE = {
     "input": (
         "What callers outside must know of the graph's input `NAME`, where neither the unit behind "
-        "it nor its model says it; `Flow.signature()` gives it. What contradicts a unit is an "
+        "it nor its model says it; `modelflow check -v` prints it. What contradicts a unit is an "
         "error of `modelflow check`, what contradicts a loaded model one of the start. In TOML "
         "(also beside a DOT text), YAML and JSON; a DOT file alone has no place for it.\n"
     ),

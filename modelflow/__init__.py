@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from modelflow.log import set_log_level
     from modelflow.model import Model
     from modelflow.stream_io import StreamIO
-    from modelflow.stream_io.request import Request
     from modelflow.unit.advice import Place
     from modelflow.unit.function import flowunit
     from modelflow.unit.kind import Kind
@@ -75,7 +74,6 @@ _HOMES = {
     "modelflow.log": "set_log_level",
     "modelflow.job.job": "Job JobResult",
     "modelflow.model": "Model",
-    "modelflow.stream_io.request": "Request",
     "modelflow.stream_io": "StreamIO",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

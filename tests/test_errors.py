@@ -29,7 +29,7 @@ def test_an_exception_that_cannot_say_anything_is_an_error_of_its_buffer(workers
     with modelflow.Flow(text, units=[mute]) as flow:
         stream = flow.create_stream_io()
         stream.send("i", 1)
-        error = stream.recv_buffer("o").error
+        error = stream.recv("o", errors="return").error
     assert isinstance(error, FlowUnitError)
     assert error.message.endswith("Mute")
 

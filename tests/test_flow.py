@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import modelflow
+from modelflow.config.read import find_graph
 from modelflow.errors import (
     ConfigError,
     DeadlineExceeded,
@@ -76,9 +77,11 @@ async def ask(call, value, **limit):
 
 ASKS = {
     "infer": lambda flow, value, **limit: flow.infer(value, **limit),
-    "try_infer": lambda flow, value, **limit: flow.try_infer(value, **limit),
+    "infer at once": lambda flow, value, **limit: flow.infer(value, wait=False, **limit),
     "ainfer": lambda flow, value, **limit: asyncio.run(ask(flow.ainfer, value, **limit)),
-    "try_ainfer": lambda flow, value, **limit: asyncio.run(ask(flow.try_ainfer, value, **limit)),
+    "ainfer at once": lambda flow, value, **limit: asyncio.run(
+        ask(flow.ainfer, value, wait=False, **limit)
+    ),
 }
 
 
@@ -139,7 +142,7 @@ def test_infer_of_wrong_inputs_names_those_there_are():
             flow.infer({"a": 1})
         with pytest.raises(KeyError, match="give a mapping"):
             flow.infer(1)
-        assert flow._scheduler.count_held() == {}  # no session was begun for them
+        assert flow.scheduler.count_held() == {}  # no session was begun for them
 
 
 def test_infer_where_sources_feed_the_graph_names_them():
@@ -174,11 +177,11 @@ def test_a_wrong_graph_is_found_at_once(source, error):
         modelflow.Flow(source)
 
 
-def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
-    flow = modelflow.Flow(units=[half])
-    with pytest.raises(StreamClosed, match="has no graph yet"):
-        flow.start()
-    flow.init(ECHO).build()
+def test_a_flow_is_started_once_and_stopped_once():
+    flow = modelflow.Flow(ECHO, units=[half])
+    with pytest.raises(StreamClosed, match="the flow is not running; call start"):
+        flow.create_stream_io()
+    assert not flow.scheduler.is_running
     with pytest.raises(StreamClosed, match="it is new"):
         flow.create_stream_io()
     flow.start()
@@ -193,14 +196,14 @@ def test_a_flow_is_built_step_by_step_with_modelboxs_calls():
 
 
 def test_the_ready_graphs_are_found_by_name():
-    assert modelflow.Flow().init_by_name("digits").graph.name == "digits"
+    assert modelflow.Flow(find_graph("digits")).graph.name == "digits"
     with pytest.raises(ConfigError, match="no graph is named 'digts'; did you mean 'digits'"):
-        modelflow.Flow().init_by_name("digts")
+        find_graph("digts")
 
 
 def test_overrides_and_args_change_the_graph():
     flow = modelflow.Flow(ECHO, units=[half], overrides={"half.threads": 3, "*.batch_size": "2"})
-    stage = flow.plan.stages["half"]
+    stage = flow.scheduler.plan.stages["half"]
     assert (stage.threads, stage.batch_size) == (3, 2)
 
 
@@ -278,7 +281,7 @@ def test_threads_0_runs_on_the_calling_thread():
         modelflow.Flow(graph, threads=3)
 
 
-def test_run_runs_a_graph_with_sources_to_its_end(tmp_path):
+def test_a_graph_with_sources_runs_to_its_end():
     got = []
 
     @modelflow.flowunit
@@ -292,7 +295,8 @@ def test_run_runs_a_graph_with_sources_to_its_end(tmp_path):
     flow = modelflow.Flow(
         "digraph { numbers [count=20] keep numbers -> keep }", units=[numbers, keep]
     )
-    flow.run()
+    with flow:
+        flow.wait()
     assert got == list(range(20))
     assert not flow.is_running
 
@@ -304,12 +308,15 @@ def test_results_of_a_source_are_received_from_its_stream():
 
     graph = "digraph { numbers half output [type=output] numbers -> half -> output }"
     with modelflow.Flow(graph, units=[numbers, half]) as flow:
-        stream = flow.source_streams["numbers"]
+        stream = flow.create_stream_io(source="numbers")
         assert stream.recv().data == 0
         with pytest.raises(FlowUnitError):
             stream.recv()
         with pytest.raises(StreamClosed, match="has no input; it is fed by its sources: 'numbers'"):
             flow.create_stream_io()
+        unknown = r"no source 'number'; did you mean 'numbers'\? \(sources: 'numbers'\)"
+        with pytest.raises(KeyError, match=unknown):
+            flow.create_stream_io(source="number")
 
 
 def test_a_failing_open_leaves_nothing_behind():
@@ -379,7 +386,7 @@ def test_nodes_that_run_as_one_stage_unasked_keep_their_errors_and_figures(fuse)
     )
     computing = replace(half.SPEC, is_compute_bound=True)
     with modelflow.Flow(graph, units=[computing]) as flow:
-        assert len(flow.plan.stages) == (1 if fuse == "auto" else 2)
+        assert len(flow.scheduler.plan.stages) == (1 if fuse == "auto" else 2)
         assert flow.infer(8).data == 2
         with pytest.raises(FlowUnitError, match=r"node 'first'.*3 is odd"):
             flow.infer(3)

@@ -13,6 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitError, StreamClosed
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.scheduler import Scheduler
+from modelflow.stream_io.request import Request, submit, submit_rows
 from tests.serve.tokens import Tokens
 
 ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
@@ -47,9 +48,9 @@ def data(request):
 
 def test_every_request_is_answered_by_its_callback():
     ended = Ended()
-    requests = [modelflow.Request({"input": [2 * n, 4 * n]}, ended) for n in range(5)]
+    requests = [Request({"input": [2 * n, 4 * n]}, ended) for n in range(5)]
     with modelflow.Flow(ECHO, units=[half]) as flow:
-        assert flow.submit(requests) == []
+        assert submit(flow.scheduler, requests) == []
         ended.wait(5)
     assert sorted(map(id, ended.requests)) == sorted(map(id, requests))
     assert [data(request) for request in requests] == [[n, 2 * n] for n in range(5)]
@@ -57,9 +58,9 @@ def test_every_request_is_answered_by_its_callback():
 
 def test_an_error_is_in_the_answer_of_its_request_alone():
     ended = Ended()
-    good, bad = (modelflow.Request({"input": [value]}, ended) for value in (2, 3))
+    good, bad = (Request({"input": [value]}, ended) for value in (2, 3))
     with modelflow.Flow(ECHO, units=[half]) as flow:
-        flow.submit([good, bad])
+        submit(flow.scheduler, [good, bad])
         ended.wait(2)
     assert data(good) == [1]
     (buffer,) = bad.answer()["output"]
@@ -81,28 +82,28 @@ def test_units_find_the_context_of_a_request():
 
     ended = Ended()
     graph = "digraph { input [type=input] tell output [type=output] input -> tell -> output }"
-    request = modelflow.Request({"input": [1]}, ended, context={"user": "ann"})
+    request = Request({"input": [1]}, ended, context={"user": "ann"})
     with modelflow.Flow(graph, units=[Tell]) as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         ended.wait(1)
     assert data(request) == ["ann"]
 
 
 def test_a_request_without_inputs_of_that_name_is_refused_with_all_others():
     ended = Ended()
-    requests = [modelflow.Request({"input": [2]}, ended), modelflow.Request({"inputs": [2]}, ended)]
+    requests = [Request({"input": [2]}, ended), Request({"inputs": [2]}, ended)]
     with modelflow.Flow(ECHO, units=[half]) as flow:
         with pytest.raises(KeyError, match=r"no input 'inputs'.*did you mean 'input'"):
-            flow.submit(requests)
+            submit(flow.scheduler, requests)
         assert not requests[0].is_submitted
     assert ended.requests == []
 
 
 def test_a_request_whose_deadline_has_passed_is_answered_with_that():
     ended = Ended()
-    request = modelflow.Request({"input": [2]}, ended, deadline=-1.0)
+    request = Request({"input": [2]}, ended, deadline=-1.0)
     with modelflow.Flow(ECHO, units=[half]) as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         ended.wait(1)
     (buffer,) = request.answer()["output"]
     assert isinstance(buffer.error.__cause__, DeadlineExceeded)
@@ -132,18 +133,18 @@ class Held:
 def test_those_without_room_are_returned_and_come_again_when_there_is():
     ended, room = Ended(), threading.Event()
     held = Held()
-    requests = [modelflow.Request({"input": [n]}, ended) for n in range(4)]
+    requests = [Request({"input": [n]}, ended) for n in range(4)]
     with held.flow as flow:
-        flow.submit(requests[:1])
+        submit(flow.scheduler, requests[:1])
         assert held.entered.acquire(timeout=60)
-        rest = flow.submit(requests[1:], room.set)
+        rest = submit(flow.scheduler, requests[1:], room.set)
         assert rest == requests[2:]
         assert not room.is_set()
         held.go.set()
         while rest:
             assert room.wait(60)
             room.clear()
-            rest = flow.submit(rest, room.set)
+            rest = submit(flow.scheduler, rest, room.set)
         ended.wait(4)
     assert [data(request) for request in requests] == [[0], [1], [2], [3]]
 
@@ -151,15 +152,15 @@ def test_those_without_room_are_returned_and_come_again_when_there_is():
 @pytest.mark.parametrize("when", ["before", "queued", "running"])
 def test_a_request_that_is_cancelled_ends_at_once_and_harms_nobody(when):
     ended, held = Ended(), Held()
-    running, queued = (modelflow.Request({"input": [n]}, ended) for n in range(2))
+    running, queued = (Request({"input": [n]}, ended) for n in range(2))
     with held.flow as flow:
         if when == "before":
             running.cancel()
-            flow.submit([running])
+            submit(flow.scheduler, [running])
         else:
-            flow.submit([running])
+            submit(flow.scheduler, [running])
             assert held.entered.acquire(timeout=60)
-            flow.submit([queued])
+            submit(flow.scheduler, [queued])
             (queued if when == "queued" else running).cancel()
         ended.wait(1)
         cancelled = ended.requests[0]
@@ -173,9 +174,9 @@ def test_a_request_that_is_cancelled_ends_at_once_and_harms_nobody(when):
 
 def test_a_stop_ends_every_request():
     ended, held = Ended(), Held()
-    request = modelflow.Request({"input": [1]}, ended)
+    request = Request({"input": [1]}, ended)
     flow = held.flow.start()
-    flow.submit([request])
+    submit(flow.scheduler, [request])
     assert held.entered.acquire(timeout=60)
     stop = threading.Thread(target=flow.stop, args=(False,))
     stop.start()
@@ -185,16 +186,16 @@ def test_a_stop_ends_every_request():
     with pytest.raises(StreamClosed):
         request.answer()
     with pytest.raises(StreamClosed):
-        flow.submit([modelflow.Request({"input": [1]}, ended)])
+        submit(flow.scheduler, [Request({"input": [1]}, ended)])
 
 
 def test_a_request_says_that_it_is_not_over():
-    request = modelflow.Request({"input": [1]}, lambda _: None)
+    request = Request({"input": [1]}, lambda _: None)
     with pytest.raises(TimeoutError, match="not submitted"):
         request.answer()
     held = Held()
     with held.flow as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         assert held.entered.acquire(timeout=60)
         with pytest.raises(TimeoutError):
             request.answer()
@@ -203,9 +204,9 @@ def test_a_request_says_that_it_is_not_over():
 
 def test_on_the_calling_thread_requests_are_over_when_they_are_submitted():
     ended = Ended()
-    request = modelflow.Request({"input": [2]}, ended)
+    request = Request({"input": [2]}, ended)
     with modelflow.Flow(ECHO, units=[half], threads=0) as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         assert ended.requests == [request]
     assert data(request) == [1]
 
@@ -227,14 +228,14 @@ class Streamed:
 
 def stream(number, ended):
     streamed = Streamed()
-    return streamed, modelflow.Request({"input": [number]}, ended, on_result=streamed)
+    return streamed, Request({"input": [number]}, ended, on_result=streamed)
 
 
 def test_a_stream_hands_over_each_result_before_the_next_is_made():
     tokens, ended = Tokens(), Ended()
     streamed, request = stream(3, ended)
     with tokens.flow() as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         for number in range(3):
             assert streamed.next(request) == number
             assert tokens.made == list(range(number + 1))
@@ -250,9 +251,9 @@ def test_a_stream_that_nobody_takes_makes_no_more_than_its_bound_and_holds_up_no
     tokens, ended = Tokens(is_free=True), Ended()
     idle, busy = stream(1000, ended), stream(100, ended)
     with tokens.flow(results_bound=8) as flow:
-        flow.submit([idle[1]])
+        submit(flow.scheduler, [idle[1]])
         assert idle[0].came.acquire(timeout=60)
-        flow.submit([busy[1]])
+        submit(flow.scheduler, [busy[1]])
         assert [busy[0].next(busy[1]) for _ in range(100)] == list(range(100))
         ended.wait(1)
         assert ended.requests == [busy[1]]
@@ -265,7 +266,7 @@ def test_a_stream_that_is_cancelled_ends_with_that():
     tokens, ended = Tokens(), Ended()
     streamed, request = stream(1000, ended)
     with tokens.flow() as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         assert streamed.next(request) == 0
         request.cancel()
         ended.wait(1)
@@ -286,10 +287,10 @@ def test_the_outputs_of_a_stream_take_turns():
         input -> b -> second
     }"""
     tokens, ended, came = Tokens(is_free=True), Ended(), threading.Semaphore(0)
-    request = modelflow.Request({"input": [50]}, ended, on_result=lambda _: came.release())
+    request = Request({"input": [50]}, ended, on_result=lambda _: came.release())
     found = []
     with modelflow.Flow(graph, units=[tokens.unit]) as flow:
-        flow.submit([request])
+        submit(flow.scheduler, [request])
         ended.wait(1)
         while (result := request.next_result()) is not None and len(found) < 99:
             found.append((result[0], result[1].data))
@@ -307,14 +308,14 @@ def test_one_row_requests_are_one_session_that_costs_the_flow_nothing_when_it_is
     ended = Ended()
     settings = f"threads={threads}, batch_size=2, queue_size=64"
     graph = ECHO.replace("half output", f"half [{settings}] output")
-    requests = [modelflow.Request({"input": [n]}, ended) for n in range(64)]
+    requests = [Request({"input": [n]}, ended) for n in range(64)]
     with modelflow.Flow(graph, units=[half]) as flow:
-        assert flow.submit(requests) == []
+        assert submit(flow.scheduler, requests) == []
         ended.wait(64)
         for number, request in enumerate(requests):
             (buffer,) = request.answer()["output"]
             assert buffer.data == number // 2 if number % 2 == 0 else buffer.error is not None
-        assert flow._scheduler.count_held() in ({}, {"sessions": 1})  # told before it is forgotten
+        assert flow.scheduler.count_held() in ({}, {"sessions": 1})  # told before it is forgotten
     assert len(ended.requests) == 64
 
 
@@ -325,9 +326,9 @@ def test_a_request_is_over_when_every_sink_has_it_too():
     def log(number):
         logged.append(number)
 
-    requests = [modelflow.Request({"input": [2 * n]}, ended) for n in range(5)]
+    requests = [Request({"input": [2 * n]}, ended) for n in range(5)]
     with modelflow.Flow(TWICE, units=[half, log]) as flow:
-        flow.submit(requests)
+        submit(flow.scheduler, requests)
         ended.wait(5)
         assert sorted(logged) == [0, 1, 2, 3, 4]
     assert [data(request) for request in requests] == [[0], [1], [2], [3], [4]]
@@ -336,9 +337,9 @@ def test_a_request_is_over_when_every_sink_has_it_too():
 def test_requests_of_one_row_many_and_none_go_in_together_in_order():
     ended = Ended()
     values = [[2], [4], [2, 4], [], [6], [8, 8]]
-    requests = [modelflow.Request({"input": numbers}, ended) for numbers in values]
+    requests = [Request({"input": numbers}, ended) for numbers in values]
     with modelflow.Flow(ECHO, units=[half]) as flow:
-        assert flow.submit(requests) == []
+        assert submit(flow.scheduler, requests) == []
         ended.wait(len(values))
     assert [data(request) for request in requests] == [[n // 2 for n in one] for one in values]
 
@@ -353,9 +354,9 @@ def test_a_slow_row_holds_up_no_other_of_its_bundle():
         return number // 2
 
     graph = ECHO.replace("half output", "half [threads=2, batch_size=1] output")
-    requests = [modelflow.Request({"input": [2 * n]}, ended) for n in range(8)]
+    requests = [Request({"input": [2 * n]}, ended) for n in range(8)]
     with modelflow.Flow(graph, units=[slow]) as flow:
-        flow.submit(requests)
+        submit(flow.scheduler, requests)
         ended.wait(7)
         assert requests[0] not in ended.requests
         go.set()
@@ -374,9 +375,9 @@ def test_what_is_given_up_in_the_queue_never_reaches_the_unit():
     graph = Held.GRAPH.replace("wait -> output", "wait -> half -> output; half").replace(
         "queue_size=1", "queue_size=8"
     )
-    requests = [modelflow.Request({"input": [n]}, ended) for n in range(4)]
+    requests = [Request({"input": [n]}, ended) for n in range(4)]
     with modelflow.Flow(graph, units=[held.unit, note]) as flow:
-        flow.submit(requests)
+        submit(flow.scheduler, requests)
         assert held.entered.acquire(timeout=60)
         for request in requests[:3]:  # the first is in the unit
             request.cancel()
@@ -389,16 +390,16 @@ def test_what_is_given_up_in_the_queue_never_reaches_the_unit():
 
 def test_one_that_was_returned_and_given_up_ends_when_it_is_submitted():
     held, ended = Held(), Ended()
-    requests = [modelflow.Request({"input": [n]}, ended) for n in range(3)]
+    requests = [Request({"input": [n]}, ended) for n in range(3)]
     with held.flow as flow:
-        flow.submit(requests[:1])
+        submit(flow.scheduler, requests[:1])
         assert held.entered.acquire(timeout=60)
-        (rest,) = flow.submit(requests[1:])
+        (rest,) = submit(flow.scheduler, requests[1:])
         rest.cancel()
         assert (rest.is_submitted, ended.requests) == (False, [])
         held.go.set()
         ended.wait(2)
-        flow.submit([rest])
+        submit(flow.scheduler, [rest])
         ended.wait(1)
         with pytest.raises(Cancelled):
             rest.answer()
@@ -415,7 +416,7 @@ class Nobody:
 
 
 def watched(values, ended):
-    request = modelflow.Request({"input": values}, ended)
+    request = Request({"input": values}, ended)
     request.watch(Nobody())
     return request
 
@@ -431,15 +432,15 @@ def test_of_requests_that_are_sessions_nothing_is_made_before_there_is_room(monk
 
     monkeypatch.setattr(Scheduler, "create_sessions", counting)
     with held.flow as flow:
-        flow.submit(requests[:1])
+        submit(flow.scheduler, requests[:1])
         assert held.entered.acquire(timeout=60)
-        rest = flow.submit(requests[1:], room.set)
+        rest = submit(flow.scheduler, requests[1:], room.set)
         assert not any(request.is_submitted for request in rest)
         held.go.set()
         while rest:
             assert room.wait(60)
             room.clear()
-            rest = flow.submit(rest, room.set)
+            rest = submit(flow.scheduler, rest, room.set)
         ended.wait(64)
     assert sum(made) == 64
     assert [data(request) for request in requests] == [[n, n] for n in range(64)]
@@ -455,12 +456,12 @@ def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
         init(buffer, *values)
 
     with held.flow as flow:
-        flow.submit(requests[:1])
+        submit(flow.scheduler, requests[:1])
         assert held.entered.acquire(timeout=60)
         with monkeypatch.context() as patch:
             # There was room for all when it was looked at, and when they go in there is not.
             patch.setattr(Submitter, "count_fitting", lambda _, columns: (len([*columns]), None))
-            rest = flow.submit(requests[1:], room.set)
+            rest = submit(flow.scheduler, requests[1:], room.set)
         assert rest == requests[1:]
         assert all(request.is_submitted for request in rest)
         rest[0].cancel()
@@ -471,7 +472,7 @@ def test_what_was_made_is_kept_where_another_thread_took_the_room(monkeypatch):
             while rest:
                 assert room.wait(60)
                 room.clear()
-                rest = flow.submit(rest, room.set)
+                rest = submit(flow.scheduler, rest, room.set)
             ended.wait(4)
     answered = [requests[0], *requests[2:]]
     assert [data(request) for request in answered] == [[0, 0], [2, 2], [3, 3]]
@@ -482,15 +483,15 @@ def test_max_in_flight_lets_in_as_many_of_a_bundle_as_there_is_room_for():
     held, ended, room = Held(), Ended(), threading.Event()
     graph = Held.GRAPH.replace("queue_size=1", "queue_size=8")
     graph = f"[flow]\nmax_in_flight = 3\n[graph]\ngraphconf = '''{graph}'''"
-    requests = [modelflow.Request({"input": [n]}, ended) for n in range(8)]
+    requests = [Request({"input": [n]}, ended) for n in range(8)]
     with modelflow.Flow(graph, units=[held.unit]) as flow:
-        rest = flow.submit(requests, room.set)
+        rest = submit(flow.scheduler, requests, room.set)
         assert rest == requests[3:]
         held.go.set()
         while rest:
             assert room.wait(60)
             room.clear()
-            rest = flow.submit(rest, room.set)
+            rest = submit(flow.scheduler, rest, room.set)
         ended.wait(8)
     assert [data(request) for request in requests] == [[n] for n in range(8)]
 
@@ -518,9 +519,9 @@ class Party:
 
 def test_rows_that_are_submitted_together_are_told_of_each_by_its_position():
     with modelflow.Flow(ECHO, units=[half]) as flow:
-        assert flow.is_row_by_row
+        assert flow.scheduler.is_row_by_row
         rows = [modelflow.Buffer(number) for number in (0, 2, 3, 8)]
-        submitted = flow.submit_rows(rows, batch_members := Party())
+        submitted = submit_rows(flow.scheduler, rows, batch_members := Party())
         assert submitted.count == 4
         found = [row["output"] for row in batch_members.told(4)]
     assert [buffer.data for buffer in found] == [0, 1, None, 4]
@@ -549,7 +550,7 @@ def test_requests_of_several_rows_are_told_of_each_as_a_whole():
     sizes = [1, 3, 2]
     with modelflow.Flow(ECHO, units=[half]) as flow:
         rows = [modelflow.Buffer(2 * number) for number in range(6)]
-        submitted = flow.submit_rows(rows, members := Rows(sizes), sizes=sizes)
+        submitted = submit_rows(flow.scheduler, rows, members := Rows(sizes), sizes=sizes)
         found = dict(members.came.get(timeout=60) for _ in sizes)
         assert (submitted.count, found) == (3, {0: [0], 1: [1, 2, 3], 2: [4, 5]})
         assert flow.stats().requests["ok"] == 3
@@ -560,22 +561,22 @@ def test_sizes_that_do_not_fit_the_rows_are_said(sizes):
     with modelflow.Flow(ECHO, units=[half]) as flow:
         rows = [modelflow.Buffer(0) for _ in range(3)]
         with pytest.raises(ValueError, match=r"rows in all; expected 3, 1 each at least"):
-            flow.submit_rows(rows, Rows(sizes), sizes=sizes)
+            submit_rows(flow.scheduler, rows, Rows(sizes), sizes=sizes)
 
 
 def test_deadlines_are_one_for_each_request():
     with modelflow.Flow(ECHO, units=[half]) as flow:
         rows = [modelflow.Buffer(0) for _ in range(3)]
         with pytest.raises(ValueError, match="deadlines: got 1; expected 2, one a request"):
-            flow.submit_rows(rows, Rows([1, 2]), sizes=[1, 2], deadlines=[None])
+            submit_rows(flow.scheduler, rows, Rows([1, 2]), sizes=[1, 2], deadlines=[None])
 
 
 def test_values_that_are_added_before_a_request_is_submitted_belong_to_it():
     values, ended = [0], Ended()
-    requests = [modelflow.Request({"input": given}, ended) for given in (values, [8])]
+    requests = [Request({"input": given}, ended) for given in (values, [8])]
     values.append(4)
     with modelflow.Flow(ECHO, units=[half]) as flow:
-        flow.submit(requests)
+        submit(flow.scheduler, requests)
         ended.wait(2)
     assert [data(request) for request in requests] == [[0, 2], [4]]
 
@@ -593,7 +594,7 @@ def test_of_a_request_whose_deadline_has_passed_no_row_is_worked_on(sizes):
         rows = [modelflow.Buffer(number) for number in range(3)]
         deadlines = [time.monotonic() - 1, *[None] * (len(sizes) - 1)]
         members = Rows(sizes)
-        flow.submit_rows(rows, members, sizes=sizes, deadlines=deadlines)
+        submit_rows(flow.scheduler, rows, members, sizes=sizes, deadlines=deadlines)
         found = dict(members.came.get(timeout=60) for _ in sizes)
     assert seen == [*range(sizes[0], 3)]
     assert found[0] == [None] * sizes[0]
@@ -605,10 +606,10 @@ def test_a_request_of_several_rows_enters_whole_where_there_is_room_for_one():
     graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
     sizes, room = [1, 8, 1], threading.Event()
     with modelflow.Flow(graph, units=[waits]) as flow:
-        flow.submit_rows([modelflow.Buffer(0)], first := Party())
+        submit_rows(flow.scheduler, [modelflow.Buffer(0)], first := Party())
         assert entered.wait(60)
         rows = [modelflow.Buffer(number) for number in range(1, 11)]
-        submitted = flow.submit_rows(rows, members := Rows(sizes), room.set, sizes=sizes)
+        submitted = submit_rows(flow.scheduler, rows, members := Rows(sizes), room.set, sizes=sizes)
         assert submitted.count == 2
         assert not room.is_set()
         submitted.cancel(1)
@@ -630,13 +631,17 @@ def test_small_rows_enter_together_where_there_is_room_for_one(max_in_flight, en
         flow = f"[flow]\nmax_in_flight = {max_in_flight}\n"
         graph = f"{flow}[graph]\ngraphconf = '{graph}'"
     with modelflow.Flow(graph, units=[waits]) as flow:
-        flow.submit_rows([modelflow.Buffer(0)], Party())
+        submit_rows(flow.scheduler, [modelflow.Buffer(0)], Party())
         assert entered.wait(60)
         rows, sizes = [modelflow.Buffer(number) for number in range(1, 11)], [2] * 5
-        submitted = flow.submit_rows(rows, members := Rows(sizes), sizes=sizes, is_together=True)
+        submitted = submit_rows(
+            flow.scheduler, rows, members := Rows(sizes), sizes=sizes, is_together=True
+        )
         assert submitted.count == entered_rows // 2
         more = [modelflow.Buffer(11)]
-        assert flow.submit_rows(more, Party(), is_together=True).count == 0  # the queue is full
+        assert (
+            submit_rows(flow.scheduler, more, Party(), is_together=True).count == 0
+        )  # the queue is full
         gate.set()
         found = [members.came.get(timeout=60) for _ in range(submitted.count)]
         assert [number for number, _ in found] == [*range(submitted.count)]
@@ -644,7 +649,7 @@ def test_small_rows_enter_together_where_there_is_room_for_one(max_in_flight, en
 
 def test_a_graph_in_which_rows_meet_takes_none_by_themselves():
     with Tokens().flow() as flow:
-        assert not flow.is_row_by_row
+        assert not flow.scheduler.is_row_by_row
 
 
 def waiting():
@@ -666,15 +671,15 @@ def test_rows_for_which_there_is_no_room_are_not_taken_and_may_come_when_there_i
     graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
     room = threading.Event()
     with modelflow.Flow(graph, units=[waits]) as flow:
-        flow.submit_rows([modelflow.Buffer(0)], first := Party())
+        submit_rows(flow.scheduler, [modelflow.Buffer(0)], first := Party())
         assert entered.wait(60)
         rows = [modelflow.Buffer(number) for number in range(1, 6)]
-        count = flow.submit_rows(rows, second := Party(), room.set).count
+        count = submit_rows(flow.scheduler, rows, second := Party(), room.set).count
         assert 0 < count < 5
         assert not room.is_set()
         gate.set()
         assert room.wait(60)
-        flow.submit_rows(rows[count:][:1], third := Party())
+        submit_rows(flow.scheduler, rows[count:][:1], third := Party())
         numbers = [row["output"].data for row in (*first.told(1), *second.told(count))]
         assert [*numbers, third.told(1)[0]["output"].data] == [*range(count + 2)]
 
@@ -683,7 +688,9 @@ def test_a_row_that_is_cancelled_fails_at_once_and_the_others_go_on():
     waits, entered, gate, seen = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
     with modelflow.Flow(graph, units=[waits]) as flow:
-        submitted = flow.submit_rows([*map(modelflow.Buffer, range(3))], batch_members := Party())
+        submitted = submit_rows(
+            flow.scheduler, [*map(modelflow.Buffer, range(3))], batch_members := Party()
+        )
         assert entered.wait(60)
         submitted.cancel(1)
         submitted.cancel(1)
@@ -698,7 +705,7 @@ def test_rows_in_a_flow_that_stops_fail():
     waits, entered, gate, _ = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, threads=1] ", 1)
     flow = modelflow.Flow(graph, units=[waits]).start()
-    flow.submit_rows([*map(modelflow.Buffer, range(3))], batch_members := Party())
+    submit_rows(flow.scheduler, [*map(modelflow.Buffer, range(3))], batch_members := Party())
     assert entered.wait(60)
     stopping = threading.Thread(target=flow.stop, kwargs={"drain": False})
     stopping.start()
@@ -707,7 +714,7 @@ def test_rows_in_a_flow_that_stops_fail():
     stopping.join()
     assert {type(failure) for _, failure in found} <= {StreamClosed, Cancelled}
     with pytest.raises(StreamClosed):
-        flow.submit_rows([modelflow.Buffer(0)], batch_members)
+        submit_rows(flow.scheduler, [modelflow.Buffer(0)], batch_members)
 
 
 def test_requests_that_are_over_are_freed_without_a_search_for_cycles():
@@ -716,8 +723,8 @@ def test_requests_that_are_over_are_freed_without_a_search_for_cycles():
     gc.disable()
     try:
         with modelflow.Flow(ECHO, units=[half]) as flow:
-            requests = [modelflow.Request({"input": [2 * n]}, ended) for n in range(4)]
-            flow.submit(requests)
+            requests = [Request({"input": [2 * n]}, ended) for n in range(4)]
+            submit(flow.scheduler, requests)
             requests[3].cancel()
             ended.wait(4)
             gone = _marked(requests)

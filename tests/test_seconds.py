@@ -10,6 +10,7 @@ import pytest
 
 import modelflow
 from modelflow.quantities import check_seconds
+from modelflow.stream_io.request import Request
 from modelflow.unit.stream_context import StreamContext
 
 ECHO = "digraph echo { input [type=input] same output [type=output] input -> same -> output }"
@@ -76,24 +77,18 @@ def opened(flow, call):
 
 CALLS = {
     "infer": lambda flow: lambda **named: flow.infer(1, **named),
-    "try_infer": lambda flow: lambda **named: flow.try_infer(1, **named),
+    "infer at once": lambda flow: lambda **named: flow.infer(1, wait=False, **named),
     "ainfer": lambda flow: lambda **named: with_async("ainfer", 1)(flow, **named),
-    "try_ainfer": lambda flow: lambda **named: with_async("try_ainfer", 1)(flow, **named),
     "exchange": lambda flow: opened(flow, lambda s, **n: s.exchange({"input": (1,)}, **n)),
     "aexchange": lambda flow: opened(flow, with_async("aexchange", {"input": (1,)})),
     "send": lambda flow: opened(flow, lambda s, **n: s.send("input", 1, **n)),
     "asend": lambda flow: opened(flow, with_async("asend", "input", 1)),
-    "try_send": lambda flow: opened(flow, lambda s, **n: s.try_send("input", 1, **n)),
+    "send at once": lambda flow: opened(flow, lambda s, **n: s.send("input", 1, wait=False, **n)),
     "recv": lambda flow: opened(flow, lambda s, **n: sent(s).recv(**n)),
-    "recv_buffer": lambda flow: opened(flow, lambda s, **n: sent(s).recv_buffer(**n)),
     "arecv": lambda flow: opened(flow, lambda s, **n: with_async("arecv")(sent(s), **n)),
-    "arecv_buffer": lambda flow: opened(
-        flow, lambda s, **n: with_async("arecv_buffer")(sent(s), **n)
-    ),
-    "wait_ready": lambda flow: opened(flow, lambda s, **n: sent(s).wait_ready(**n)),
     "wait of a session": lambda flow: opened(flow, lambda s, **n: sent(s).wait(**n)),
     "map": lambda flow: lambda **named: list(flow.map([1], **named)),
-    "Request": lambda _: lambda **named: modelflow.Request({"input": [1]}, print, **named),
+    "Request": lambda _: lambda **named: Request({"input": [1]}, print, **named),
     "stop": lambda flow: lambda **named: flow.stop(**named),
     "Flow": lambda _: lambda **named: modelflow.Flow(ECHO, units=[same], **named),
 }
@@ -107,12 +102,12 @@ def sent(stream):
 
 
 TIMES = [
-    *((name, "timeout") for name in ("infer", "try_infer", "ainfer", "try_ainfer")),
-    *((name, "deadline") for name in ("infer", "try_infer", "ainfer", "try_ainfer")),
+    *((name, "timeout") for name in ("infer", "infer at once", "ainfer")),
+    *((name, "deadline") for name in ("infer", "infer at once", "ainfer")),
     *((name, "timeout") for name in ("exchange", "aexchange", "send", "asend")),
-    *((name, "deadline") for name in ("exchange", "aexchange", "send", "asend", "try_send")),
-    *((name, "timeout") for name in ("recv", "recv_buffer", "arecv", "arecv_buffer")),
-    *((name, "timeout") for name in ("wait_ready", "wait of a session", "stop")),
+    *((name, "deadline") for name in ("exchange", "aexchange", "send", "asend", "send at once")),
+    *((name, "timeout") for name in ("recv", "arecv")),
+    *((name, "timeout") for name in ("wait of a session", "stop")),
     *((name, "deadline") for name in ("map", "Request")),
     *(("Flow", name) for name in ("stop_timeout", "watchdog_interval")),
 ]
@@ -132,7 +127,7 @@ def test_an_infinite_time_is_as_long_as_it_takes(flow, call, argument):
 
 
 def test_a_call_that_was_refused_leaves_no_session(flow):
-    for call in ("infer", "try_infer", "ainfer", "try_ainfer"):
+    for call in ("infer", "infer at once", "ainfer"):
         for argument in ("timeout", "deadline"):
             with pytest.raises(TypeError):
                 CALLS[call](flow)(**{argument: "1"})
@@ -147,7 +142,7 @@ def test_the_wait_for_a_flow_is_in_milliseconds(flow):
 
 def test_a_stop_that_is_asked_for_takes_a_number(flow):
     with pytest.raises(ValueError, match=r"^timeout: got nan; "):
-        flow.request_stop(timeout=math.nan)
+        flow.stop(timeout=math.nan, wait=False)
     assert flow.infer(1).data == 1
 
 

@@ -111,7 +111,7 @@ def test_a_result_that_nobody_else_sees_may_be_written():
 def test_meta_travels_with_the_buffer():
     with Running(chain(per_item(add_one))) as flow:
         stream = flow.session()
-        stream.send("input", stream.create_buffer(1, path="a.jpg"))
+        stream.send("input", Buffer(1, {"path": "a.jpg"}))
         assert stream.recv().meta == {"path": "a.jpg"}
 
 
@@ -231,11 +231,10 @@ def test_on_the_calling_thread_what_is_not_there_now_never_comes():
         stream = flow.session()
         stream.send("input", 1)
         for wait in (
-            lambda: stream.wait_ready(timeout=None),
             lambda: stream.recv(timeout=None),
-            lambda: stream.recv_buffer(),
+            lambda: stream.recv(errors="return"),
             lambda: asyncio.run(stream.arecv()),
-            lambda: asyncio.run(stream.arecv_buffer(timeout=5)),
+            lambda: asyncio.run(stream.arecv(timeout=5, errors="return")),
         ):
             with pytest.raises(TimeoutError, match="no result within 0 s"):
                 wait()
@@ -243,14 +242,9 @@ def test_on_the_calling_thread_what_is_not_there_now_never_comes():
 
 def test_on_the_calling_thread_waiting_runs_what_is_ready():
     with Running(chain(per_item(add_one)), is_inline=True) as flow:
-        for wait in (
-            lambda stream: stream.wait_ready(),
-            lambda stream: None,
-        ):
-            stream = flow.session()
-            flow.scheduler.submitter.send(stream._session, "input", [Buffer(1)])
-            wait(stream)
-            assert asyncio.run(stream.arecv()).data == 2
+        stream = flow.session()
+        flow.scheduler.submitter.send(stream._session, "input", [Buffer(1)])
+        assert asyncio.run(stream.arecv()).data == 2
 
 
 def test_a_loop_that_has_ended_harms_nobody(monkeypatch):

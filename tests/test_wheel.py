@@ -73,7 +73,7 @@ with Editor(pathlib.Path("new.toml")) as editor:
     assert b"edit.js" in ask(editor.url, "")
     assert len(ask(editor.url, "edit.js")) > 10000
 with modelflow.Flow("digraph { a[type=input] b[type=output] a -> b }") as flow:
-    with Dashboard(flow.moment) as page:
+    with Dashboard.of(flow) as page:
         assert b"app.js" in ask(page.url, "")
         assert len(ask(page.url, "app.js")) > 10000
 print("served")

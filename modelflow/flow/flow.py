@@ -9,30 +9,20 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from modelflow.buffer import Buffer
-from modelflow.draw.outline import Outline
 from modelflow.errors import did_you_mean
 from modelflow.flow.life import FlowLife
 from modelflow.flow.map import ItemMap, amap_items, map_items, options_of
-from modelflow.graph.graph_port import Signature
-from modelflow.graph.signature import signature_of
 from modelflow.runtime.stats import FlowStats
 from modelflow.stream_io import StreamIO, answer_of, wait_until_deadline
-from modelflow.stream_io.request import Request, SubmittedRows, set_deadlines, submit, submit_rows
 
 if TYPE_CHECKING:
     from modelflow.profile.recording import Recording
-    from modelflow.profile.snapshot import Snapshot
     from modelflow.profile.trace_events import FollowedRequest
-    from modelflow.runtime.queues.backpressure import Backpressure
-    from modelflow.runtime.scheduler import Scheduler
-    from modelflow.runtime.session.request_batch import BatchMembers
 
 T = TypeVar("T")
 
@@ -52,29 +42,32 @@ class Flow(FlowLife):
     ``fork`` only if it was made after it.
     """
 
-    def create_stream_io(self, context: Mapping[str, Any] | None = None) -> StreamIO:
+    def create_stream_io(
+        self, context: Mapping[str, Any] | None = None, *, source: str | None = None
+    ) -> StreamIO:
         """Opens a session.
 
         Args:
             context: First content of the dict that the session's units share.
+            source: A source node of the graph: the session that it feeds, to receive from; None: a
+                new session of the graph's inputs.
 
         Raises:
+            KeyError: the graph has no such source.
             StreamClosed: the flow does not run, or its graph has no input.
         """
         scheduler = self._running_scheduler()
-        stream = StreamIO(scheduler, scheduler.create_session())
+        if source is None:
+            stream = StreamIO(scheduler, scheduler.create_session())
+        elif source in scheduler.sources:
+            stream = StreamIO(scheduler, scheduler.sources[source], is_owner=False)
+        else:
+            names = ", ".join(map(repr, scheduler.sources)) or "none"
+            near = did_you_mean(source, scheduler.sources)
+            raise KeyError(f"the graph has no source {source!r}{near} (sources: {names})")
         if context:
             stream.context.update(context)
         return stream
-
-    @property
-    def source_streams(self) -> dict[str, StreamIO]:
-        """The sessions of the graph's sources, by node: to receive what they bring to outputs."""
-        scheduler = self._running_scheduler()
-        return {
-            node: StreamIO(scheduler, session, is_owner=False)
-            for node, session in scheduler.sources.items()
-        }
 
     def infer(
         self,
@@ -114,19 +107,7 @@ class Flow(FlowLife):
             with wait_until_deadline(deadline, timeout) as limit:
                 stream = self.create_stream_io()
                 found = stream.exchange(columns, limit, deadline, wait=wait)
-        return answer_of(found, stream.single_outputs)
-
-    def try_infer(
-        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
-    ) -> Any:
-        """Does what `infer` does, but is refused at once where there is no room for the request.
-
-        Raises:
-            QueueFullError: there is no room now, whatever ``queue_policy`` says.
-            FlowUnitError, DeadlineExceeded, TimeoutError, StreamClosed, KeyError, TypeError,
-                ValueError: as `infer`.
-        """
-        return self.infer(inputs, timeout, deadline, wait=False)
+        return answer_of(found, stream._session.single_outputs)
 
     async def ainfer(
         self,
@@ -145,13 +126,7 @@ class Flow(FlowLife):
             with wait_until_deadline(deadline, timeout) as limit:
                 stream = self.create_stream_io()
                 found = await stream.aexchange(columns, limit, deadline, wait=wait)
-        return answer_of(found, stream.single_outputs)
-
-    async def try_ainfer(
-        self, inputs: Any, timeout: float | None = None, deadline: float | None = None
-    ) -> Any:
-        """Does what `try_infer` does without blocking the event loop."""
-        return await self.ainfer(inputs, timeout, deadline, wait=False)
+        return answer_of(found, stream._session.single_outputs)
 
     def map(
         self,
@@ -227,115 +202,12 @@ class Flow(FlowLife):
             ordered=ordered,
             errors=errors,
             deadline=deadline,
-            single_outputs=self._single_outputs(),
+            single_outputs=scheduler.single_outputs,
         )
-        return partial(ItemMap, self.submit, self._columns, options, scheduler.pump)
-
-    def _single_outputs(self) -> frozenset[str]:
-        origin = self._build().plan.origins.get("")
-        return frozenset() if origin is None else origin.single_outputs
-
-    def submit(
-        self, requests: Sequence[Request], on_room: Callable[[], None] | None = None
-    ) -> Sequence[Request]:
-        """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
-
-        None waits for another, each has its own deadline, error and cancel. Their answers come by
-        their callbacks, in any order. In a graph of normal units they share a session.
-
-        Args:
-            requests: Not submitted yet, or returned by an earlier call. Whoever has many that wait
-                offers no more than `free_rows` says.
-            on_room: Called once if some are returned, when there may be room for them.
-
-        Returns:
-            Those behind which there was no room, to be submitted again, in order.
-
-        Raises:
-            KeyError: a request has an input that the graph has not; none has gone in.
-            StreamClosed: the flow does not run, or its graph has no input.
-        """
-        scheduler = self._running_scheduler()
-        count, backpressure = submit(scheduler, requests)
-        _go_on(scheduler, backpressure, on_room)
-        return requests[count:]
-
-    @property
-    def free_rows(self) -> float:
-        """How many rows of new requests `submit` has room for now; at most 0: none.
-
-        A request enters whole where there is room for one row. ``math.inf``: nothing bounds them.
-
-        Raises:
-            StreamClosed: the flow does not run.
-        """
-        return self._running_scheduler().submitter.free_rows
-
-    @property
-    def is_row_by_row(self) -> bool:
-        """Tells whether `submit_rows` takes rows: each passes the graph by itself, from one input.
-
-        Raises:
-            StreamClosed: the flow does not run.
-        """
-        scheduler = self._running_scheduler()
-        return scheduler.is_row_by_row and len(scheduler.submitter.names) == 1
-
-    def submit_rows(
-        self,
-        rows: Sequence[Buffer],
-        batch_members: "BatchMembers",
-        on_room: Callable[[], None] | None = None,
-        *,
-        sizes: Sequence[int] | None = None,
-        deadlines: Sequence[float | None] | None = None,
-        is_together: bool = False,
-    ) -> SubmittedRows:
-        """Sends requests together, as `submit` does, at less cost for each.
-
-        None waits for another here either. Where the graph is not `is_row_by_row` they cannot.
-
-        Args:
-            rows: What they bring, one after the other, for the graph's only input. Nobody else
-                changes an array.
-            batch_members: Who is told what becomes of them, by number, perhaps before this
-                returns, on the thread that brought it about, which it must not hold up.
-            on_room: Called once if there is no room for all, when there may be.
-            sizes: How many of the rows each request has, at least 1; None: one each.
-            deadlines: Until when somebody waits for each request, in the seconds of
-                `time.monotonic`; None: for ever, or as the rows themselves say where all is None.
-            is_together: All enter where the first queue has room for one row: small rows, which
-                cost more to hold back than to queue. ``max_in_flight`` counts them all the same.
-
-        Returns:
-            How many requests are on their way, the first ones; the others are not.
-
-        Raises:
-            StreamClosed: the flow does not run.
-            ValueError: ``sizes`` do not fit the rows, or ``deadlines`` the requests.
-        """
-        scheduler = self._running_scheduler()
-        sizes = [1] * len(rows) if sizes is None else sizes
-        if sum(sizes) != len(rows) or min(sizes, default=1) < 1:
-            raise ValueError(
-                f"sizes: got {sum(sizes)} rows in all; expected {len(rows)}, 1 each at least"
-            )
-        if deadlines is not None:
-            if len(deadlines) != len(sizes):
-                raise ValueError(
-                    f"deadlines: got {len(deadlines)}; expected {len(sizes)}, one a request"
-                )
-            set_deadlines(rows, sizes, deadlines)
-        submitted, backpressure = submit_rows(
-            scheduler, batch_members, rows, sizes, is_together=is_together
-        )
-        _go_on(scheduler, backpressure, on_room)
-        return submitted
+        return partial(ItemMap, scheduler, self._columns, options)
 
     def __repr__(self) -> str:
         graph = self._graph
-        if graph is None:
-            return "<Flow without a graph>"
         ports = (", ".join(names) or "none" for names in (graph.inputs, graph.outputs))
         return "<Flow {!r}: {} nodes, inputs: {}, outputs: {}>".format(
             graph.name, len(graph.nodes), *ports
@@ -358,22 +230,6 @@ class Flow(FlowLife):
             rate = (flow.stats()["infer"].buffers - before["infer"].buffers) / seconds
         """
         return FlowStats() if self._scheduler is None else self._scheduler.statistics()
-
-    def moment(self) -> "Snapshot":
-        """Returns `stats` with the plan, the graph as it is drawn, and the machine."""
-        from modelflow.profile.snapshot import Snapshot
-
-        scheduler = self._scheduler
-        if scheduler is None:
-            scheduler = self._build()
-        return Snapshot.of(scheduler.statistics(), scheduler.plan, Outline.of(self.graph))
-
-    def snapshot(self) -> dict[str, Any]:
-        """Returns `moment` as what JSON can hold.
-
-        The form has a version; `modelflow.profile.snapshot.Snapshot.read` takes it in.
-        """
-        return self.moment().document()
 
     def record(  # noqa: PLR0913 - each is the user's to set
         self,
@@ -422,7 +278,7 @@ class Flow(FlowLife):
         from modelflow.profile.recording import Recording
 
         return Recording(
-            self._build(),
+            self.scheduler,
             Path(path),
             requests=requests,
             slowest=slowest,
@@ -449,12 +305,9 @@ class Flow(FlowLife):
             StreamClosed: the flow does not run.
         """
         scheduler = self._running_scheduler()
-        if node is not None and node not in self.plan.nodes:
-            names = ", ".join(self.plan.nodes)
-            raise KeyError(
-                f"the graph has no node {node!r}{did_you_mean(node, self.plan.nodes)} "
-                f"(nodes: {names})"
-            )
+        if node is not None and node not in scheduler.plan.nodes:
+            names, near = ", ".join(scheduler.plan.nodes), did_you_mean(node, scheduler.plan.nodes)
+            raise KeyError(f"the graph has no node {node!r}{near} (nodes: {names})")
         scheduler.reload(node)
 
     def reconfigure(self, changes: Mapping[str, Any]) -> None:
@@ -477,15 +330,6 @@ class Flow(FlowLife):
         """
         self._running_scheduler().reconfigure(changes)
 
-    def signature(self) -> Signature:
-        """Returns the names, types and shapes of the graph's inputs and outputs.
-
-        While the flow runs, what the loaded models say of their ports is in it; before, what the
-        units declare. What neither says, ``[serve]`` in the graph file may.
-        """
-        scheduler = self._build()
-        return signature_of(self.graph, self._single_outputs(), scheduler.tensor)
-
     def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
         """Returns the one value of each input."""
         names = self.graph.inputs
@@ -501,12 +345,3 @@ class Flow(FlowLife):
                 f"the graph has the inputs {list(names)}; give a mapping with each of them"
             )
         return {names[0]: (inputs,)}
-
-
-def _go_on(
-    scheduler: "Scheduler", backpressure: "Backpressure | None", on_room: Callable[[], None] | None
-) -> None:
-    """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
-    scheduler.pump(is_awaited=False)
-    if backpressure is not None and on_room is not None:
-        backpressure.on_gone(on_room)

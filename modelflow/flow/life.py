@@ -6,14 +6,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from modelflow.buffer import Buffer
-from modelflow.config.read import find_graph
 from modelflow.error_log import ErrorLog, log_error
 from modelflow.errors import GraphError, StreamClosed
 from modelflow.graph.graph import Graph
 from modelflow.graph.read import check_arguments, read_graph
 from modelflow.graph.signature import contradictions
 from modelflow.log import FlowLog
-from modelflow.plan import ExecutionPlan, make_plan
+from modelflow.plan import make_plan
 from modelflow.quantities import check_seconds
 from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.lifecycle import stop_at_exit
@@ -28,7 +27,7 @@ class FlowLife:
 
     def __init__(  # noqa: PLR0913 - each is the user's to set
         self,
-        source: Any = None,
+        source: Any,
         *,
         overrides: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
@@ -40,7 +39,7 @@ class FlowLife:
         on_error: Callable[[Buffer], None] | None = None,
         tap: Callable[[str, str, Sequence[Buffer]], None] | None = None,
     ) -> None:
-        """Reads and checks the graph, if one is given; starts nothing.
+        """Reads and checks the graph; starts nothing.
 
         Args:
             source: A path, the text of a graph file, a mapping, a `FlowGraphDesc` or a `Graph`.
@@ -70,9 +69,6 @@ class FlowLife:
                 f"threads: got {threads!r}; expected None, or 0 to run on the calling thread"
             )
         check_arguments(overrides, args, units)
-        self._overrides = dict(overrides or {})
-        self._args = dict(args or {})
-        self._units = tuple(units)
         self._errors = ErrorLog(log_error)
         self._options = SchedulerOptions(
             is_inline=threads == 0,
@@ -82,37 +78,17 @@ class FlowLife:
             on_error=on_error or self._errors.add,
             tap=tap,
         )
-        self._graph: Graph | None = None
+        self._graph = (
+            source
+            if isinstance(source, Graph)
+            else read_graph(source, overrides=overrides, args=args, units=units)
+        )
         self._scheduler: Scheduler | None = None
         self._log: FlowLog | None = None
         self._journal: Journal | None = None
         self._process = os.getpid()
-        if source is not None:
-            self._read(source, None)
 
     # -- life -----------------------------------------------------------------------------------
-
-    def _read(self, source: Any, form: str | None) -> None:
-        if isinstance(source, Graph):
-            self._graph = source
-        else:
-            self._graph = read_graph(
-                source,
-                format=form,
-                overrides=self._overrides,
-                args=self._args,
-                units=self._units,
-            )
-
-    def _build(self) -> "Scheduler":
-        """Returns the scheduler, made when it is first asked for."""
-        if self._scheduler is None:
-            from modelflow.runtime.scheduler import Scheduler  # half of what a flow loads
-
-            self._scheduler = Scheduler(
-                make_plan(self.graph, is_fused=self._options.tap is None), self._options
-            )
-        return self._running_scheduler()
 
     def start(self) -> Self:
         """Opens every unit and starts the threads.
@@ -123,7 +99,7 @@ class FlowLife:
             PlanError: this machine or this version cannot run the graph.
             RecordingError: ``[profile]`` in the graph file asks for files that cannot be written.
         """
-        scheduler = self._build()
+        scheduler = self.scheduler
         config = self.graph.config
         folder = config.output_folder
         log = FlowLog(config.log, folder)
@@ -149,15 +125,6 @@ class FlowLife:
         if findings:
             raise GraphError(findings)
 
-    def run(self) -> None:
-        """Starts the flow, waits until its sources are done, and stops it.
-
-        Raises:
-            FlowFailed: the flow itself failed.
-        """
-        with self:
-            self.wait()
-
     def wait(self, timeout_ms: float = 0) -> bool:
         """Waits until every source is done (a flow without sources: until it is stopped).
 
@@ -174,7 +141,7 @@ class FlowLife:
         seconds = check_seconds("timeout_ms", timeout_ms, "milliseconds")
         return self._running_scheduler().wait(seconds or None)
 
-    def stop(self, drain: bool = True, timeout: float | None = None) -> None:
+    def stop(self, drain: bool = True, timeout: float | None = None, *, wait: bool = True) -> None:
         """Ends the flow: every unit is closed once, every thread joined. May be called again.
 
         Args:
@@ -182,6 +149,9 @@ class FlowLife:
                 dropped.
             timeout: Seconds that threads may take to end when nothing is worked on any more; None:
                 the flow's ``stop_timeout``.
+            wait: False: another thread stops it, and this returns at once. It takes no lock: signal
+                handlers call it so, and flow units that want the flow to end. Whoever calls `stop`
+                or `wait`, or leaves the ``with`` block, waits for the end and is told what failed.
 
         Raises:
             FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
@@ -189,48 +159,22 @@ class FlowLife:
         """
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
-        if self._scheduler is not None:
-            try:
-                self._scheduler.stop(drain, timeout)
-            finally:
-                self._errors.close()
-                journal, self._journal = self._journal, None
-                try:
-                    if journal is not None:
-                        journal.stop()
-                finally:
-                    if self._log is not None:
-                        self._log.close()
-
-    def list_busy(self) -> list[str]:
-        """Says of each thread that is in a unit now which node that is, since when, and where.
-
-        For whoever waits for what does not come. From any thread.
-
-        Returns:
-            ``"node 'infer' has been in process for 12.3 s; it is at unit.py:7 in process"``.
-        """
-        return [] if self._scheduler is None else self._scheduler.list_busy()
-
-    def list_threads(self) -> list[int]:
-        """Returns the `threading.Thread.ident` of each thread that runs units of it."""
-        return [] if self._scheduler is None else self._scheduler.list_threads()
-
-    def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:
-        """Has the flow stopped by another thread, and returns at once; takes no lock.
-
-        What a signal handler calls (`stop` there would wait for the thread that the signal has
-        interrupted), and a flow unit that wants the flow to end. Whoever calls `stop` or `wait`, or
-        leaves the ``with`` block, waits for the end and is told what went wrong. The arguments are
-        those of `stop`.
-
-        Raises:
-            TypeError, ValueError: ``timeout`` is no number; nothing has ended.
-        """
-        if timeout is not None:
-            timeout = check_seconds("timeout", timeout)
-        if self._scheduler is not None:
+        if self._scheduler is None:
+            return
+        if not wait:
             self._scheduler.request_stop(drain, timeout)
+            return
+        try:
+            self._scheduler.stop(drain, timeout)
+        finally:
+            self._errors.close()
+            journal, self._journal = self._journal, None
+            try:
+                if journal is not None:
+                    journal.stop()
+            finally:
+                if self._log is not None:
+                    self._log.close()
 
     def __enter__(self) -> Self:
         if not self.is_running:
@@ -263,21 +207,26 @@ class FlowLife:
 
     @property
     def graph(self) -> Graph:
-        """The checked graph.
-
-        Raises:
-            StreamClosed: none was given yet.
-        """
-        if self._graph is None:
-            raise StreamClosed(
-                "this Flow has no graph yet; give it one: Flow('graph.toml') or init(...)"
-            )
+        """The checked graph."""
         return self._graph
 
     @property
-    def plan(self) -> ExecutionPlan:
-        """What runs where, and why."""
-        return self._build().plan
+    def scheduler(self) -> "Scheduler":
+        """What runs the graph; made when it is first asked for. Its ``plan`` says what runs where.
+
+        For servers and tools, not for applications: it may change with every version.
+
+        Raises:
+            PlanError: this machine or this version cannot run the graph.
+            StreamClosed: the flow was made before the process forked.
+        """
+        if self._scheduler is None:
+            from modelflow.runtime.scheduler import Scheduler  # half of what a flow loads
+
+            self._scheduler = Scheduler(
+                make_plan(self.graph, is_fused=self._options.tap is None), self._options
+            )
+        return self._running_scheduler()
 
     @property
     def is_running(self) -> bool:
@@ -293,49 +242,3 @@ class FlowLife:
                 "process; make the Flow after the fork"
             )
         return self._scheduler
-
-    # -- the names of ModelBox's API, for applications that were written for it --------------------
-
-    def init(self, source: Any, format: str | None = None) -> Self:  # noqa: A002 - the API's name
-        """Reads and checks a graph, as the constructor does where it is given one.
-
-        Args:
-            source: As in the constructor.
-            format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
-
-        Raises:
-            ConfigError, GraphError: the graph is wrong; every mistake is listed.
-        """
-        self._read(source, format)
-        return self
-
-    def init_by_name(
-        self,
-        name: str,
-        args: Mapping[str, Any] | None = None,
-        graph_dir: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Reads the graph whose ``[flow] name`` is ``name``, among those of a folder.
-
-        Args:
-            name: The name.
-            args: Values for its ``[args]``.
-            graph_dir: Where to look; None: among the graphs that come with modelflow.
-
-        Raises:
-            ConfigError: there is none; the message lists those that are there.
-        """
-        self._args |= dict(args or {})
-        return self.init(find_graph(name, graph_dir))
-
-    def build(self) -> Self:
-        """Makes the plan and the queues now, and not in `start`; starts nothing.
-
-        Raises:
-            PlanError: this machine or this version cannot run the graph.
-        """
-        self._build()
-        return self
-
-    start_run = start
-    run_async = start

@@ -19,11 +19,15 @@ from collections.abc import (
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from modelflow.quantities import check_seconds
 from modelflow.stream_io import answer_of
-from modelflow.stream_io.request import Request
+from modelflow.stream_io.request import Request, submit
+from modelflow.stream_io.values import check_errors
+
+if TYPE_CHECKING:
+    from modelflow.runtime.scheduler import Scheduler
 
 T = TypeVar("T")
 
@@ -64,25 +68,22 @@ class ItemMap(Generic[T]):
 
     def __init__(
         self,
-        submit: Callable[[Sequence[Request], Callable[[], None]], Sequence[Request]],
+        scheduler: "Scheduler",
         columns: Callable[[T], Mapping[str, tuple[Any]]],
         options: MapOptions,
-        pump: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
         """Begins with none.
 
         Args:
-            submit: `Flow.submit`.
+            scheduler: What they are sent to.
             columns: Gives the one value of each input of the graph; raises KeyError.
             options: How it is done.
-            pump: `Scheduler.pump`.
             on_change: Called when `take` may have something to give, from any thread.
         """
-        self._submit = submit
+        self._scheduler = scheduler
         self._columns = columns
         self._options = options
-        self._pump = pump
         self._on_change = on_change
         self._pending: dict[_Entry[T], None] = {}
         self._over: deque[_Entry[T]] = deque()
@@ -116,7 +117,7 @@ class ItemMap(Generic[T]):
         entry.request = Request(
             columns, partial(self._on_end, entry), deadline=self._options.deadline
         )
-        self._unsent = self._submit([entry.request], self._room)
+        self._unsent = submit(self._scheduler, [entry.request], self._room)
 
     def _on_end(self, entry: _Entry[T], _: Request | None) -> None:
         entry.is_over = True
@@ -135,10 +136,10 @@ class ItemMap(Generic[T]):
         """
         if self._is_room_told:
             self._is_room_told = False
-            self._unsent = self._submit(self._unsent, self._room)
+            self._unsent = submit(self._scheduler, self._unsent, self._room)
         entry = self._next()
         if entry is None:
-            self._pump()  # within a callback of an inline flow `submit` runs nothing
+            self._scheduler.pump()  # within a callback of an inline flow `submit` runs nothing
             entry = self._next()
         if entry is None:
             return None
@@ -286,8 +287,7 @@ def options_of(
     """
     if most < 1:
         raise ValueError(f"in_flight: got {most!r}; expected at least 1")
-    if errors not in ("raise", "return"):
-        raise ValueError(f"errors: got {errors!r}; expected 'raise' or 'return'")
+    check_errors(errors)
     if deadline is not None:
         deadline = check_seconds("deadline", deadline)
     return MapOptions(most, ordered, errors == "raise", deadline, single_outputs)

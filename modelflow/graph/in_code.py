@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from modelflow.config.document import FORM_BY_SUFFIX
 from modelflow.config.flow_config import EdgeConfig, FlowConfig, NodeConfig, PortRef
+from modelflow.config.read import read_config
 from modelflow.config.write import write_config
 from modelflow.errors import ConfigError
 from modelflow.unit.function import flowunit
@@ -37,14 +39,6 @@ class FlowPortDesc:
             f"{self.node.name}[{self.port}]: name the output: {self.node.name}['...']"
         )
 
-    def get_node_name(self) -> str:
-        """Returns the name of the node."""
-        return self.node.name
-
-    def get_port_name(self) -> str:
-        """Returns the name of the port; ``""`` where it is a number, and the node does not say."""
-        return self.ref().port or ""
-
 
 class FlowNodeDesc:
     """A node of a `FlowGraphDesc`.
@@ -60,14 +54,6 @@ class FlowNodeDesc:
 
     def __getitem__(self, port: str | int) -> FlowPortDesc:
         return FlowPortDesc(self, port)
-
-    def get_node_name(self) -> str:
-        """Returns `name`."""
-        return self.name
-
-    def set_node_name(self, name: str) -> None:
-        """Sets `name`."""
-        self.name = name
 
 
 class FlowGraphDesc:
@@ -86,52 +72,21 @@ class FlowGraphDesc:
 
     # How the second node of a unit is called.
     _numbered: ClassVar[str] = "{}_{}"
+    _node: ClassVar[type[FlowNodeDesc]] = FlowNodeDesc
 
-    def __init__(self, name: str = "") -> None:
-        """Begins an empty graph."""
-        self._flow = {"name": name} if name else {}
-        self._driver: dict[str, Any] = {}
-        self._profile: dict[str, Any] = {}
-        self._graph: dict[str, Any] = {}
+    def __init__(self, name: str = "", **sections: Mapping[str, Any]) -> None:
+        """Begins an empty graph.
+
+        Args:
+            name: Its name.
+            sections: Sections as in a graph file: ``graph={"queue_size": 8}``.
+        """
+        self._sections = {section: dict(keys) for section, keys in sections.items()}
+        if name:
+            self._sections.setdefault("flow", {})["name"] = name
         self._nodes: list[tuple[FlowNodeDesc, dict[str, Any]]] = []
         self._links: list[tuple[FlowPortDesc, FlowNodeDesc, str | None]] = []
         self._units: dict[str, FlowUnitSpec] = {}
-
-    # -- settings -------------------------------------------------------------------------------
-
-    def set_queue_size(self, queue_size: int) -> None:
-        """Sets the default of the node attribute ``queue_size``."""
-        self._graph["queue_size"] = queue_size
-
-    def set_batch_size(self, batch_size: int) -> None:
-        """Sets the default of the node attribute ``batch_size``."""
-        self._graph["batch_size"] = batch_size
-
-    def set_fuse(self, is_fused: bool) -> None:
-        """Lets neighbours that only compute run as one stage (the default), or leaves them apart.
-
-        Those that bear a common ``fuse`` run as one stage either way.
-        """
-        self._graph["fuse"] = "auto" if is_fused else "off"
-
-    def set_drivers_dir(self, drivers_dir_list: str | Sequence[str]) -> None:
-        """Sets the folders that are searched for flow units."""
-        folders = drivers_dir_list
-        self._driver["dir"] = [folders] if isinstance(folders, str) else list(folders)
-
-    def set_skip_default_drivers(self, is_skip: bool) -> None:
-        """Leaves the built-in and installed units out."""
-        self._driver["skip-default"] = is_skip
-
-    def set_profile_dir(self, profile_dir: str) -> None:
-        """Sets the folder that profiles go to."""
-        self._profile["dir"] = profile_dir
-
-    def set_profile_trace_enable(self, profile_trace_enable: bool) -> None:
-        """Records every execution for the timeline."""
-        self._profile["trace"] = profile_trace_enable
-
-    # -- the graph ------------------------------------------------------------------------------
 
     def add_input(self, name: str) -> FlowNodeDesc:
         """Adds an input of the graph; returns it, to be a source."""
@@ -218,7 +173,7 @@ class FlowGraphDesc:
         """Returns the graph as if it had been read from a file.
 
         Raises:
-            ConfigError: a name twice, or a port that is not known by its number.
+            ConfigError: a name twice, a port that is not known by its number, or a wrong section.
         """
         names = self._names()
         for name in names:
@@ -226,15 +181,12 @@ class FlowGraphDesc:
                 raise ConfigError(
                     f"node {name!r}: there are two of that name; give one another name"
                 )
-        return FlowConfig(
+        return replace(
+            read_config(self._sections),
             nodes=tuple(NodeConfig(node.name, given) for node, given in self._nodes),
             edges=tuple(
                 EdgeConfig(end.ref(), PortRef(node.name, port)) for end, node, port in self._links
             ),
-            driver=dict(self._driver),
-            profile=dict(self._profile),
-            flow=dict(self._flow),
-            graph=dict(self._graph),
         )
 
     def to_toml(self) -> str:
@@ -262,7 +214,7 @@ class FlowGraphDesc:
     def _add(self, name: str, attributes: Mapping[str, Any]) -> FlowNodeDesc:
         if name in self._names():
             raise ConfigError(f"node {name!r}: there is one already; give another name")
-        node = FlowNodeDesc(name)
+        node = self._node(name)
         self._nodes.append((node, dict(attributes)))
         return node
 

@@ -7,6 +7,7 @@ nobody else knows ``[serve]`` may say; what somebody knows otherwise it may not.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from modelflow.config.flow_config import ServePort
 from modelflow.errors import Finding, GraphError, did_you_mean
@@ -18,21 +19,32 @@ from modelflow.wire.tensor import DATATYPES, TensorSpec, shape_text
 ModelTensor = Callable[[str, str], TensorSpec | None]
 
 
-def signature_of(
-    graph: Graph, single_outputs: Collection[str], model_tensor: ModelTensor
-) -> Signature:
-    """Returns the signature of a graph.
+class GraphFacts(Protocol):
+    """What is known of a graph that runs, or will: `Flow.scheduler`."""
+
+    @property
+    def single_outputs(self) -> Collection[str]:
+        """The outputs that give one item for each that is sent."""
+
+    def tensor(self, node: str, port: str, /) -> TensorSpec | None:
+        """Returns what the loaded model of a node says of a port; None: nothing."""
+
+
+def signature_of(graph: Graph, facts: GraphFacts) -> Signature:
+    """Returns the names, types and shapes of the graph's inputs and outputs.
+
+    While its flow runs, what the loaded models say of their ports is in it; before, what the units
+    declare. What neither says, ``[serve]`` in the graph file may.
 
     Args:
         graph: The checked graph.
-        single_outputs: The outputs that give one item for each that is sent.
-        model_tensor: Gives, for a node and a port, what its loaded model says; None: no model.
+        facts: `Flow.scheduler`.
     """
 
     def port_of(name: str, serve: Mapping[str, ServePort], *, is_single: bool) -> GraphPort:
         said = serve.get(name, _UNSAID)
         ends = _ends(graph, name)
-        known = [tensor for end in ends if (tensor := _tensor(graph, end, model_tensor))]
+        known = [tensor for end in ends if (tensor := _tensor(graph, end, facts.tensor))]
         return GraphPort(
             name,
             next((graph.port(end).description for end in ends), ""),
@@ -47,7 +59,8 @@ def signature_of(
     return Signature(
         tuple(port_of(name, serve.input, is_single=True) for name in graph.inputs),
         tuple(
-            port_of(name, serve.output, is_single=name in single_outputs) for name in graph.outputs
+            port_of(name, serve.output, is_single=name in facts.single_outputs)
+            for name in graph.outputs
         ),
     )
 
@@ -57,7 +70,7 @@ def contradictions(graph: Graph, model_tensor: ModelTensor | None = None) -> Ite
 
     Args:
         graph: The graph.
-        model_tensor: As for `signature_of`, of models that are loaded; None: they are not yet.
+        model_tensor: `GraphFacts.tensor`, of models that are loaded; None: they are not yet.
     """
     serve = graph.config.serve
     for side, names, ports in (

@@ -164,7 +164,7 @@ class Job:
     @property
     def result(self) -> JobResult:
         """What the job has done so far; from when it is entered."""
-        writer, stats, origins = self._writer, self.flow.stats(), self.flow.plan.origins
+        writer, stats, origins = self._writer, self.flow.stats(), self.flow.scheduler.plan.origins
         main = origins.get("")
         counted = main if main is not None and main.is_counted else None
         sinks = {
@@ -205,12 +205,12 @@ class Job:
         )
         self._writer = files.enter_context(writer)
         writer.protect(path for feed in self._feeds for path in feed.paths)
-        self.flow = Flow(graph, threads=self._threads, on_error=self._errors.add).build()
+        self.flow = Flow(graph, threads=self._threads, on_error=self._errors.add)
         self._write, self._done_before = writer.write, 0
         if path is not None:
             self._resume(path, files)
             return
-        main = self.flow.plan.origins.get("")
+        main = self.flow.scheduler.plan.origins.get("")
         is_paired = main is not None and main.single_outputs.issuperset(main.outputs)
         paths = [str(path) for feed in self._feeds[:1] for path in feed.paths]
         writer.open(is_paired, paths=paths)

@@ -58,7 +58,7 @@ def check_resumable(flow: "Flow", feeds: Sequence[Feed], writer: "ResultWriter")
                 f"--resume: output {port!r} goes to standard output, which keeps nothing; give "
                 f"--output {port}=FILE.jsonl or --output {port}=DIR/"
             )
-    origin = flow.plan.origins[""]
+    origin = flow.scheduler.plan.origins[""]
     for name in origin.terminals:
         if name not in origin.outputs:
             raise ConfigError(

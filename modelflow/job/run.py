@@ -41,7 +41,7 @@ class Run:
         self._sent = 0
         self._written: Counter[str] = Counter()
         self._failure: BaseException | None = None  # the first of a thread of this run
-        self._sources: list[StreamIO] = list(flow.source_streams.values())
+        self._sources = [flow.create_stream_io(source=name) for name in flow.scheduler.sources]
         self._stream = flow.create_stream_io() if feeds else None
 
     @property
@@ -102,7 +102,7 @@ class Run:
         Raises:
             ModelflowError: results are missing.
         """
-        for port in sorted(self._stream.single_outputs if self._stream is not None else ()):
+        for port in sorted(self._flow.scheduler.single_outputs):
             if (written := self._written[port]) < self._sent:
                 raise ModelflowError(
                     f"output {port!r}: {written} results were written for {self._sent} items that "
@@ -164,7 +164,7 @@ class Run:
     def _receive(self, stream: "StreamIO", port: str) -> None:
         try:
             while True:
-                self._results.put((port, stream.recv_buffer(port)))
+                self._results.put((port, stream.recv(port, errors="return")))
         except EndOfStream:
             return
         finally:
@@ -202,6 +202,6 @@ class _Results:
 def _ready(stream: "StreamIO", port: str) -> "Iterator[Buffer]":
     while True:
         try:
-            yield stream.recv_buffer(port, timeout=0)
+            yield stream.recv(port, timeout=0, errors="return")
         except (TimeoutError, EndOfStream):
             return

@@ -16,6 +16,7 @@ from modelflow.profile.process import process_figures
 from modelflow.runtime.stats import FlowStats, Histogram, NodeStats
 
 if TYPE_CHECKING:
+    from modelflow.flow import Flow
     from modelflow.plan import ExecutionPlan
 
 
@@ -84,7 +85,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, stats: FlowStats, plan: "ExecutionPlan", outline: Outline | None = None) -> Self:
-        """Takes it of a flow in this process."""
+        """Takes it of the figures of a flow in this process."""
         machine = {
             "system": f"{platform.system()} {platform.machine()}",
             "python": platform.python_version(),
@@ -93,6 +94,12 @@ class Snapshot:
         }
         rows = tuple(plan.rows())
         return cls(stats, rows, machine, process_figures(), outline or Outline())
+
+    @classmethod
+    def of_flow(cls, flow: "Flow") -> Self:
+        """Takes it of a flow in this process, with its graph."""
+        scheduler = flow.scheduler
+        return cls.of(scheduler.statistics(), scheduler.plan, Outline.of(flow.graph))
 
     def document(self) -> dict[str, Any]:
         """Returns it as what JSON can hold; `read` is its inverse."""

@@ -29,7 +29,7 @@ from modelflow.remote.replica import PartEndedError, this_process
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.session import watcher
 from modelflow.runtime.stats import NodeStats
-from modelflow.stream_io.request import Request
+from modelflow.stream_io.request import Request, submit
 
 if TYPE_CHECKING:
     from modelflow.buffer import Buffer
@@ -252,14 +252,14 @@ class PartFlow:
     ) -> None:
         """Submits requests, and waits until all are over: ``events`` has a True for each."""
         has_room = partial(events.put, False)
-        unsent = self._flow.submit(requests, has_room)
+        unsent = submit(self._flow.scheduler, requests, has_room)
         before, signed = self._ahead(batch), SYSTEM_CLOCK.now()
         while batch.remaining:
             with contextlib.suppress(Empty):
                 if events.get(timeout=None if sign is None else _MOVED):
                     batch.remaining -= 1
                 else:
-                    unsent = self._flow.submit(unsent, has_room)
+                    unsent = submit(self._flow.scheduler, unsent, has_room)
             if sign is None or (passed := SYSTEM_CLOCK.now() - signed) < _MOVED:
                 continue
             now = self._ahead(batch)

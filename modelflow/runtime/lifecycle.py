@@ -85,7 +85,7 @@ def _disown_all() -> None:
 
 
 _INSTEAD = {
-    "stop": "call request_stop() there",
+    "stop": "call stop(wait=False) there",
     "reconfigure": "call it on a thread of your own, not there",
     **dict.fromkeys(
         ("infer", "map"), "make what the unit asks for a node of the graph, or ask another Flow"

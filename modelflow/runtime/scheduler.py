@@ -131,9 +131,18 @@ class Scheduler:
 
     @property
     def is_row_by_row(self) -> bool:
-        """Tells whether every row passes the graph by itself, so that request batches may."""
+        """Tells whether every row passes the graph by itself, from its only input.
+
+        Request batches may then.
+        """
         origin = self.plan.origins.get("")
         return origin is not None and origin.is_row_by_row
+
+    @property
+    def single_outputs(self) -> frozenset[str]:
+        """The outputs that give exactly one buffer for each that is sent."""
+        origin = self.plan.origins.get("")
+        return frozenset() if origin is None else origin.single_outputs
 
     def create_request_batch(self) -> Session:
         """Makes a session for many requests; see `create_session`."""
@@ -383,7 +392,13 @@ class Scheduler:
             raise FlowFailed(f"flow {self.plan.name!r} failed", list(life.errors))
 
     def list_busy(self) -> list[str]:
-        """Says where each worker stands that is in its unit; see `Flow.list_busy`."""
+        """Says of each thread that is in a unit now which node that is, since when, and where.
+
+        For whoever waits for what does not come.
+
+        Returns:
+            ``"node 'infer' has been in process for 12.3 s; it is at unit.py:7 in process"``.
+        """
         now = self._life.clock.now()
         found = [(worker, worker.busy_since) for worker in list(self._workers)]
         return [
@@ -394,7 +409,7 @@ class Scheduler:
         ]
 
     def list_threads(self) -> list[int]:
-        """Returns the idents of the threads of the workers that have begun."""
+        """Returns the `threading.Thread.ident` of each worker that has begun."""
         return [worker.thread_id for worker in list(self._workers) if worker.thread_id]
 
     def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """One request, for `Flow.submit`, that no thread waits for and that waits for no other.
+    """One request, for `submit`, that no thread waits for and that waits for no other.
 
     What servers are made of: requests that came together go in together, and whoever finishes one
     calls ``on_end``.
@@ -248,24 +248,57 @@ class Request:
 
 
 def submit(
-    scheduler: "Scheduler", requests: Sequence[Request]
-) -> tuple[int, "Backpressure | None"]:
-    """Sends requests on their way, in order, as long as there is room; see `Flow.submit`.
+    scheduler: "Scheduler",
+    requests: Sequence[Request],
+    on_room: Callable[[], None] | None = None,
+) -> Sequence[Request]:
+    """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
+
+    None waits for another, each has its own deadline, error and cancel. Their answers come by their
+    callbacks, in any order. In a graph of normal units they share a session.
+
+    Args:
+        scheduler: `Flow.scheduler`.
+        requests: Not submitted yet, or returned by an earlier call. Whoever has many that wait
+            offers no more than the ``free_rows`` of the scheduler's ``submitter``.
+        on_room: Called once if some are returned, when there may be room for them.
 
     Returns:
-        How many are in, and what keeps the next one out; None: all are.
+        Those behind which there was no room, to be submitted again, in order.
 
     Raises:
         KeyError: a request has an input that the graph has not; none has gone in.
         StreamClosed: the flow does not run, or its graph has no input.
     """
-    submitter, done = scheduler.submitter, 0
+    submitter = scheduler.submitter
     for request in requests:
         if not submitter.names >= request.inputs.keys():
             for name in request.inputs:
                 submitter.port(name)
-    if not scheduler.is_row_by_row:
-        return _submit_sessions(scheduler, requests)
+    enter = _submit_mixed if scheduler.is_row_by_row else _submit_sessions
+    count, backpressure = enter(scheduler, requests)
+    _go_on(scheduler, backpressure, on_room)
+    return requests[count:]
+
+
+def _go_on(
+    scheduler: "Scheduler", backpressure: "Backpressure | None", on_room: Callable[[], None] | None
+) -> None:
+    """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
+    scheduler.pump(is_awaited=False)
+    if backpressure is not None and on_room is not None:
+        backpressure.on_gone(on_room)
+
+
+def _submit_mixed(
+    scheduler: "Scheduler", requests: Sequence[Request]
+) -> tuple[int, "Backpressure | None"]:
+    """Sends those that can in request batches, the others as sessions.
+
+    Returns:
+        How many are in, and what keeps the next one out; None: all are.
+    """
+    done = 0
     for is_batchable, run in groupby(requests, _IS_BATCHABLE):
         enter = _submit_request_batch if is_batchable else _submit_sessions
         count, backpressure = enter(scheduler, list(run))
@@ -300,7 +333,7 @@ class _BatchedRequests:
 
 
 class SubmittedRows:
-    """Requests that `Flow.submit_rows` has sent on their way.
+    """Requests that `submit_rows` has sent on their way.
 
     Attributes:
         count: How many there was room for.
@@ -321,17 +354,62 @@ class SubmittedRows:
         request_batch.leave(number, Cancelled("the request was cancelled"))
 
 
-def set_deadlines(
-    rows: Sequence[Buffer], sizes: Sequence[int], deadlines: Sequence[float | None]
-) -> None:
-    """Has the rows of each request be due when it is; see `Flow.submit_rows`."""
-    left = iter(rows)
-    for size, due in zip(sizes, deadlines, strict=True):
-        for row in islice(left, size):
-            row._deadline = due
+def submit_rows(  # noqa: PLR0913 - what a batch of requests is
+    scheduler: "Scheduler",
+    rows: Sequence[Buffer],
+    batch_members: BatchMembers,
+    on_room: Callable[[], None] | None = None,
+    *,
+    sizes: Sequence[int] | None = None,
+    deadlines: Sequence[float | None] | None = None,
+    is_together: bool = False,
+) -> SubmittedRows:
+    """Sends requests together, as `submit` does, at less cost for each.
+
+    None waits for another here either. Where the scheduler is not ``is_row_by_row`` they cannot.
+
+    Args:
+        scheduler: `Flow.scheduler`.
+        rows: What they bring, one after the other, for the graph's only input. Nobody else changes
+            an array.
+        batch_members: Who is told what becomes of them, by number, perhaps before this returns, on
+            the thread that brought it about, which it must not hold up.
+        on_room: Called once if there is no room for all, when there may be.
+        sizes: How many of the rows each request has, at least 1; None: one each.
+        deadlines: Until when somebody waits for each request, in the seconds of `time.monotonic`;
+            None: for ever, or as the rows themselves say where all is None.
+        is_together: All enter where the first queue has room for one row: small rows, which cost
+            more to hold back than to queue. ``max_in_flight`` counts them all the same.
+
+    Returns:
+        How many requests are on their way, the first ones; the others are not.
+
+    Raises:
+        StreamClosed: the flow does not run.
+        ValueError: ``sizes`` do not fit the rows, or ``deadlines`` the requests.
+    """
+    sizes = [1] * len(rows) if sizes is None else sizes
+    if sum(sizes) != len(rows) or min(sizes, default=1) < 1:
+        raise ValueError(
+            f"sizes: got {sum(sizes)} rows in all; expected {len(rows)}, 1 each at least"
+        )
+    if deadlines is not None:
+        if len(deadlines) != len(sizes):
+            raise ValueError(
+                f"deadlines: got {len(deadlines)}; expected {len(sizes)}, one a request"
+            )
+        left = iter(rows)
+        for size, due in zip(sizes, deadlines, strict=True):
+            for row in islice(left, size):
+                row._deadline = due
+    submitted, backpressure = _enter_rows(
+        scheduler, batch_members, rows, sizes, is_together=is_together
+    )
+    _go_on(scheduler, backpressure, on_room)
+    return submitted
 
 
-def submit_rows(
+def _enter_rows(
     scheduler: "Scheduler",
     batch_members: BatchMembers,
     rows: Sequence[Buffer],
@@ -339,7 +417,6 @@ def submit_rows(
     *,
     is_together: bool,
 ) -> tuple[SubmittedRows, "Backpressure | None"]:
-    """Sends rows on their way, in order, as long as there is room; see `Flow.submit_rows`."""
     session, submitter = scheduler.create_request_batch(), scheduler.submitter
     count, backpressure = submitter.enter_request_batch(
         session, batch_members, rows, sizes, is_together=is_together
@@ -356,7 +433,7 @@ def _submit_request_batch(
         return _submit_sessions(scheduler, requests)
     rows = [row for own in brought for row in own]
     members = _BatchedRequests(requests, sizes)
-    submitted, backpressure = submit_rows(scheduler, members, rows, sizes, is_together=False)
+    submitted, backpressure = _enter_rows(scheduler, members, rows, sizes, is_together=False)
     for number in range(submitted.count):
         request = requests[number]
         request._place, request._rows = (submitted, number), None

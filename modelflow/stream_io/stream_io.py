@@ -1,14 +1,14 @@
 """`StreamIO`: what goes in, what comes out, and both at once."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndOfStream, did_you_mean
 from modelflow.quantities import check_limits, check_seconds
 from modelflow.stream_io.awaiting import wait_for_callback, within
-from modelflow.stream_io.values import raise_error, unwrap_output, wrap_input
+from modelflow.stream_io.values import check_errors, raise_error, unwrap_output, wrap_input
 
 if TYPE_CHECKING:
     from modelflow.runtime.queues.backpressure import Backpressure
@@ -63,11 +63,6 @@ class StreamIO:
         return tuple(self._session.results)
 
     @property
-    def single_outputs(self) -> frozenset[str]:
-        """Those that give exactly one buffer for each that is sent."""
-        return self._session.single_outputs
-
-    @property
     def meta(self) -> dict[str, Any]:
         """The small values that belong to the stream as a whole; yours to fill before sending."""
         return self._session.meta
@@ -76,15 +71,6 @@ class StreamIO:
     def errors(self) -> tuple[Exception, ...]:
         """The first errors that ended at a node without outputs, where no `recv` can see them."""
         return tuple(self._session.progress.errors)
-
-    @property
-    def error_count(self) -> int:
-        """How many errors ended at nodes without outputs."""
-        return self._session.progress.error_count
-
-    def create_buffer(self, data: Any, **meta: Any) -> Buffer:
-        """Returns a buffer of ``data`` (not copied) with ``meta``."""
-        return Buffer(data, meta)
 
     # -- in ---------------------------------------------------------------------------------------
 
@@ -96,6 +82,7 @@ class StreamIO:
         deadline: float | None = None,
         *,
         copy: bool = False,
+        wait: bool = True,
     ) -> None:
         """Puts one buffer in at the graph input ``port``.
 
@@ -106,14 +93,17 @@ class StreamIO:
         Args:
             port: The graph input.
             data: A `Buffer`, or any data.
-            timeout: Longest wait in seconds; None: as long as it takes; 0: do not wait.
+            timeout: Longest wait in seconds; None: as long as it takes.
             deadline: Seconds from now after which nobody waits for the result: nothing is computed
                 for it any more, and `recv` raises `DeadlineExceeded` in its place.
             copy: Copy the array first, for callers that reuse it.
+            wait: False: where there is no room it is refused at once, whatever ``queue_policy``
+                says.
 
         Raises:
             TimeoutError: there was no room in time; nothing was sent.
-            QueueFullError: no room, and the node behind the port says ``queue_policy=reject``.
+            QueueFullError: there is no room now, and ``wait`` or ``queue_policy`` says not to wait;
+                its ``retry_after`` says in how many seconds there may be.
             StreamClosed: the input or the flow is closed.
             Cancelled: the session was cancelled.
             KeyError: the graph has no such input.
@@ -125,25 +115,14 @@ class StreamIO:
         if scheduler.is_foreign:
             scheduler.check_process()
         buffers = (wrap_input(data, copy),)
-        scheduler.submitter.send(self._session, port, buffers, timeout=timeout, deadline=deadline)
+        if wait:
+            scheduler.submitter.send(
+                self._session, port, buffers, timeout=timeout, deadline=deadline
+            )
+        else:
+            self._try_send(port, buffers, deadline)
         if scheduler.options.is_inline:
             scheduler.pump()
-
-    def try_send(
-        self, port: str, data: Any, deadline: float | None = None, *, copy: bool = False
-    ) -> None:
-        """Does what `send` does, but never waits: it refuses where there is no room.
-
-        Raises:
-            QueueFullError: there is no room now; the error says why, and its ``retry_after`` in
-                how many seconds there may be.
-            StreamClosed, Cancelled, KeyError, TypeError, ValueError: as `send`.
-        """
-        if deadline is not None:
-            deadline = check_seconds("deadline", deadline)
-        self._scheduler.check_process()
-        self._try_send(port, (wrap_input(data, copy),), deadline)
-        self._scheduler.pump()
 
     def _try_send(
         self, port: str, buffers: Sequence[Buffer], deadline: float | None, *, is_last: bool = False
@@ -163,12 +142,13 @@ class StreamIO:
         deadline: float | None = None,
         *,
         copy: bool = False,
+        wait: bool = True,
     ) -> None:
         """Does what `send` does without blocking the event loop."""
         if timeout is not None or deadline is not None:
             timeout, deadline = check_limits(timeout, deadline)
         self._scheduler.check_process()
-        await self._asend(port, (wrap_input(data, copy),), timeout, deadline)
+        await self._asend(port, (wrap_input(data, copy),), timeout, deadline, wait=wait)
         self._scheduler.pump()
 
     async def _asend(
@@ -179,7 +159,11 @@ class StreamIO:
         deadline: float | None,
         *,
         is_last: bool = False,
+        wait: bool = True,
     ) -> None:
+        if not wait:
+            self._try_send(port, buffers, deadline, is_last=is_last)
+            return
         submitter, session = self._scheduler.submitter, self._session
         backpressure: Backpressure | None = None
 
@@ -209,12 +193,20 @@ class StreamIO:
 
     # -- out --------------------------------------------------------------------------------------
 
-    def recv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+    def recv(
+        self,
+        port: str | None = None,
+        timeout: float | None = None,
+        *,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> Buffer:
         """Returns the next buffer of the graph output ``port`` (of the only one, if not named).
 
         Args:
             port: The graph output.
-            timeout: Longest wait in seconds; None: as long as it takes.
+            timeout: Longest wait in seconds; None: as long as it takes; 0: do not wait.
+            errors: ``raise``: what a buffer is in error for is raised; ``return``: the buffer is
+                returned, with its ``error``.
 
         Raises:
             FlowUnitError: this buffer failed in a unit; the next `recv` goes on behind it.
@@ -223,17 +215,12 @@ class StreamIO:
             TimeoutError: nothing came in time.
             Cancelled, StreamClosed: the session was cancelled, the flow was stopped or failed.
             KeyError: the graph has no such output.
-            TypeError, ValueError: ``timeout`` is no number.
+            TypeError, ValueError: ``timeout`` is no number, or ``errors`` has another value.
         """
-        buffer = self.recv_buffer(port, timeout)
-        if buffer.error is not None:
-            raise_error(buffer)
-        return buffer
-
-    def recv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
-        """Does what `recv` does, but returns a buffer in error instead of raising it."""
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
+        if errors != "raise":
+            check_errors(errors)
         results, scheduler = self._results(port), self._scheduler
         if scheduler.is_foreign or scheduler.options.is_inline:
             timeout = self._pump(timeout)
@@ -249,6 +236,8 @@ class StreamIO:
             self._warn(port)
             buffer = results.get(clock, None)
         self._reader.took()
+        if buffer.error is not None and errors == "raise":
+            raise_error(buffer)
         return unwrap_output(buffer) if buffer._is_exclusive else buffer
 
     def _warn(self, port: str | None) -> None:
@@ -269,45 +258,18 @@ class StreamIO:
         self._scheduler.pump()
         return 0.0  # nobody else runs anything: what is not there now never comes
 
-    def ready_count(self, port: str | None = None) -> int:
-        """Returns how many buffers of an output wait to be received."""
-        return len(self._results(port))
-
-    def is_ready(self, port: str | None = None) -> bool:
-        """Tells whether `recv` would not wait: it has a buffer, or raises."""
-        return self._results(port).is_ready
-
-    def on_ready(self, port: str | None, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` once, when `recv` would not wait (perhaps at once).
-
-        From whichever thread brings the buffer, with no lock held; what it raises is logged. It
-        holds up that thread, so it must not wait.
-        """
-        self._results(port).on_ready(callback)
-
-    def wait_ready(self, port: str | None = None, timeout: float | None = None) -> None:
-        """Waits until `recv` would not.
-
-        Raises:
-            TimeoutError: ``timeout`` seconds passed.
-            TypeError, ValueError: ``timeout`` is no number.
-        """
-        if timeout is not None:
-            timeout = check_seconds("timeout", timeout)
-        results, clock = self._results(port), self._scheduler.options.clock
-        results.wait_ready(clock, self._pump(timeout))
-
-    async def arecv(self, port: str | None = None, timeout: float | None = None) -> Buffer:
+    async def arecv(
+        self,
+        port: str | None = None,
+        timeout: float | None = None,
+        *,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> Buffer:
         """Does what `recv` does without blocking the event loop."""
-        buffer = await self.arecv_buffer(port, timeout)
-        if buffer.error is not None:
-            raise_error(buffer)
-        return buffer
-
-    async def arecv_buffer(self, port: str | None = None, timeout: float | None = None) -> Buffer:
-        """Does what `recv_buffer` does without blocking the event loop."""
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
+        if errors != "raise":
+            check_errors(errors)
         results, timeout = self._results(port), self._pump(timeout)
 
         async def get() -> Buffer:
@@ -322,29 +284,25 @@ class StreamIO:
         except TimeoutError as error:
             raise TimeoutError(f"no result within {timeout:.3g} s") from error
         self._reader.took()
+        if buffer.error is not None and errors == "raise":
+            raise_error(buffer)
         return unwrap_output(buffer)
 
-    def stream(self, port: str | None = None) -> Iterator[Buffer]:
-        """Iterates over `recv` of one output until the end of the stream."""
-        while True:
-            try:
-                yield self.recv(port)
-            except EndOfStream:
-                return
-
     def __iter__(self) -> Iterator[Buffer]:
-        return self.stream()
-
-    async def astream(self, port: str | None = None) -> AsyncIterator[Buffer]:
-        """Iterates over `arecv` of one output until the end of the stream."""
+        """Iterates over `recv` of the only output until the end of the stream."""
         while True:
             try:
-                yield await self.arecv(port)
+                yield self.recv()
             except EndOfStream:
                 return
 
-    def __aiter__(self) -> AsyncIterator[Buffer]:
-        return self.astream()
+    async def __aiter__(self) -> AsyncIterator[Buffer]:
+        """Iterates over `arecv` of the only output until the end of the stream."""
+        while True:
+            try:
+                yield await self.arecv()
+            except EndOfStream:
+                return
 
     def _results(self, port: str | None) -> "Results":
         results = self._session.results
@@ -377,7 +335,7 @@ class StreamIO:
             timeout: Longest wait in seconds for the whole; then the session is cancelled.
             deadline: As in `send`, for each value. It does not end the wait for a unit that is at
                 work on one: that is what ``timeout`` is for.
-            wait: False: where there is no room now it is refused, as `try_send` does.
+            wait: False: as in `send`.
 
         Returns:
             For each output its buffers, some perhaps in error.
@@ -452,10 +410,7 @@ class StreamIO:
         session.progress.is_collected = True
         for port, values in inputs.items():
             buffers = [wrap_input(value) for value in values]
-            if wait:
-                await self._asend(port, buffers, None, deadline, is_last=True)
-            else:
-                self._try_send(port, buffers, deadline, is_last=True)
+            await self._asend(port, buffers, None, deadline, is_last=True, wait=wait)
         if not session.progress.is_closed:
             self._scheduler.submitter.close(session)
         self._scheduler.pump()
@@ -464,7 +419,7 @@ class StreamIO:
             found[output] = buffers_of = []
             while True:
                 try:
-                    buffers_of.append(await self.arecv_buffer(output))
+                    buffers_of.append(await self.arecv(output, errors="return"))
                 except EndOfStream:
                     break
         return found

@@ -46,6 +46,16 @@ def answer_of(found: Mapping[str, Sequence[Buffer]], single_outputs: Collection[
     return next(iter(answers.values())) if len(answers) == 1 else answers
 
 
+def check_errors(errors: str) -> None:
+    """Checks what a caller wants of errors; see `Flow.map`.
+
+    Raises:
+        ValueError: it is neither ``raise`` nor ``return``.
+    """
+    if errors not in ("raise", "return"):
+        raise ValueError(f"errors: got {errors!r}; expected 'raise' or 'return'")
+
+
 def raise_error(buffer: Buffer) -> None:
     """Raises what a buffer in error is in error for.
 

@@ -1,8 +1,10 @@
 """A page that shows what a flow does, live."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
+from modelflow.flow import Flow
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.page_handler import PageHandler
 from modelflow.studio.recorder import Record, Recorder
@@ -42,6 +44,11 @@ class Dashboard:
         self._record = record
         self._site = Site(host, port)
         self.url = self._site.url
+
+    @classmethod
+    def of(cls, flow: Flow) -> Self:
+        """Shows a flow of this program, on any port; the page may record it."""
+        return cls(partial(Snapshot.of_flow, flow), record=flow.record)
 
     def __enter__(self) -> Self:
         """Begins to answer.

@@ -151,7 +151,8 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
     """Sends what one session is given, and returns what comes of it."""
     if spec.is_source:
         flow.wait()
-        (stream,) = flow.source_streams.values()
+        (source,) = flow.scheduler.sources
+        stream = flow.create_stream_io(source=source)
         found = {name: list(_receive(stream, name)) for name in stream.outputs}
     else:
         stream = flow.create_stream_io()
@@ -167,7 +168,7 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
 def _receive(stream: StreamIO, output: str) -> Iterator[Buffer]:
     while True:
         try:
-            yield stream.recv_buffer(output)
+            yield stream.recv(output, errors="return")
         except EndOfStream:
             return
 

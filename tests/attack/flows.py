@@ -96,7 +96,7 @@ def use(stream, columns):
         for name in stream.outputs:
             with contextlib.suppress(EndOfStream):
                 while True:
-                    stream.recv_buffer(name, timeout=LONG)
+                    stream.recv(name, timeout=LONG, errors="return")
 
 
 def interrupted(flow, program, moment):

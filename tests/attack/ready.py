@@ -203,26 +203,27 @@ class Ending:
         if self.way in ("stop", "drain"):
             self.flow.stop(drain=self.way == "drain")
         elif self.way == "cancel":
-            for stream in self.flow.source_streams.values():
-                stream.cancel()
-            self.flow.request_stop()
+            for source in self.flow.scheduler.sources:
+                self.flow.create_stream_io(source=source).cancel()
+            self.flow.stop(wait=False)
         elif self.way == "request_stop":
-            self.flow.request_stop(self.drain)
+            self.flow.stop(self.drain, wait=False)
         else:
             os.kill(os.getpid(), getattr(signal, self.way))
 
 
 def end_after(target, graph, way, moment, chance):
     """Runs one flow; returns whether it was ended, and how long that took."""
-    flow = Flow(graph, stop_timeout=LONG).build()
+    flow = Flow(graph, stop_timeout=LONG)
+    assert not flow.scheduler.is_running
     ending = Ending(flow, way, moment, chance)
     users = []
-    signal.signal(signal.SIGTERM, lambda *_: flow.request_stop())
+    signal.signal(signal.SIGTERM, lambda *_: flow.stop(wait=False))
     try:
         signal.signal(signal.SIGINT, _interrupted)
         ending.thread.start()
         with contextlib.suppress(StreamClosed, Cancelled):  # it was ended before it began
-            flow.start_run()
+            flow.start()
             users = target.use(ending.over)
             flow.wait()
     except Signal:
@@ -236,7 +237,7 @@ def end_after(target, graph, way, moment, chance):
             user.join(LONG)
             assert not user.is_alive(), "a user of the flow hangs"
     assert not ending.thread.is_alive(), "whoever ends the flow hangs"
-    held = flow._scheduler.count_held()
+    held = flow.scheduler.count_held()
     assert held == {}, held
     is_drained = way in ("drain", "SIGTERM") or (way == "request_stop" and ending.drain)
     target.check_users(was_dropped=not is_drained)
@@ -295,7 +296,8 @@ def _whole_run(target, graph, folder):
                 user.join()
         target.answers = 0
     else:
-        Flow(graph).run()
+        with Flow(graph) as flow:
+            flow.wait()
         assert check_outputs(folder / "written") == target.count
     return time.monotonic() - start
 

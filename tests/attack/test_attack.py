@@ -30,7 +30,8 @@ def test_a_ctrl_c_at_any_place_of_a_start_is_raised_and_leaves_no_thread():
     graph = "digraph { a [type=input]; s [flowunit=same, threads=2]; b [type=output]; a -> s -> b }"
     for number in itertools.count(1):
         flow = Flow(graph, units=[same], stop_timeout=LONG)
-        is_interrupted = is_interrupted_at(number, flow.build().start)
+        assert not flow.scheduler.is_running
+        is_interrupted = is_interrupted_at(number, flow.start)
         flow.stop(drain=False)
         assert threading.enumerate() == before, f"at place {number}"
         if not is_interrupted:

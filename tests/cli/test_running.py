@@ -57,16 +57,16 @@ class Broken(Feed):
 
 def failing_receive(monkeypatch):
     """Has the second result that is received fail, as nobody has foreseen."""
-    receive, count = StreamIO.recv_buffer, itertools.count()
+    receive, count = StreamIO.recv, itertools.count()
 
-    def recv_buffer(stream, port=None, timeout=None):
-        buffer = receive(stream, port, timeout)
+    def recv(stream, port=None, timeout=None, **more):
+        buffer = receive(stream, port, timeout, **more)
         if next(count) == 1:
             message = "cannot set WRITEABLE flag"
             raise ValueError(message)
         return buffer
 
-    monkeypatch.setattr(StreamIO, "recv_buffer", recv_buffer)
+    monkeypatch.setattr(StreamIO, "recv", recv)
 
 
 @pytest.mark.parametrize("graph", [GRAPH, SINK])
@@ -92,14 +92,14 @@ def test_results_that_are_missing_are_an_error_with_the_numbers(monkeypatch, tmp
     (tmp_path / "a.txt").write_text("text")
     with Flow(GRAPH) as flow:
         run = Run(flow, [Feed("input", [tmp_path / "a.txt"] * 3)], lambda *_: None)
-        receive, count = StreamIO.recv_buffer, itertools.count()
+        receive, count = StreamIO.recv, itertools.count()
 
-        def recv_buffer(stream, port=None, timeout=None):
+        def recv(stream, port=None, timeout=None, **more):
             if port == "more" and next(count) == 2:
                 raise EndOfStream
-            return receive(stream, port, timeout)
+            return receive(stream, port, timeout, **more)
 
-        monkeypatch.setattr(StreamIO, "recv_buffer", recv_buffer)
+        monkeypatch.setattr(StreamIO, "recv", recv)
         run.run_threaded()
     missing = "output 'more': 2 results were written for 3 items that were sent"
     with pytest.raises(ModelflowError, match=missing):

@@ -6,15 +6,12 @@ from modelflow.graph.read import read_graph
 
 
 def small():
-    desc = FlowGraphDesc("small")
+    desc = FlowGraphDesc("small", graph={"queue_size": 5, "batch_size": 2, "fuse": "off"})
     image = desc.add_input("image")
     decode = desc.add_node("image_decoder", "cpu", image)
     resize = desc.add_node("resize", "cpu", ["image_width=8", "image_height=6"], decode)
     mean = desc.add_node("mean", source=resize["out_image"], mean="1,2,3", name="my_mean")
     desc.add_output("result", mean[0])
-    desc.set_queue_size(5)
-    desc.set_fuse(False)
-    desc.set_batch_size(2)
     return desc
 
 
@@ -50,14 +47,15 @@ def test_two_nodes_of_one_unit_get_names_of_their_own():
 
 
 def test_settings_of_sections_are_kept():
-    desc = FlowGraphDesc()
-    desc.set_drivers_dir("units")
-    desc.set_skip_default_drivers(True)
-    desc.set_profile_dir("p")
-    desc.set_profile_trace_enable(True)
-    config = desc.to_config()
-    assert config.driver == {"dir": ["units"], "skip-default": True}
-    assert config.profile == {"dir": "p", "trace": True}
+    sections = {
+        "driver": {"dir": "units", "skip-default": True},
+        "profile": {"dir": "p", "trace": True},
+        "log": {"level": "DEBUG"},
+    }
+    config = FlowGraphDesc(**sections).to_config()
+    assert dict(config.driver) == {"dir": ["units"], "skip-default": True}
+    assert config.profile.items() >= {"dir": "p", "trace": True}.items()
+    assert config.log["level"] == "DEBUG"
     assert "digraph" in small().to_dot()
     assert "[[node]]" in small().to_toml()
 
@@ -67,6 +65,10 @@ def test_settings_of_sections_are_kept():
     [
         (lambda desc: desc.add_input("image"), "there is one already"),
         (lambda desc: desc.add_node("mean", source=5), "expected a node"),
+        (
+            lambda desc: FlowGraphDesc(graph={"queue_siz": 5}).to_config(),
+            "did you mean 'queue_size'",
+        ),
         (lambda desc: desc.add_node("mean", config=["mean"]), "expected 'key=value'"),
         (lambda desc: desc.add_output("x", desc.add_node("mean")[3]), "name the output"),
     ],

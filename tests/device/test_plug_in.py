@@ -151,4 +151,4 @@ def test_stream_units_on_a_device_are_refused(toy):
     )
     graph = "digraph { i [type=input] s [device=toy] o [type=output] i -> s -> o }"
     with pytest.raises((PlanError, GraphError), match="a stream unit on toy:0"):
-        modelflow.Flow(graph, units=[spec]).build()
+        modelflow.Flow(graph, units=[spec]).start()

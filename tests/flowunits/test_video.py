@@ -289,7 +289,8 @@ def test_the_description_of_a_source_leads_to_its_video(video, tmp_path):
         source -> parse -> demux -> output
     }}"""
     with modelflow.Flow(graph) as flow:
-        (stream,) = flow.source_streams.values()
+        (source,) = flow.scheduler.sources
+        stream = flow.create_stream_io(source=source)
         packets = list(stream)
     assert len(packets) == 60
     assert packets[0].get("is_keyframe")
@@ -360,7 +361,8 @@ def test_several_videos_run_at_once(video, tmp_path):
 def test_two_sessions_do_not_write_one_file(video, tmp_path):
     with modelflow.Flow(COPY % (video, ", repeat=2", tmp_path / "one.mp4")) as flow:
         assert flow.wait(60_000)
-        (stream,) = flow.source_streams.values()
+        (source,) = flow.scheduler.sources
+        stream = flow.create_stream_io(source=source)
         texts = {str(error) for error in stream.errors}
     assert len(frames_of(tmp_path / "one.mp4")) == 60
     assert not texts or any("put {repeat} or {stem}" in text for text in texts)
@@ -380,8 +382,9 @@ def test_a_video_can_be_played_whatever_went_wrong_before(video, tmp_path):
     )
     with modelflow.Flow(graph, units=[every_third_fails]) as flow:
         assert flow.wait(60_000)
-        (stream,) = flow.source_streams.values()
-        assert stream.error_count == 20
+        (source,) = flow.scheduler.sources
+        stream = flow.create_stream_io(source=source)
+        assert stream._session.progress.error_count == 20
     with av.open(str(tmp_path / "rest.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == [pytest.approx(n / RATE, abs=0.001) for n in range(60) if n % 3 != 1]
@@ -531,7 +534,8 @@ def test_a_video_is_published_over_rtsp(video):
         assert server.is_alive()
     with modelflow.Flow(COPY % (video, "", url)) as flow:
         assert flow.wait(60_000)
-        (stream,) = flow.source_streams.values()
+        (source,) = flow.scheduler.sources
+        stream = flow.create_stream_io(source=source)
         assert not stream.errors
     server.join()
     assert len(received) == 60

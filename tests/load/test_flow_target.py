@@ -67,7 +67,7 @@ def test_rows_go_in_turns_and_failures_have_the_name_of_what_was_raised():
 def test_a_graph_of_several_inputs_is_asked_in_sessions():
     rows = [{"left": 1, "right": 2}, {"left": 1, "right": -2}]
     with modelflow.Flow(SESSIONS, units=[added]) as flow:
-        assert not flow.is_row_by_row
+        assert not flow.scheduler.is_row_by_row
         found = run(FlowTarget(flow, rows), counted(50))
         assert flow.stats().in_flight == 0
     assert found.outcomes == {"ok": 25, "ArithmeticError": 25}

@@ -12,7 +12,7 @@ from tests.profile.flows import used_flow
 
 def test_what_is_written_is_what_is_read():
     flow = used_flow()
-    document = flow.snapshot()
+    document = Snapshot.of_flow(flow).document()
     again = Snapshot.read(json.loads(json.dumps(document)))
     assert again.document() == document
     assert again.stats == flow.stats().__class__(
@@ -25,7 +25,7 @@ def test_what_is_written_is_what_is_read():
 
 def test_nodes_that_run_elsewhere_are_written_and_read_too():
     flow = used_flow()
-    snapshot = Snapshot.read(flow.snapshot())
+    snapshot = Snapshot.of_flow(flow)
     node = snapshot.stats["odd"]
     far = replace(node, replicas={"host/1": {"in": replace(node, node="in")}})
     snapshot = replace(snapshot, stats=replace(snapshot.stats, nodes={"odd": far}))
@@ -46,10 +46,10 @@ def test_nodes_that_run_elsewhere_are_written_and_read_too():
 )
 def test_anything_else_is_refused(change, text):
     with pytest.raises(ConfigError, match=text):
-        Snapshot.read(change(used_flow(1, 0).snapshot()))
+        Snapshot.read(change(Snapshot.of_flow(used_flow(1, 0)).document()))
 
 
 def test_what_a_later_version_adds_to_a_node_is_passed_over():
-    document = used_flow(1, 0).snapshot()
+    document = Snapshot.of_flow(used_flow(1, 0)).document()
     document["nodes"][0]["more"] = 1
     assert Snapshot.read(document).stats["odd"].buffers == 1

@@ -99,7 +99,9 @@ class Client:
     def _take_all(self, name, timeout):
         try:
             while True:
-                self.outputs[name].append(plain(self.stream.recv_buffer(name, timeout=timeout)))
+                self.outputs[name].append(
+                    plain(self.stream.recv(name, timeout=timeout, errors="return"))
+                )
         except EndOfStream:
             self._has_ended[name].set()
 
@@ -108,9 +110,10 @@ class Client:
         try:
             self._take_all(name, 0)
         except TimeoutError:
-            self.stream.on_ready(name, lambda: self._called(name))
+            results = self.stream._session.results[name]
+            results.on_ready(lambda: self._called(name))
             if self.usage.reads == "raising":
-                self.stream.on_ready(name, lambda: 1 / 0)
+                results.on_ready(lambda: 1 / 0)
         except (Cancelled, StreamClosed):
             self._has_ended[name].set()
             raise  # where it is called: logged; where it reads first: noted
@@ -125,7 +128,8 @@ class Client:
 
     def check(self, expected):
         """Compares what came out; where the flow has ended before, that is the beginning of it."""
-        found = self.outputs, self._sinks(expected), self.stream.error_count
+        count = self.stream._session.progress.error_count
+        found = self.outputs, self._sinks(expected), count
         if not self.is_cut_off:
             assert found == (expected.outputs, expected.sinks, expected.errors)
             return

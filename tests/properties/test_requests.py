@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import modelflow
 from modelflow.errors import Cancelled, StreamClosed
+from modelflow.stream_io.request import Request, submit
 
 _SETTINGS = st.fixed_dictionaries(
     {
@@ -86,7 +87,7 @@ def submit_all(flow, group):
     while group:
         room.clear()
         try:
-            group = flow.submit(group, room.set)
+            group = submit(flow.scheduler, group, room.set)
         except StreamClosed:
             return group
         if group:
@@ -114,7 +115,7 @@ def test_each_request_is_told_once_of_its_own_answer(graph, gangs, ending):
     with modelflow.Flow(text, units=[step, swallow]) as flow:
         for group in gangs:
             made = [
-                modelflow.Request({"input": values}, told, deadline=-1.0 if how == "late" else None)
+                Request({"input": values}, told, deadline=-1.0 if how == "late" else None)
                 for values, how in group
             ]
             untaken += submit_all(flow, made)
@@ -144,4 +145,4 @@ def test_each_request_is_told_once_of_its_own_answer(graph, gangs, ending):
                 assert found == [expected(number, steps) for number in values]
             else:
                 assert found == [None] * len(values)
-    assert flow._scheduler.count_held() == {}
+    assert flow.scheduler.count_held() == {}

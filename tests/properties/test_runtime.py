@@ -126,7 +126,7 @@ def test_errors_stay_in_their_places(first, second, bad_first, bad_second):
         for i in range(200):
             stream.send("input", i)
         stream.close_input()
-        got = [stream.recv_buffer(timeout=60) for _ in range(200)]
+        got = [stream.recv(timeout=60, errors="return") for _ in range(200)]
     for i, buffer in enumerate(got):
         where = "a" if i in bad_first else "b" if i in bad_second else None
         assert (buffer.error.node if buffer.error else None) == where

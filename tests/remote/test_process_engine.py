@@ -21,7 +21,7 @@ from modelflow.errors import (
 from modelflow.remote import ProcessEngine, placed
 from modelflow.remote.replica import Inquiry
 from modelflow.runtime.stats import GONE
-from modelflow.stream_io.request import Request
+from modelflow.stream_io.request import Request, submit
 from tests.remote import units
 from tests.remote.local_replica import figures_of
 
@@ -279,7 +279,7 @@ def test_a_stop_without_draining_does_not_wait_for_a_process_that_hangs(tmp_path
     os.mkfifo(notes)
     flow = Flow(placed(text_of(notes=notes), ProcessEngine())).start()
     request = Request({"input": [-2]}, lambda _: None)
-    flow.submit([request])
+    submit(flow.scheduler, [request])
     with notes.open() as told:  # as soon as the unit is called
         assert told.readline() == "-2\n"
     flow.stop(drain=False)
@@ -427,7 +427,7 @@ def test_two_parts_of_one_placement_end_at_once_though_one_hangs(tmp_path):
     """
     flow = Flow(placed(text, ProcessEngine())).start()
     request = Request({"input": [-2]}, lambda _: None)
-    flow.submit([request])
+    submit(flow.scheduler, [request])
     with notes.open() as told:
         assert told.readline() == "-2\n"
     flow.stop(drain=False)
@@ -462,7 +462,7 @@ def test_inputs_that_have_nothing_to_do_with_one_another_are_not_paired():
         assert [stream.recv("c").data for _ in range(3)] == [1, 2, 3]
         assert stream.recv("d").data == 9
         assert stream.wait(60)
-        assert stream.error_count == 0
+        assert stream.errors == ()
 
 
 COUNTING = """digraph {

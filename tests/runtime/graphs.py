@@ -95,7 +95,8 @@ class Running:
 
     def infer(self, value, timeout=60.0, port="input"):
         stream = self.session()
-        return answer_of(stream.exchange({port: (value,)}, timeout), stream.single_outputs)
+        found = stream.exchange({port: (value,)}, timeout)
+        return answer_of(found, self.scheduler.single_outputs)
 
     def __enter__(self):
         self.scheduler.start()

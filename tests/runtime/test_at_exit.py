@@ -98,7 +98,7 @@ def test_a_stream_of_the_parent_is_refused_in_a_forked_process():
             s.send("input", 1)
             if not os.fork():
                 for call in (lambda: s.recv(), lambda: s.send("input", 2), lambda: s.close_input(),
-                             lambda: s.wait(), lambda: s.wait_ready(), lambda: f.infer(1)):
+                             lambda: s.wait(), lambda: f.infer(1)):
                     try:
                         call()
                     except modelflow.StreamClosed as error:
@@ -109,7 +109,7 @@ def test_a_stream_of_the_parent_is_refused_in_a_forked_process():
             print(os.waitstatus_to_exitcode(os.wait()[1]), s.recv().data, flush=True)
         """
     )
-    assert (status, said) == (0, [*["True"] * 6, "7", "1"]), errors
+    assert (status, said) == (0, [*["True"] * 5, "7", "1"]), errors
 
 
 def test_a_child_that_was_forked_under_load_ends_in_the_ordinary_way():
@@ -162,7 +162,7 @@ def test_a_signal_handler_may_ask_for_the_stop_while_the_main_thread_is_in_a_cal
         for turn in range(15):
             f = flow().start()
             s = f.create_stream_io()
-            signal.signal(signal.SIGALRM, lambda *_: f.request_stop())
+            signal.signal(signal.SIGALRM, lambda *_: f.stop(wait=False))
             signal.setitimer(signal.ITIMER_REAL, 0.002 * (turn + 1))
             try:
                 while True:

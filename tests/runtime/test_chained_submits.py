@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import modelflow
-from modelflow.stream_io.request import Request
+from modelflow.stream_io.request import Request, submit
 
 GRAPH = "digraph { input [type=input] output [type=output] input -> plus -> output }"
 
@@ -19,16 +19,16 @@ def test_each_of_many_chained_submits_ends():
     ended = []
     with modelflow.Flow(GRAPH, units=[plus], threads=0) as flow:
 
-        def submit(number):
+        def begin(number):
             request = Request({"input": [number]}, on_end=lambda done: end(done, number))
-            assert not flow.submit([request])
+            assert not submit(flow.scheduler, [request])
 
         def end(request, number):
             ended.append(request.answer()["output"][0].data)
             if number < 9_999:
-                submit(number + 1)
+                begin(number + 1)
 
-        submit(0)
+        begin(0)
     assert ended == list(range(1, 10_001))
 
 
@@ -48,5 +48,7 @@ async def amapped(flow):
 def test_the_end_of_a_request_of_an_inline_flow_may_ask_and_wait(asked):
     answers = []
     with modelflow.Flow(GRAPH, units=[plus], threads=0) as flow:
-        flow.submit([Request({"input": [1]}, on_end=lambda _: answers.extend(asked(flow)))])
+        submit(
+            flow.scheduler, [Request({"input": [1]}, on_end=lambda _: answers.extend(asked(flow)))]
+        )
     assert answers == [6]

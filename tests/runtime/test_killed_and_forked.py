@@ -68,7 +68,7 @@ with modelflow.Flow(text, units=[same]) as flow:
                     continue
                 os._exit(3)
             stream.cancel()
-            flow.request_stop()
+            flow.stop(wait=False)
             flow.stop()
             sys.exit(0)
         _, status = os.waitpid(child, 0)

@@ -50,7 +50,7 @@ def test_callbacks_run_with_no_lock_held():
     with Running(chain((per_item(lambda x: x), {"threads": 3}))) as flow:
         stream = flow.session()
         stream._session.on_end(note("end"))
-        stream.on_ready(None, note("ready"))
+        stream._session.results["output"].on_ready(note("ready"))
         stream.send("input", 1)
         stream.close_input()
         assert stream.wait(60)

@@ -74,7 +74,7 @@ def test_rows_keep_their_order_and_counters_their_sums_while_everything_changes(
         assert node.buffers == sum(sent)
         assert sum(node.closed.values()) == node.batches
     assert (stats["work"].threads, stats["work"].batch_size, stats["work"].capacity) == (5, 1, 64)
-    assert flow.plan.stages["work"].threads == 5
+    assert flow.scheduler.plan.stages["work"].threads == 5
 
 
 class Picky(modelflow.FlowUnit):
@@ -106,7 +106,10 @@ def test_a_unit_that_does_not_open_leaves_the_flow_as_it_was():
             flow.reconfigure({"picky.threads": 3})
         assert "no second one" in str(caught.value.exceptions[0])
         assert flow.infer(7).data == 7
-        assert (flow.plan.stages["picky"].threads, flow.stats()["picky"].threads) == (1, 1)
+        assert (flow.scheduler.plan.stages["picky"].threads, flow.stats()["picky"].threads) == (
+            1,
+            1,
+        )
         assert sum("/one/picky/" in thread.name for thread in threading.enumerate()) == 1
 
 
@@ -114,7 +117,7 @@ def test_a_change_that_cannot_be_made_makes_none_of_them():
     with modelflow.Flow(GRAPH, units=[through]) as flow:
         with pytest.raises(ConfigError):
             flow.reconfigure({"work.batch_size": 2, "work.threads": 0})
-        assert flow.plan.stages["work"].batch_size == 4
+        assert flow.scheduler.plan.stages["work"].batch_size == 4
 
 
 def test_a_flow_that_does_not_run_or_has_no_threads_says_so():
@@ -179,7 +182,7 @@ def test_a_stop_ends_a_change_that_waits_for_a_call():
     entered.wait(60)
     changer = threading.Thread(target=change)
     changer.start()
-    flow.request_stop(drain=False)
+    flow.stop(drain=False, wait=False)
     changer.join()
     go_on.set()
     flow.stop(drain=False)
@@ -211,7 +214,10 @@ def test_a_later_unit_that_does_not_open_leaves_the_flow_as_it_was_too():
         with pytest.raises(FlowFailed, match="goes on with 1 threads"):
             flow.reconfigure({"third.threads": 3})
         assert flow.infer(7).data == 7
-        assert (flow.plan.stages["third"].threads, flow.stats()["third"].threads) == (1, 1)
+        assert (flow.scheduler.plan.stages["third"].threads, flow.stats()["third"].threads) == (
+            1,
+            1,
+        )
         assert sum("/one/third/" in thread.name for thread in threading.enumerate()) == 1
 
 
@@ -229,7 +235,10 @@ def test_two_who_change_at_once_undo_nothing_of_each_other():
                 other.start()
             for other in others:
                 other.join()
-            assert [flow.plan.stages[n].threads for n in ("before", "after")] == [count, count]
+            assert [flow.scheduler.plan.stages[n].threads for n in ("before", "after")] == [
+                count,
+                count,
+            ]
 
 
 def test_what_was_changed_before_another_failed_stays_and_is_in_the_plan():
@@ -246,9 +255,9 @@ def test_what_was_changed_before_another_failed_stays_and_is_in_the_plan():
     with modelflow.Flow(graph, units=[spec, through]) as flow:
         with pytest.raises(FlowFailed):
             flow.reconfigure({"a.threads": 3, "picky.threads": 2})
-        assert [flow.plan.stages[n].threads for n in ("a", "picky")] == [3, 1]
+        assert [flow.scheduler.plan.stages[n].threads for n in ("a", "picky")] == [3, 1]
         flow.reconfigure({"picky.batch_size": 2})
-        assert flow.plan.stages["a"].threads == flow.stats()["a"].threads == 3
+        assert flow.scheduler.plan.stages["a"].threads == flow.stats()["a"].threads == 3
 
 
 def test_units_of_threads_that_have_left_are_freed():

@@ -50,7 +50,7 @@ def test_stop_inside_a_call_of_a_unit_is_refused_at_once(options):
     (first, second) = unit.raised
     assert first == second
     assert "stop() was called by node 'n0', on a thread that stop() waits for" in first
-    assert "call request_stop() there" in first
+    assert "call stop(wait=False) there" in first
 
 
 @inline
@@ -71,7 +71,7 @@ def test_stop_in_a_callback_on_a_worker_s_thread_is_refused_and_harms_nobody(cap
             done.set()
             flow.scheduler.stop()
 
-        stream.on_ready(None, stop)
+        stream._session.results["output"].on_ready(stop)
         stream.send("input", 1)
         assert done.wait(60)
         assert flow.infer(2).data == 2
@@ -197,7 +197,7 @@ async def gathered(answers):
 ASKING = {
     "infer": lambda flow: flow.infer(1),
     "infer with a timeout": lambda flow: flow.infer(1, timeout=60),
-    "try_infer": lambda flow: flow.try_infer(1),
+    "infer that does not wait": lambda flow: flow.infer(1, wait=False),
     "ainfer": lambda flow: asyncio.run(flow.ainfer(1)),
     "map": lambda flow: list(flow.map([1])),
     "amap": lambda flow: asyncio.run(gathered(flow.amap([1]))),

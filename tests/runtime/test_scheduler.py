@@ -425,7 +425,7 @@ def test_statistics_count_batches_rows_and_errors():
         stream.close_input()
         while True:
             try:
-                stream.recv_buffer()
+                stream.recv(errors="return")
             except EndOfStream:
                 break
         stats = flow.scheduler.statistics()["n0"]

@@ -31,7 +31,7 @@ def test_an_input_that_ended_with_its_last_value_does_not_end_again():
     with Running(chain((counting_ends(ends), {"threads": 1}))) as flow:
         stream = flow.session()
         submitter, session = flow.scheduler.submitter, stream._session
-        submitter.send(session, "input", [stream.create_buffer(1)], is_last=True)
+        submitter.send(session, "input", [Buffer(1)], is_last=True)
         submitter.close(session)  # as a stop that drains, at this very moment
         assert [buffer.data for buffer in stream] == [1]
     assert ends == [1]
@@ -45,7 +45,7 @@ def test_nothing_can_be_sent_behind_the_last_value_of_an_input():
     with Running(graph) as flow:
         stream = flow.session()
         submitter, session = flow.scheduler.submitter, stream._session
-        submitter.send(session, "a", [stream.create_buffer(1)], is_last=True)
+        submitter.send(session, "a", [Buffer(1)], is_last=True)
         with pytest.raises(StreamClosed, match="closed"):
             stream.send("a", 2)
         stream.send("b", 3)

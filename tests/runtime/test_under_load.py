@@ -104,7 +104,7 @@ def test_cancels_and_errors_give_back_their_places_in_flight():
                     if chance.random() < 0.7:
                         stream.close_input()
                         while chance.random() < 0.9:
-                            stream.recv_buffer(timeout=60)
+                            stream.recv(timeout=60, errors="return")
                 stream.cancel()
 
         side_by_side(use)
@@ -225,7 +225,7 @@ def test_under_overload_each_request_is_answered_or_refused():
         sent = []
         for value in range(200):
             with contextlib.suppress(QueueFullError):
-                stream.try_send("input", value)
+                stream.send("input", value, wait=False)
                 sent.append(value)
         stream.close_input()
         assert [b.data for b in stream] == sent

@@ -214,7 +214,7 @@ def test_stop_called_in_a_unit_on_the_callers_thread_says_that_it_waits_for_itse
     def stop(value):
         flow.scheduler.stop()
 
-    with Running(chain(per_item(stop))) as flow, pytest.raises(FlowUnitError, match="request_stop"):
+    with Running(chain(per_item(stop))) as flow, pytest.raises(FlowUnitError, match="wait=False"):
         flow.infer(1, timeout=None)
 
 

@@ -95,7 +95,7 @@ def test_a_model_is_batched_so_unless_its_node_is_told_otherwise(file, tmp_path)
         with Server(
             ServeConfig({"m": path}, settings=settings), ServeOptions(http_port=0)
         ) as server:
-            stage = server.model("m").flow.plan.nodes["model"]
+            stage = server.model("m").flow.scheduler.plan.nodes["model"]
             assert (stage.batch_size, stage.batch_timeout) == (16, 0.0015)
             assert (stage.threads, stage.bounds) == (threads, (160,))
             assert stage.unit.allowed_batch_sizes == (4, 16)

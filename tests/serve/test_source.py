@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from modelflow.errors import ConfigError
+from modelflow.graph.signature import signature_of
 from modelflow.serve.repository.config import ServeConfig
 from modelflow.serve.repository.source import (
     ModelConfig,
@@ -94,7 +95,7 @@ def test_an_edition_has_another_stamp_when_its_files_are_others(folder):
 def test_a_model_is_a_graph_whose_ends_have_the_names_of_its_ports(folder):
     (edition,) = ModelConfig("m", folder / "times.onnx").list_versions()
     with edition.open() as flow:
-        signature = flow.signature()
+        signature = signature_of(flow.graph, flow.scheduler)
         assert [port.name for port in signature.inputs] == ["x"]
         assert [port.name for port in signature.outputs] == ["y"]
         assert flow.infer(np.ones(2, np.float32)).data.tolist() == [3.0, 3.0]

@@ -8,12 +8,14 @@ import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import modelflow
 from modelflow.errors import ConfigError
+from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.dashboard import Dashboard
 from tests.browser import browsing, needs_browser
 from tests.programs import LIMIT
@@ -68,7 +70,7 @@ class Held:
         self.flow.stop()
 
     def look(self):
-        return self.flow.moment()
+        return Snapshot.of_flow(self.flow)
 
     def finish(self):
         """Lets everything out."""
@@ -202,7 +204,7 @@ def fed():
 def test_what_limits_a_flow_under_load_is_said_and_marked(fed):
     from playwright.sync_api import expect
 
-    with seen(fed.moment, every=0.5) as (page, _):
+    with seen(partial(Snapshot.of_flow, fed), every=0.5) as (page, _):
         page.set_viewport_size({"width": 1100, "height": 660})
         expect(page.locator(".verdict:not(.idle)")).to_be_visible(timeout=LIMIT * 1e3)
         expect(page.locator("[data-trouble=resize]")).to_contain_text(".jpg is no JPEG")

@@ -6,12 +6,14 @@ import http.client
 import json
 import os
 import tempfile
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
 import modelflow
 from modelflow.errors import ModelflowError
+from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.dashboard import Dashboard
 from modelflow.studio.recorder import Recorder
 from tests.programs import LIMIT
@@ -104,7 +106,7 @@ def test_a_recording_that_ended_by_itself_stops_nobody_elses(flow, tmp_path):
 
 def test_nothing_is_left_when_the_page_is_closed(flow):
     before = set(os.listdir(tempfile.gettempdir()))
-    with Dashboard(flow.moment, record=flow.record) as page:
+    with Dashboard.of(flow) as page:
         assert ask(page, "POST", "/record")[0] == 200
         flow.infer(2)
         # Nor while it is open: whatever ends the process leaves nothing.
@@ -124,7 +126,7 @@ def ask(page, method, path, token=None):
 
 
 def test_a_page_that_may_not_record_is_told_so(flow):
-    with Dashboard(flow.moment) as page:
+    with Dashboard(partial(Snapshot.of_flow, flow)) as page:
         assert ask(page, "POST", "/record")[0] == 404
 
 
@@ -133,7 +135,7 @@ def test_a_page_that_may_not_record_is_told_so(flow):
     [("POST", "/record"), ("POST", "/halt"), ("GET", "/requests"), ("GET", "/trace.json.gz")],
 )
 def test_who_may_record_is_asked_for_the_token(flow, method, path):
-    with Dashboard(flow.moment, record=flow.record) as page:
+    with Dashboard.of(flow) as page:
         assert ask(page, method, path, token="no")[0] == 403
         other = "GET" if method == "POST" else "POST"
         assert ask(page, other, path)[0] == 405

@@ -26,9 +26,9 @@ def work(value):
 def tuned(threads=1, goal=None, **more):
     text = GRAPH.replace("THREADS", str(threads))
     with modelflow.Flow(text, units=[work]) as flow:
-        before = Settings.of(flow.plan)
+        before = Settings.of(flow.scheduler.plan)
         report = Tuning(flow, ROWS, goal or Goal(), clients=8, seconds=0.2, **more).run()
-        assert Settings.of(flow.plan) == before
+        assert Settings.of(flow.scheduler.plan) == before
         assert flow.infer(3).data == 3
     return report
 
@@ -107,4 +107,4 @@ def test_it_can_be_stopped_from_another_thread():
         with pytest.raises(TuningError, match="was stopped"):
             tuning.run()
         stopper.join()
-        assert Settings.of(flow.plan).stages["work"].threads == 1
+        assert Settings.of(flow.scheduler.plan).stages["work"].threads == 1

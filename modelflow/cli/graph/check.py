@@ -50,7 +50,7 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
     try:
         checked = graph.read()
         cuts_of(checked)
-        flow = Flow(checked, threads=0).build()
+        flow = Flow(checked, threads=0)
         if is_opened:
             _open(flow)
     except (ModelflowError, FlowFailed) as error:
@@ -113,13 +113,14 @@ def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]
 
 def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:
     from modelflow.graph.advice import advice
+    from modelflow.graph.signature import signature_of
 
     found: dict[str, Any] = {"ok": not findings, "findings": findings, "notes": [], "advice": []}
     if flow is not None:
         found["notes"] = list(map(str, flow.graph.notes))
         found["advice"] = list(map(str, advice(flow.graph)))
-        signature = flow.signature()
-        found["plan"] = flow.plan.rows()
+        signature = signature_of(flow.graph, flow.scheduler)
+        found["plan"] = flow.scheduler.plan.rows()
         found["inputs"] = list(map(str, signature.inputs))
         found["outputs"] = list(map(str, signature.outputs))
     click.echo(json.dumps(found, indent=2))
@@ -127,8 +128,9 @@ def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:
 
 def _print(flow: "Flow", path: str, verbose: bool) -> None:
     from modelflow.graph.advice import advice
+    from modelflow.graph.signature import signature_of
 
-    rows = flow.plan.rows()
+    rows = flow.scheduler.plan.rows()
     checked = flow.graph
     for note in checked.notes:
         tell("note", note)
@@ -137,14 +139,14 @@ def _print(flow: "Flow", path: str, verbose: bool) -> None:
     if verbose:
         _print_table(rows)
         _print_burst(flow)
-        signature = flow.signature()
+        signature = signature_of(flow.graph, flow.scheduler)
         inputs = (f"input {port}" for port in signature.inputs)
         outputs = (f"output {port}" for port in signature.outputs)
         for line in (*inputs, *outputs, *_transfers(flow)):
             click.echo(line)
     click.echo(
         f"{path}: ok: {len(checked.nodes)} nodes, {len(checked.edges)} edges, "
-        f"{sum(stage.threads for stage in flow.plan.stages.values())} threads"
+        f"{sum(stage.threads for stage in flow.scheduler.plan.stages.values())} threads"
     )
 
 
@@ -163,16 +165,17 @@ def _print_table(rows: list[dict[str, str]]) -> None:
 
 def _print_burst(flow: "Flow") -> None:
     """Says what becomes of several rows that come at once, where the plan's table hints at it."""
-    if any(stage.is_one_by_one for stage in flow.plan.stages.values()):
+    plan = flow.scheduler.plan
+    if any(stage.is_one_by_one for stage in plan.stages.values()):
         click.echo(
-            f"batch 8 (1 from {flow.plan.slow_row_ms:g} ms): a row that takes so long is a call by "
+            f"batch 8 (1 from {plan.slow_row_ms:g} ms): a row that takes so long is a call by "
             "itself and goes on when it is done; of quicker ones each thread takes its part of "
             "what waits"
         )
 
 
 def _transfers(flow: "Flow") -> list[str]:
-    stages = flow.plan.stages
+    stages = flow.scheduler.plan.stages
     return [
         f"transfer: {name} ({stage.devices[0]}) -> {target.node} ({stages[target.node].devices[0]})"
         for name, stage in stages.items()

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,16 +130,16 @@ def _observe_load(
     from modelflow.profile.process import LockProbe
     from modelflow.profile.snapshot import Snapshot
 
-    flow = Flow(graph.read(changes)).build()
+    flow = Flow(graph.read(changes))
     with termination(asked, partial(stop_flow, flow)), flow, Drive(flow, feeds) as drive:
-        before = flow.snapshot()
+        before = Snapshot.of_flow(flow)
         if not drive.wait(min(_SETTLING, seconds)):  # else all that its sources have is done
-            before = flow.snapshot()
+            before = Snapshot.of_flow(flow)
         with Undisturbed(LockProbe()) as probe:
             drive.wait(seconds)
-        after = flow.snapshot()
-    after["process"].update(probe.figures)
-    return Case.between(Snapshot.read(before), Snapshot.read(after), is_driven=bool(feeds))
+        after = Snapshot.of_flow(flow)
+    after = replace(after, process={**after.process, **probe.figures})
+    return Case.between(before, after, is_driven=bool(feeds))
 
 
 def _confirm(

@@ -69,7 +69,7 @@ class Drive:
         if kind is not None:
             self._run.cancel()
         if not self._has_inputs:
-            self._flow.request_stop(drain=kind is None)
+            self._flow.stop(drain=kind is None, wait=False)
         self._thread.join()
         if kind is None and self._error is not None:
             raise self._error

@@ -153,7 +153,7 @@ def _flow(
     from modelflow.flow import Flow
     from modelflow.insight.load.flow_target import FlowTarget
 
-    flow = Flow(checked).build()
+    flow = Flow(checked)
     with termination(asked, series.stop), flow:
         yield FlowTarget(flow, rows)
 

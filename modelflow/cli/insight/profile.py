@@ -64,22 +64,23 @@ def profile(
     check_repeatable(feeds)
     if document is not None and not Path(document).parent.is_dir():
         raise ConfigError(f"--json {document}: there is no folder {Path(document).parent}")
-    flow = Flow(checked).build()
+    flow = Flow(checked)
     asked = threading.Event()
     recording = contextlib.nullcontext() if trace is None else flow.record(trace, requests=1)
-    before, is_interrupted = flow.snapshot(), False
+    before, is_interrupted = Snapshot.of_flow(flow), False
     try:
         with termination(asked, partial(stop_flow, flow)), Undisturbed(recording), flow:
-            before = flow.snapshot()
+            before = Snapshot.of_flow(flow)
             with Drive(flow, feeds) as drive:
                 drive.wait(seconds)
     except KeyboardInterrupt:
         is_interrupted = True
-    interval = Interval.between(Snapshot.read(before).stats, flow.stats())
+    after = Snapshot.of_flow(flow)
+    interval = Interval.between(before.stats, after.stats)
     click.echo(headline(interval))
     table_console().print(table_of(interval))
     if document is not None:
-        text = json.dumps({**flow.snapshot(), "before": before}, indent=1)
+        text = json.dumps({**after.document(), "before": before.document()}, indent=1)
         write_output("--json", document, text.encode())
     if is_interrupted:
         raise click.exceptions.Abort

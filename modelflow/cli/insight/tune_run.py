@@ -119,7 +119,7 @@ class TuneRun:
             found = try_variants(self._measure, values, self.goal, told)
             _tell(found)
             changes = found.changes
-        flow = Flow(self.graph.read(changes)).build()
+        flow = Flow(self.graph.read(changes))
         tuning = Tuning(flow, self.rows, self.goal, self.clients, self.seconds, self.fixed, told)
         self._find_stop(tuning.stop)
         with flow:

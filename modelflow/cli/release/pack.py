@@ -128,6 +128,7 @@ def pack_graph(
     from modelflow.errors import ConfigError
     from modelflow.flow import Flow
     from modelflow.graph.archive_parts import bake, parts_of
+    from modelflow.graph.signature import signature_of
 
     check_target(target)
     graph = choice.read(check_devices=False)
@@ -154,7 +155,7 @@ def pack_graph(
         for name, value in sorted({**overrides, **args}.items())
         if mask_value(name, value) != value
     ]
-    signature = Flow(graph, threads=0).build().signature()
+    signature = signature_of(graph, Flow(graph, threads=0).scheduler)
     manifest = Manifest(
         modelflow=modelflow.__version__,
         python=list_supported_python(),

@@ -219,8 +219,9 @@ class _RunOptions:
 @contextmanager
 def _figures(address: str, flow: "Flow") -> "Iterator[None]":
     from modelflow.cli.run.metrics_server import MetricsServer
+    from modelflow.profile.snapshot import Snapshot
 
-    with MetricsServer(address, flow.stats, flow.snapshot) as server:
+    with MetricsServer(address, flow.stats, lambda: Snapshot.of_flow(flow).document()) as server:
         click.echo(f"metrics: {server.url}/metrics, figures: {server.url}/stats", err=True)
         yield
 
@@ -228,7 +229,9 @@ def _figures(address: str, flow: "Flow") -> "Iterator[None]":
 @contextmanager
 def _page(address: str, flow: "Flow") -> "Iterator[None]":
     from modelflow.cli.insight.live import show_in_browser
+    from modelflow.profile.snapshot import Snapshot
 
-    with show_in_browser("--dashboard", address, flow.moment, flow.record) as page:
+    look = partial(Snapshot.of_flow, flow)
+    with show_in_browser("--dashboard", address, look, flow.record) as page:
         click.echo(f"dashboard: {page}", err=True)
         yield

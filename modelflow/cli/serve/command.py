@@ -209,6 +209,7 @@ def _answer(server: "Server", told: ServerEnd, notifier: "ServiceNotifier") -> N
 
 def _describe(config: "ServeConfig", address: str) -> int:
     """Loads one model after another and prints what clients will see of it."""
+    from modelflow.graph.signature import signature_of
     from modelflow.serve.http.schemas import description
     from modelflow.wire.problem import reason_of
 
@@ -218,7 +219,7 @@ def _describe(config: "ServeConfig", address: str) -> int:
         try:
             for edition in source.list_versions():
                 with edition.open() as flow:
-                    signature = flow.signature()
+                    signature = signature_of(flow.graph, flow.scheduler)
                 click.echo(description(name, edition.number, signature, address))
         except (ModelflowError, FlowFailed) as error:
             click.echo(f"{name}: {reason_of(error)}", err=True)

@@ -13,7 +13,7 @@ from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device, ModelBo
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.dynamic.data_handler import DataHandler
 from modelflow.compat.modelbox.dynamic.engine import ModelBoxEngine
-from modelflow.compat.modelbox.flow import Flow, FlowGraphDesc
+from modelflow.compat.modelbox.flow import Flow, FlowGraphDesc, FlowNodeDesc, FlowPortDesc
 from modelflow.compat.modelbox.flowunit import (
     DataContext,
     DataMeta,
@@ -43,7 +43,6 @@ from modelflow.compat.modelbox.session_io import (
 )
 from modelflow.compat.modelbox.source import UNIT_DEFAULTS, ExternalData, as_flow_unit
 from modelflow.compat.modelbox.status import Status, StatusCode
-from modelflow.graph.in_code import FlowNodeDesc, FlowPortDesc
 
 __all__ = [
     "UNIT_DEFAULTS",

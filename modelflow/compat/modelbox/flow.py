@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from modelflow.compat.modelbox.adapter import StopFlow, UnitAdapter
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.session_io import ExternalDataMap, FlowStreamIO
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
+from modelflow.config.read import find_graph
 from modelflow.errors import (
     DisabledGraphError,
     FlowFailed,
@@ -22,8 +23,11 @@ from modelflow.errors import (
     StreamError,
 )
 from modelflow.flow import Flow as NativeFlow
+from modelflow.graph.graph import Graph
 from modelflow.graph.in_code import FlowGraphDesc as NativeFlowGraphDesc
-from modelflow.graph.in_code import FlowNodeDesc
+from modelflow.graph.in_code import FlowNodeDesc as NativeFlowNodeDesc
+from modelflow.graph.in_code import FlowPortDesc as NativeFlowPortDesc
+from modelflow.graph.read import read_graph
 from modelflow.unit.kind import Kind
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -31,12 +35,67 @@ from modelflow.unit.spec import FlowUnitSpec
 _function_numbers = itertools.count()
 
 
+class FlowPortDesc(NativeFlowPortDesc):
+    """An output of a node."""
+
+    def get_node_name(self) -> str:
+        """Returns the name of the node."""
+        return self.node.name
+
+    def get_port_name(self) -> str:
+        """Returns the name of the port; ``""`` where it is a number, and the node does not say."""
+        return self.ref().port or ""
+
+
+class FlowNodeDesc(NativeFlowNodeDesc):
+    """A node of a `FlowGraphDesc`."""
+
+    def __getitem__(self, port: str | int) -> FlowPortDesc:
+        return FlowPortDesc(self, port)
+
+    def get_node_name(self) -> str:
+        """Returns its name."""
+        return self.name
+
+    def set_node_name(self, name: str) -> None:
+        """Gives it another name."""
+        self.name = name
+
+
 class FlowGraphDesc(NativeFlowGraphDesc):
     """A graph built in code, for `Flow.init`."""
 
     _numbered = "{}{}"
+    _node = FlowNodeDesc
 
-    def add_input(self, input_name: str) -> FlowNodeDesc:
+    def set_queue_size(self, queue_size: int) -> None:
+        """Sets the default of the node attribute ``queue_size``."""
+        self._set("graph", "queue_size", queue_size)
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Sets the default of the node attribute ``batch_size``."""
+        self._set("graph", "batch_size", batch_size)
+
+    def set_drivers_dir(self, drivers_dir_list: str | Sequence[str]) -> None:
+        """Sets the folders that are searched for flow units."""
+        self._set("driver", "dir", drivers_dir_list)
+
+    def set_skip_default_drivers(self, is_skip: bool) -> None:
+        """Leaves the built-in and installed units out."""
+        self._set("driver", "skip-default", is_skip)
+
+    def set_profile_dir(self, profile_dir: str) -> None:
+        """Sets the folder that profiles go to."""
+        self._set("profile", "dir", profile_dir)
+
+    def set_profile_trace_enable(self, profile_trace_enable: bool) -> None:
+        """Records every execution for the timeline."""
+        self._set("profile", "trace", profile_trace_enable)
+
+    def _set(self, section: str, key: str, value: Any) -> None:
+        self._sections.setdefault(section, {})[key] = value
+
+    def add_input(self, input_name: str) -> NativeFlowNodeDesc:
         """Adds an input of the graph."""
         node = super().add_input(self._free_name(input_name))
         node.outputs = (node.name,)
@@ -48,7 +107,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
 
     def add_node(  # type: ignore[override]  # ModelBox's names of the arguments
         self, flowunit_name: str, device: str = "cpu", config: Any = None, source: Any = None
-    ) -> FlowNodeDesc:
+    ) -> NativeFlowNodeDesc:
         """Adds a node.
 
         Args:
@@ -68,7 +127,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         input_name_list: Sequence[str],
         output_name_list: Sequence[str],
         source: Any = None,
-    ) -> FlowNodeDesc:
+    ) -> NativeFlowNodeDesc:
         """Adds a node that calls ``func(data_context)``, which returns a `Status` or its code."""
         name = f"register_func_{next(_function_numbers)}"
         called = getattr(func, "__name__", "")
@@ -88,16 +147,16 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         )
         return self._add_unit(spec, source)
 
-    def _connect(self, node: FlowNodeDesc, source: Any) -> None:
+    def _connect(self, node: NativeFlowNodeDesc, source: Any) -> None:
         """Connects a node given whole: each of its outputs to an input, in order."""
-        if isinstance(source, FlowNodeDesc) and len(source.outputs) > 1:
+        if isinstance(source, NativeFlowNodeDesc) and len(source.outputs) > 1:
             inputs = self._inputs_of(node)
             for place, port in enumerate(source.outputs):
                 self._links.append((source[port], node, inputs[place] if inputs else None))
         else:
             super()._connect(node, source)
 
-    def _inputs_of(self, node: FlowNodeDesc) -> tuple[str, ...]:
+    def _inputs_of(self, node: NativeFlowNodeDesc) -> tuple[str, ...]:
         unit = next(given.get("flowunit", "") for found, given in self._nodes if found is node)
         spec = self._units.get(unit)
         return () if spec is None else tuple(port.name for port in spec.inputs)
@@ -110,6 +169,8 @@ def _function_unit(function: Callable[[DataContext], Any]) -> UnitAdapter:
 
 
 logger = logging.getLogger("modelflow")
+
+T = TypeVar("T")
 
 # ModelBox's sessions hold any number of results that nobody has read.
 _UNBOUNDED = 1 << 40
@@ -142,35 +203,29 @@ class Flow:
         arguments = [*given, *named.values()]
         form = _FORMS.get(arguments.pop()) if isinstance(arguments[-1], Format) else None
         source: Any = arguments[0]
-        units: tuple[FlowUnitSpec, ...] = ()
-        if isinstance(source, FlowGraphDesc):
-            units = source.units
-        elif isinstance(source, Configuration):
+        if isinstance(source, Configuration):
             source = _nested(source)
         elif len(arguments) > 1:
             source = str(arguments[1])
             form = form or ("json" if source.lstrip().startswith("{") else "toml")
-        else:
+        elif not isinstance(source, FlowGraphDesc):
             source = Path(source)
             if not source.is_file():
                 return Status(StatusCode.STATUS_NOTFOUND, f"{source}: there is no such file")
-        self._flow = NativeFlow(units=units, results_bound=_UNBOUNDED)
-        self._failure = None
-        try:
-            given_graph = isinstance(source, FlowGraphDesc)
-            self._flow.init(source.to_config() if given_graph else source, form)
-        except (ModelflowError, OSError) as error:
-            return self._failed_reading(error)
-        return Status()
+        return self._read(lambda: read_graph(source, format=form))
 
     def init_by_name(
         self, name: str, args: Mapping[str, Any] | None = None, flow_dir: str | None = None
     ) -> Status:
         """Reads the graph whose ``[flow] name`` is ``name``; ``args`` replace ``$name`` in it."""
-        self._flow, self._failure = NativeFlow(results_bound=_UNBOUNDED), None
+        values = {key: str(value) for key, value in (args or {}).items()}
+        return self._read(lambda: read_graph(find_graph(name, flow_dir), args=values))
+
+    def _read(self, read: Callable[[], Graph]) -> Status:
+        self._flow = self._failure = None
         try:
-            self._flow.init_by_name(name, {k: str(v) for k, v in (args or {}).items()}, flow_dir)
-        except ModelflowError as error:
+            self._flow = NativeFlow(read(), results_bound=_UNBOUNDED)
+        except (ModelflowError, OSError) as error:
             return self._failed_reading(error)
         return Status()
 
@@ -181,7 +236,6 @@ class Flow:
         if isinstance(error, GraphError | PlanError):
             self._failure = error  # ModelBox finds these when it builds
             return Status()
-        self._flow = None
         return status_of(error, StatusCode.STATUS_BADCONF)
 
     # -- running --------------------------------------------------------------------------------
@@ -190,12 +244,12 @@ class Flow:
         """Makes everything that the graph needs, but threads."""
         if self._failure is not None:
             return status_of(self._failure, StatusCode.STATUS_BADCONF)
-        return self._try(lambda flow: flow.build())
+        return self._try(lambda flow: flow.scheduler)
 
     def start_run(self) -> Status:
         """Builds and starts the flow."""
         status = self.build()
-        return self._try(lambda flow: flow.start_run()) if status else status
+        return self._try(NativeFlow.start) if status else status
 
     run_async = start_run
 
@@ -246,19 +300,17 @@ class Flow:
 
     def create_external_data_map(self) -> ExternalDataMap | None:
         """Opens a session; None where the graph has no inputs or the flow does not run."""
-        stream = self._stream()
-        if stream is None or self._flow is None:
-            return None
-        return ExternalDataMap(stream, self._flow.graph.inputs)
+        return self._open(ExternalDataMap)
 
     def create_stream_io(self) -> FlowStreamIO | None:
         """Opens a session; None where the graph has no inputs or the flow does not run."""
-        stream = self._stream()
-        return None if stream is None else FlowStreamIO(stream)
+        return self._open(lambda flow: FlowStreamIO(flow.create_stream_io()))
 
-    def _stream(self) -> Any:
+    def _open(self, make: Callable[[NativeFlow], T]) -> T | None:
+        if self._flow is None:
+            return None
         try:
-            return (self._flow or NativeFlow()).create_stream_io()
+            return make(self._flow)
         except StreamError as error:
             logger.warning("no session was opened: %s", error)
             return None  # ModelBox's answer

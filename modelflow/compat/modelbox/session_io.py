@@ -2,7 +2,6 @@
 
 import threading
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 from modelflow.buffer import Buffer as NativeBuffer
@@ -11,6 +10,8 @@ from modelflow.compat.modelbox.flowunit import DataMeta, FlowUnitError
 from modelflow.compat.modelbox.gathering import Gathering
 from modelflow.compat.modelbox.status import Status, StatusCode, status_of
 from modelflow.errors import EndOfStream, ModelflowError, StreamError
+from modelflow.flow import Flow as NativeFlow
+from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.stream_io import StreamIO
 
 
@@ -40,15 +41,16 @@ class ExtOutputBufferList:
 class ExternalDataMap:
     """A session of a running flow. Safe from several threads."""
 
-    def __init__(self, stream: StreamIO, inputs: Sequence[str]) -> None:
+    def __init__(self, flow: NativeFlow) -> None:
         """Made by `Flow.create_external_data_map`."""
-        self._stream = stream
-        self._unsent: dict[str, list[NativeBuffer]] = {port: [] for port in inputs}
+        self._single_outputs = flow.scheduler.single_outputs
+        self._gathering = Gathering(flow)
+        self._stream = self._gathering.stream
+        self._unsent: dict[str, list[NativeBuffer]] = {port: [] for port in flow.graph.inputs}
         self._lock = threading.Lock()
         self._is_closed = self._is_shut = False
-        self._gathering = Gathering(stream)
         self._failure: str = ""
-        weakref.finalize(self, stream.close_input).atexit = False
+        weakref.finalize(self, self._stream.close_input).atexit = False
 
     def create_buffer_list(self) -> BufferList:
         """Returns an empty list."""
@@ -98,27 +100,27 @@ class ExternalDataMap:
         outputs.fill(found)
         if any(found.values()):
             return Status()
-        if self._is_shut or self._stream.error_count:
-            errors = self._stream.errors
+        errors = self._stream.errors
+        if self._is_shut or errors:
             self._failure = str(errors[0]) if errors else "EOF"
             return Status(StatusCode.STATUS_INVALID, self._failure)
         return Status(StatusCode.STATUS_EOF)
 
     def _taken(self, timeout: float | None) -> dict[str, list[NativeBuffer]]:
         """Returns what each output has, after waiting until one of them has something."""
-        stream, outputs = self._stream, self._stream.outputs
-        found: dict[str, list[NativeBuffer]] = {port: [] for port in outputs}
+        results = self._gathering.results
+        found: dict[str, list[NativeBuffer]] = {port: [] for port in results}
         # Outputs that get one buffer for each that is sent give theirs together.
-        together = [port for port in outputs if port in stream.single_outputs]
+        together = [port for port in results if port in self._single_outputs]
         self._gathering.wait(timeout)
         if together and not self._gathering.ended:
             for port in together:
-                stream.wait_ready(port, timeout)
-            count = min(stream.ready_count(port) for port in together)
+                results[port].wait_ready(SYSTEM_CLOCK, timeout)
+            count = min(len(results[port]) for port in together)
             for port in together:
                 for _ in range(max(1, count)):  # none: its end
                     self._gathering.take(port, found[port])
-        for port in outputs:
+        for port in results:
             if port not in together or self._gathering.ended:
                 self._gathering.take_ready(port, found[port])
         return found
@@ -147,13 +149,13 @@ class ExternalDataMap:
 
     def is_ready(self) -> bool:
         """Tells whether `recv` would not wait."""
-        return any(self._stream.is_ready(port) for port in self._stream.outputs)
+        return any(results.is_ready for results in self._gathering.results.values())
 
     def on_ready(self, callback: Any) -> None:
         """Calls ``callback`` when `recv` would not wait, perhaps at once, perhaps again."""
-        for port in self._stream.outputs:
+        for port, results in self._gathering.results.items():
             if port not in self._gathering.ended:
-                self._stream.on_ready(port, callback)
+                results.on_ready(callback)
 
 
 class ExternalDataSimple:
@@ -264,7 +266,7 @@ class FlowStreamIO:
         milliseconds = rest[0] if rest else 0
         timeout = milliseconds / 1e3 if milliseconds else None
         try:
-            found = Buffer(self._stream.recv_buffer(port, timeout))
+            found = Buffer(self._stream.recv(port, timeout, errors="return"))
         except (TimeoutError, KeyError, StreamError) as error:
             if into is not None:
                 return _status_without(error)

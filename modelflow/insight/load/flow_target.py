@@ -8,11 +8,10 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError, ModelflowError
 from modelflow.insight.load.target import Attempt, Outcome
 from modelflow.stream_io import wrap_input
-from modelflow.stream_io.request import Request
+from modelflow.stream_io.request import Request, submit, submit_rows
 
 if TYPE_CHECKING:
     from modelflow.flow import Flow
-    from modelflow.stream_io.request import SubmittedRows
 
 
 class FlowTarget:
@@ -20,7 +19,7 @@ class FlowTarget:
 
     It has no thread, and asks nothing of the flow but what any user of it may. Where every row
     passes the graph by itself, requests that are due together travel together (see
-    `Flow.submit_rows`); in any other graph each is a session (`Flow.submit`).
+    `submit_rows`); in any other graph each is a session (`submit`).
 
     A request fails where a buffer that comes out is in error; it is then named after what the unit
     raised. What fails in front of a sink, and so comes out nowhere, is not seen.
@@ -40,7 +39,7 @@ class FlowTarget:
         self._flow = flow
         self._check(rows)
         self._place = 0
-        self._is_row_by_row = flow.is_row_by_row
+        self._is_row_by_row = flow.scheduler.is_row_by_row
         self._rows: list[Buffer] = []
         self._inputs: list[dict[str, Sequence[Any]]] = []
         if self._is_row_by_row:
@@ -86,7 +85,7 @@ class FlowTarget:
         count, place = len(self._rows), self._place
         rows = [self._rows[(place + number) % count].twin() for number in range(len(attempts))]
         riders = _BatchedAttempts(attempts)
-        submitted: SubmittedRows = self._flow.submit_rows(rows, riders, on_room)
+        submitted = submit_rows(self._flow.scheduler, rows, riders, on_room)
         for position in range(submitted.count):
             attempts[position].handle = submitted, position
         self._place = (place + submitted.count) % count
@@ -98,7 +97,7 @@ class FlowTarget:
                 attempt.handle = Request(self._inputs[self._place], partial(_end, attempt))
                 self._place = (self._place + 1) % len(self._inputs)
         requests = [attempt.handle for attempt in attempts]
-        return len(requests) - len(self._flow.submit(requests, on_room))
+        return len(requests) - len(submit(self._flow.scheduler, requests, on_room))
 
 
 class _BatchedAttempts:

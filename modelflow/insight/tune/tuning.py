@@ -125,7 +125,7 @@ class Tuning:
         self._is_over = threading.Event()
         self._tried: list[Trial] = []
         self._notes: dict[str, None] = {}
-        self._start = self._now = Settings.of(self.flow.plan)
+        self._start = self._now = Settings.of(self.flow.scheduler.plan)
         self._foreign = 0.0
 
     def stop(self) -> None:
@@ -155,7 +155,7 @@ class Tuning:
         self.told("measuring what each node costs")
         costs = self._costs(free)
         self.told("simulating settings")
-        processors = int(self.flow.snapshot()["machine"]["processors"])
+        processors = int(Snapshot.of_flow(self.flow).machine["processors"])
         most_threads = min(_MOST_THREADS, 8 * processors)
         rate = self.goal.rate
         clients = self.clients if rate is None else None
@@ -208,7 +208,7 @@ class Tuning:
 
     def _free(self) -> dict[str, frozenset[str]]:
         found = {}
-        for name, stage in self.flow.plan.stages.items():
+        for name, stage in self.flow.scheduler.plan.stages.items():
             free = _free_of(stage) - {
                 key for key in ("threads", "batch_size") if f"{name}.{key}" in self.fixed
             }
@@ -250,11 +250,11 @@ class Tuning:
             raise TuningError(
                 f"of {ended} requests none was answered well ({dict(report.outcomes)})"
             )
-        stages = self.flow.plan.stages
+        stages = self.flow.scheduler.plan.stages
         return {name: (after[name].buffers - before[name].buffers) / ended for name in stages}
 
     def _sizes(self, free: Mapping[str, frozenset[str]]) -> list[int]:
-        stages = self.flow.plan.stages
+        stages = self.flow.scheduler.plan.stages
         rows = (_most_rows(stages[name]) for name, keys in free.items() if "batch_size" in keys)
         most = max(rows, default=1)
         return [size for size in _SWEEP if size <= most] or [1]
@@ -263,7 +263,7 @@ class Tuning:
         self, free: Mapping[str, frozenset[str]], *, threads: int, batch_size: int
     ) -> Settings:
         """Returns settings that are the same for every stage, as far as they may change."""
-        plan, start = self.flow.plan.stages, self._start.stages
+        plan, start = self.flow.scheduler.plan.stages, self._start.stages
         at_once = {name: replace(stage, batch_timeout_ms=0.0) for name, stage in start.items()}
         return Settings(at_once).with_all(
             free, threads, lambda name: min(batch_size, _most_rows(plan[name]))
@@ -291,7 +291,7 @@ class Tuning:
         seen: list[Snapshot] = []
         waiting = None if rate is not None else clients or self.clients
         options = LoadOptions(rate=rate, clients=waiting, seconds=seconds, warm_up=_SETTLING)
-        report = self._load_flow(options, lambda: seen.append(Snapshot.read(self.flow.snapshot())))
+        report = self._load_flow(options, lambda: seen.append(Snapshot.of_flow(self.flow)))
         return Case.between(*seen, is_driven=True), report
 
     def _load_flow(

@@ -61,7 +61,9 @@ class ModelSnapshot:
             tuple(figures.latencies),
             model.admission.under_way,
             Snapshot.of(
-                model.flow.stats().without_words, model.flow.plan, Outline.of(model.flow.graph)
+                model.flow.stats().without_words,
+                model.flow.scheduler.plan,
+                Outline.of(model.flow.graph),
             ),
         )
 

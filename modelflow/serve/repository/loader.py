@@ -155,7 +155,8 @@ class Loader:
             Exception: whatever making and starting it raises; nothing of it is left.
         """
         self.check_wanted()
-        flow = make().build()
+        flow = make()
+        flow.scheduler.check_process()  # it is made here, so that `cancel` has something to stop
         with self._lock:
             self._check()
             if flow in self._flows:
@@ -211,7 +212,7 @@ class Loader:
             self._given_up.setdefault(version, []).append(work)
         where = work.find_hanging()
         for flow in found:
-            flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
+            flow.stop(drain=False, timeout=_LAST_OF_FLOW, wait=False)
         return where
 
     def list_hanging(self, version: "Version") -> list[str]:
@@ -248,7 +249,7 @@ class Loader:
             self._looks.put(None)
             self._seen.put(_ending())
         for flow in loading:
-            flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
+            flow.stop(drain=False, timeout=_LAST_OF_FLOW, wait=False)
 
     def stop(self, drain_seconds: float = 0.0) -> None:
         """Ends every flow, and waits for every thread, but not for long. May be called again.
@@ -277,7 +278,7 @@ class Loader:
         until = max(until, time.monotonic()) + LAST_SECONDS
         for flow, end in ends.items():
             if end.thread.is_alive():
-                flow.request_stop(drain=False, timeout=_LAST_OF_FLOW)
+                flow.stop(drain=False, timeout=_LAST_OF_FLOW, wait=False)
         for work in [*ends.values(), *self._works]:
             work.thread.join(max(0.0, until - time.monotonic()))
             if work.thread.is_alive():

@@ -154,7 +154,9 @@ class VersionManager:
             except BaseException:
                 self._activity.end(doing)
                 raise
-            threads = [one for each in model.all_signatures() for one in each.flow.list_threads()]
+            threads = [
+                one for each in model.all_signatures() for one in each.flow.scheduler.list_threads()
+            ]
             self._activity.know_threads(doing, threads)
             model.admission.doing = doing
             return model, doing

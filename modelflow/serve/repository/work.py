@@ -103,7 +103,7 @@ class Work:
 
     def find_hanging(self) -> str:
         """Returns where it stands, or its flows do; ``""``: all has come back."""
-        busy = dict.fromkeys(text for flow in self.flows for text in flow.list_busy())
+        busy = dict.fromkeys(text for flow in self.flows for text in flow.scheduler.list_busy())
         if busy or not self.thread.is_alive():
             return "; ".join(busy)
         return f"it is at {self.position()}"

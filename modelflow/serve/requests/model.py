@@ -40,7 +40,7 @@ class Batching:
     def of(cls, flow: "Flow") -> "Batching":
         """Takes it of a flow that runs."""
         node = model_node(flow.stats().values())
-        stage = flow.plan.nodes[node.node]
+        stage = flow.scheduler.plan.nodes[node.node]
         sizes = tuple(stage.unit.allowed_batch_sizes)
         return cls(stage.batch_size, sizes, stage.batch_timeout)
 

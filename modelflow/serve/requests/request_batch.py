@@ -10,10 +10,11 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.time_limits import waits
+from modelflow.stream_io.request import submit_rows
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
-    from modelflow.flow import Flow
+    from modelflow.runtime.scheduler import Scheduler
     from modelflow.serve.requests.pending import Responder, RowReader
     from modelflow.serve.requests.served_model import ServedModel
 
@@ -84,12 +85,12 @@ class RequestBatch:
         model.time_limit.add_until(self, min([member.until for member in members]))
 
     def enter(
-        self, flow: "Flow", on_room: Callable[[], None]
+        self, scheduler: "Scheduler", on_room: Callable[[], None]
     ) -> "tuple[RequestBatch | None, bool]":
         """Sends those on their way for which there is room.
 
         Args:
-            flow: Where they go in.
+            scheduler: Of the flow that they go into.
             on_room: Called once, from any thread, when the others may try again.
 
         Returns:
@@ -104,7 +105,8 @@ class RequestBatch:
             self._model.time_limit.forget(self)
             return None, False
         due = [member.deadline for member in members]
-        submitted = flow.submit_rows(
+        submitted = submit_rows(
+            scheduler,
             [row for member in members for row in member.rows],
             self,
             on_room,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from modelflow.flow import Flow
+from modelflow.graph.signature import signature_of
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.metrics.model_counts import ModelCounts
@@ -50,16 +51,16 @@ class ServedModel(Model):
             loop_queue: How other threads reach the server's.
             options: What it takes; what is more is refused.
         """
-        signature, self.triggers = hide_triggers(flow.signature())
+        signature, self.triggers = hide_triggers(signature_of(flow.graph, flow.scheduler))
         super().__init__(name, version, signature, options)
         self.loop_queue = loop_queue
         self.flow = flow
         self.admission = Admission(name, options.max_requests, make_room=self._catch_up)
         self.figures = ModelCounts()
         self.on_closed: Callable[[], object] | None = None
-        if flow.is_row_by_row and is_of_numbers(signature):
+        if flow.scheduler.is_row_by_row and is_of_numbers(signature):
             self.pending = PendingRequests(self)
-        self.submit_queue = SubmitQueue(flow, loop_queue, self.pending, self._on_close)
+        self.submit_queue = SubmitQueue(flow.scheduler, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None
         self._over: deque[Callable[[], None]] = deque()  # what ends those that are
         self._is_told = False  # and that is on its way

@@ -1,8 +1,8 @@
 """The way of requests from a server's thread into a flow, and of their answers back.
 
-What arrives in one turn of the event loop goes in together (`Flow.submit`); what finds no room
-waits here, in order, until the flow says that there is some. Short requests wait as they came, and
-are read together when it is their turn: they stand in the queue as one entry, at the place of the
+What arrives in one turn of the event loop goes in together (`submit`); what finds no room waits
+here, in order, until the flow says that there is some. Short requests wait as they came, and are
+read together when it is their turn: they stand in the queue as one entry, at the place of the
 first. Answers come back over the server's loop queue: one wake-up for all that a batch has
 finished.
 """
@@ -12,11 +12,12 @@ from collections import deque
 from collections.abc import Callable
 
 from modelflow.errors import StreamClosed
-from modelflow.flow import Flow
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.runtime.scheduler import Scheduler
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.pending import PendingRequests
 from modelflow.serve.requests.request_batch import RequestBatch
+from modelflow.stream_io.request import submit
 from modelflow.wire.problem import Code, Problem
 
 
@@ -25,7 +26,7 @@ class SubmitQueue:
 
     def __init__(
         self,
-        flow: Flow,
+        scheduler: Scheduler,
         loop_queue: LoopQueue,
         pending: PendingRequests | None,
         on_closed: Callable[[], None],
@@ -33,12 +34,12 @@ class SubmitQueue:
         """Takes where the requests go.
 
         Args:
-            flow: What answers them.
+            scheduler: Of the flow that answers them.
             loop_queue: How other threads reach the loop's.
             pending: The only such entry that `add` is given; None: it is given none.
             on_closed: Called when the flow takes no requests any more: it has ended.
         """
-        self._flow = flow
+        self._scheduler = scheduler
         self._loop_queue = loop_queue
         self._pending = pending
         self._on_closed = on_closed
@@ -76,7 +77,7 @@ class SubmitQueue:
                     del waiting[0]
                     waiting.extendleft(reversed(first.read()))
                 elif isinstance(first, RequestBatch):
-                    rest, self.is_blocked = first.enter(self._flow, self._on_room)
+                    rest, self.is_blocked = first.enter(self._scheduler, self._on_room)
                     if rest is None:
                         del waiting[0]
                     else:
@@ -97,7 +98,7 @@ class SubmitQueue:
         For that one the flow says when there is room. What each admission costs does not depend on
         how many calls wait.
         """
-        room = self._flow.free_rows
+        room = self._scheduler.submitter.free_rows
         group: list[InferCall] = []
         for one in self._waiting:
             if not isinstance(one, InferCall):
@@ -106,7 +107,7 @@ class SubmitQueue:
             if room <= 0:
                 break
             room -= one.rows
-        rest = self._flow.submit([call.request for call in group], self._on_room)
+        rest = submit(self._scheduler, [call.request for call in group], self._on_room)
         for _ in range(len(group) - len(rest)):
             self._waiting.popleft()
         self.is_blocked = bool(rest)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from modelflow.buffer import Buffer
@@ -24,6 +25,7 @@ from modelflow.graph.graph import Graph
 from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.job.inputs import Samples
 from modelflow.job.run import Run
+from modelflow.profile.snapshot import Snapshot
 from modelflow.registry.forget import forget_modules
 from modelflow.studio.edit.draft import Draft
 from modelflow.studio.edit.passed import EdgeSamples, ImagePreview
@@ -123,7 +125,8 @@ class Trial:
         self._rows = rows
         self._is_repeated = is_repeated
         self._flow = Flow(graph, tap=self.passed.add)
-        self._flow.build()
+        self._look = partial(Snapshot.of_flow, self._flow)
+        self._look()  # raises what keeps the graph from running
         self._lock = threading.Lock()
         self._state: State = "opening"
         self._problem = ""
@@ -136,9 +139,7 @@ class Trial:
 
     def start(self) -> None:
         """Begins."""
-        self.board = SnapshotFeed(
-            self._flow.moment, _EVERY, lambda: event("trial", self.document())
-        )
+        self.board = SnapshotFeed(self._look, _EVERY, lambda: event("trial", self.document()))
         self._thread.start()
 
     @property
@@ -167,7 +168,7 @@ class Trial:
             if self._state in ("opening", "running"):
                 self._state = "stopping"
             run = self._job
-        self._flow.request_stop(drain=False)
+        self._flow.stop(drain=False, wait=False)
         if run is not None:
             run.cancel()
 

@@ -457,7 +457,7 @@ def test_a_flow_that_ends_while_it_starts_has_started(monkeypatch):
         error.__cause__ = StopFlow(modelbox.Status(STOP))
         raise FlowFailed("failed", [error])
 
-    monkeypatch.setattr("modelflow.flow.Flow.start_run", failing)
+    monkeypatch.setattr("modelflow.flow.Flow.start", failing)
     flow = modelbox.Flow()
     desc = modelbox.FlowGraphDesc()
     desc.add_output("o", desc.add_input("i"))

@@ -10,7 +10,6 @@ import modelflow.compat.modelbox as modelbox
 from modelflow.compat.modelbox.buffer import CodedError
 from modelflow.compat.modelbox.log import Level
 from modelflow.errors import ConfigError
-from modelflow.graph.in_code import FlowNodeDesc, FlowPortDesc
 
 Code = modelbox.Status.StatusCode
 
@@ -222,29 +221,18 @@ def test_the_names_of_modelbox_are_there():
     assert [name for name in names if not hasattr(modelbox, name)] == []
 
 
-@pytest.mark.parametrize(
-    ("ours", "native", "names"),
-    [
-        (
-            modelbox.FlowGraphDesc,
-            modelflow.FlowGraphDesc,
-            [
-                "set_batch_size",
-                "set_drivers_dir",
-                "set_profile_dir",
-                "set_profile_trace_enable",
-                "set_queue_size",
-                "set_skip_default_drivers",
-                "to_config",
-                "units",
-            ],
-        ),
-        (modelbox.FlowNodeDesc, FlowNodeDesc, ["__getitem__", "get_node_name", "set_node_name"]),
-        (modelbox.FlowPortDesc, FlowPortDesc, ["get_node_name", "get_port_name"]),
-    ],
-)
-def test_what_the_native_classes_give_stands_once(ours, native, names):
-    assert [getattr(ours, name) is getattr(native, name) for name in names] == [True] * len(names)
+def test_settings_of_a_graph_become_those_of_the_file():
+    desc = modelbox.FlowGraphDesc()
+    desc.set_queue_size(5)
+    desc.set_batch_size(2)
+    desc.set_drivers_dir("units")
+    desc.set_skip_default_drivers(True)
+    desc.set_profile_dir("p")
+    desc.set_profile_trace_enable(True)
+    config = desc.to_config()
+    assert (config.graph["queue_size"], config.graph["batch_size"]) == (5, 2)
+    assert dict(config.driver) == {"dir": ["units"], "skip-default": True}
+    assert config.profile.items() >= {"dir": "p", "trace": True}.items()
 
 
 def test_a_buffer_holds_one_of_modelflow():

@@ -111,6 +111,6 @@ def test_requests_and_many_threads_are_shown_each_row_once():
 
 def test_the_chains_of_the_graph_are_parted():
     with modelflow.Flow(CHAIN, units=[half, add]) as flow:
-        assert len(flow.plan.stages) == 1
+        assert len(flow.scheduler.plan.stages) == 1
     with modelflow.Flow(CHAIN, units=[half, add], tap=lambda *_: None) as flow:
-        assert len(flow.plan.stages) == 2
+        assert len(flow.scheduler.plan.stages) == 2

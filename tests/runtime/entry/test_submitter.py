@@ -379,7 +379,7 @@ def test_a_reader_who_catches_up_during_the_look_opens_no_full_queue(monkeypatch
         unread = iter([1 << 30])  # too much at the first look, nothing at any other
         monkeypatch.setattr(Progress, "unread", property(lambda _: next(unread, 0)))
         with pytest.raises(QueueFullError):
-            stream.try_send("input", 3)
+            stream.send("input", 3, wait=False)
         assert stream._session.progress.sent == 0
 
 

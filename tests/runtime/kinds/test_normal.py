@@ -59,7 +59,7 @@ def test_a_kept_error_does_not_keep_the_locals_of_its_call(kind):
         stream = flow.session()
         for i in range(8):
             stream.send("input", i)
-        kept = [stream.recv_buffer().error for _ in range(8)]
+        kept = [stream.recv(errors="return").error for _ in range(8)]
     gc.collect()
     assert all(error is not None for error in kept)
     assert len(seen) >= 16

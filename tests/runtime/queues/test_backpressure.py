@@ -1,6 +1,7 @@
 """What keeps rows from entering says so, and tells when it has gone."""
 
 from modelflow.buffer import Buffer
+from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.queues.backpressure import check_in_flight, check_inbox, check_unread
 from modelflow.runtime.session.in_flight import InFlight
 from tests.runtime.fake_clock import FakeClock
@@ -47,7 +48,7 @@ def test_a_reader_that_is_behind():
     with Running(chain(spec_of())) as flow:
         stream = flow.session()
         stream.send("input", Buffer(1))
-        stream.wait_ready(timeout=60)
+        stream._session.results["output"].wait_ready(SYSTEM_CLOCK, 60)
         calls = []
         backpressure = check_unread(stream._session, "send to 'input'", 1, FakeClock(), never)
         assert "1 buffers of session '0' have not been received" in backpressure.reason

@@ -148,7 +148,7 @@ def test_a_callback_may_receive_what_it_was_called_for():
             found.append(stream.recv(timeout=0).data)
             done.set()
 
-        stream.on_ready("output", receive)
+        stream._session.results["output"].on_ready(receive)
         stream.send("input", 1)
         assert done.wait(60)
         assert found == [2]
@@ -163,7 +163,7 @@ def test_a_callback_that_raises_harms_nobody_else(error, caplog):
             done.set()
             raise error("of the client's own")
 
-        stream.on_ready("output", fail)
+        stream._session.results["output"].on_ready(fail)
         stream.send("input", 1)
         assert done.wait(60)
         assert flow.infer(2).data == 3

@@ -115,8 +115,8 @@ def test_on_a_device_errors_pass_and_failing_rows_name_their_session(is_per_stre
     spec = dataclasses.replace(GUILTY, is_per_stream=is_per_stream)
     bad = Buffer.from_error(FlowUnitError("is bad", node="before"))
     with on_toy(spec) as flow:
-        worker, *_ = flow._scheduler._workers
-        session = flow._scheduler.create_session()
+        worker, *_ = flow.scheduler._workers
+        session = flow.scheduler.create_session()
         rows = [Buffer(np.zeros(1)), bad, Buffer(np.full(1, 7.0))]
         worker.run(Batch.of([Segment(session.stream, range(3), [rows], False, True)], 1))
         found = [session.results["o"].get_nowait() for _ in rows]

@@ -42,7 +42,7 @@ def told_of(graph, values):
         stream.close_input()
         found = []
         for _ in values:
-            buffer = stream.recv_buffer()
+            buffer = stream.recv(errors="return")
             found.append(buffer.data if buffer.error is None else type(buffer.error.__cause__))
         assert flow.infer("still there").data == "still there"
     return found
@@ -97,7 +97,7 @@ def test_whatever_a_stream_unit_raises_fails_its_own_session_alone(error, hook):
         for stream, value in ((bad, "bad"), (good, "good")):
             stream.send("input", value)
             stream.close_input()
-        assert type(bad.recv_buffer(timeout=60).error.__cause__) is error
+        assert type(bad.recv(timeout=60, errors="return").error.__cause__) is error
         assert told(good._results(None).get_all(FakeClock(), 60)) == (
             [] if hook == "stream_end" else ["good"]
         )
@@ -295,7 +295,7 @@ def test_the_error_of_a_deadline_keeps_the_meta_of_its_item():
     with Running(chain(spec_of()), is_inline=True) as flow:
         stream = flow.session()
         stream.send("input", Buffer(1, {"path": "x.jpg"}), deadline=-1.0)
-        bad = stream.recv_buffer()
+        bad = stream.recv(errors="return")
     assert isinstance(bad.error, FlowUnitError)
     assert bad.get("path") == "x.jpg"
 

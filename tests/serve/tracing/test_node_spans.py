@@ -147,7 +147,9 @@ def generate(server, value):
 @pytest.mark.parametrize("attributes", ["fuse=a", "batch_size=1"], ids=["fused", "apart"])
 def test_every_node_has_a_span_in_its_order(spans, attributes):
     with two_nodes(spans, attributes, attributes) as server:
-        assert ("second" in server.model("m").flow.plan.stages) is (attributes != "fuse=a")
+        assert ("second" in server.model("m").flow.scheduler.plan.stages) is (
+            attributes != "fuse=a"
+        )
         assert generate(server, 3)[1] == {"output": 4}
     found = spans.below(spans.requests[0])
     assert [(span.name, said(span, "unit")) for span in found] == [
@@ -289,7 +291,7 @@ def test_what_is_not_sampled_travels_as_ever_and_nobody_watches_it():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Scheduler, "create_request_batch", noting)
         with served(tracing=spans.provider) as server:
-            scheduler = server.model("m").flow._scheduler
+            scheduler = server.model("m").flow.scheduler
             assert ask(server, PREDICT, BODY)[0] == 200
             assert (len(request_batches), scheduler.is_watched) == (1, False)
             sampled = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}

@@ -224,7 +224,7 @@ class ModelBoxEngine:
             is_short = all(inlet.is_closed and len(inlet.waiting) <= 1 for inlet in inlets)
             bound = _RESULTS if is_short else _ANY_NUMBER
             graph = read_graph(desc, registry=self._registry)
-            flow = Flow(graph, results_bound=bound).start_run()
+            flow = Flow(graph, results_bound=bound).start()
             if key and len(self._flows) < _KEPT_FLOWS:
                 self._flows[key] = flow
         run = PartRun(flow, inlets, outputs, is_owner=flow not in self._flows.values())

@@ -13,7 +13,6 @@ from modelflow.compat.modelbox.gathering import Gathering
 from modelflow.errors import ModelflowError, StreamError
 from modelflow.flow import Flow
 from modelflow.graph.in_code import FlowNodeDesc, FlowPortDesc
-from modelflow.stream_io import StreamIO
 
 _serials = itertools.count()
 
@@ -155,12 +154,11 @@ class PartRun:
         self.is_owner = is_owner
         self._inlets = dict(inlets)
         self._outputs = dict(outputs)
-        self._session = flow.create_stream_io() if inlets else None
-        own = [self._session] if self._session is not None else []
-        streams = [*own, *flow.source_streams.values()]
-        self._gatherings = {stream: Gathering(stream) for stream in streams}
+        sources: list[str | None] = [*([None] if inlets else []), *flow.scheduler.sources]
+        self._gatherings = [Gathering(flow, source) for source in sources]
+        self._session = self._gatherings[0].stream if inlets else None
         self._kept: dict[str, deque[NativeBuffer]] = {
-            name: deque() for stream in streams for name in stream.outputs
+            name: deque() for gathering in self._gatherings for name in gathering.results
         }
 
     def begin(self) -> None:
@@ -204,12 +202,12 @@ class PartRun:
                 "over it, or hold its handler open, before the first result is taken"
             )
         kept = self._kept[name]
-        stream = next(stream for stream in self._gatherings if name in stream.outputs)
-        while not kept and name not in self._gatherings[stream].ended:
-            self._gather(stream)
+        gathering = next(one for one in self._gatherings if name in one.results)
+        while not kept and name not in gathering.ended:
+            self._gather(gathering)
         if kept:
             return Buffer(kept.popleft())
-        if all(gathering.is_over for gathering in self._gatherings.values()):
+        if all(gathering.is_over for gathering in self._gatherings):
             self.finish()
         return None
 
@@ -219,11 +217,11 @@ class PartRun:
         if name is not None:
             self._kept[name] = deque(maxlen=0)
 
-    def _gather(self, stream: StreamIO) -> None:
+    def _gather(self, gathering: Gathering) -> None:
         try:
-            self._gatherings[stream].wait()
-            for name in stream.outputs:
-                self._gatherings[stream].take_ready(name, self._kept[name])
+            gathering.wait()
+            for name in gathering.results:
+                gathering.take_ready(name, self._kept[name])
         except StreamError:
             self._flow.stop()  # raises what the flow failed of
             raise
@@ -240,16 +238,16 @@ class PartRun:
         for inlet in self._inlets:
             inlet.is_closed = True
         self.close_inputs()
-        for stream, gathering in self._gatherings.items():
+        for gathering in self._gatherings:
             while not gathering.is_over:
-                self._gather(stream)
-            stream.wait()
+                self._gather(gathering)
+            gathering.stream.wait()
         self.is_over = True
         if self.is_owner:
             self._flow.stop()
-        for stream in self._gatherings:
-            if stream.errors:
-                raise stream.errors[0]
+        for gathering in self._gatherings:
+            for error in gathering.stream.errors:
+                raise error
 
     def abort(self) -> None:
         """Ends it at once.

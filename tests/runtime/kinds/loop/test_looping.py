@@ -148,7 +148,7 @@ def test_a_stop_ends_what_goes_round_for_ever_and_says_so():
     clock.advance(2)
     stopping.join()
     assert "the flow stops, and the buffer was still going round (after" in str(
-        s.recv_buffer().error
+        s.recv(errors="return").error
     )
     assert flow.scheduler.count_held() == {}
 

@@ -189,7 +189,7 @@ def test_a_process_that_ends_costs_its_batch_an_error_and_is_replaced():
 def busy_process(flow):
     """The process that works on something, once one does."""
     while True:
-        for worker in flow._scheduler._workers:
+        for worker in flow.scheduler._workers:
             if worker.phase == "process" and worker.call.unit._is_busy:
                 return worker.call.unit._process.pid
 
@@ -392,7 +392,8 @@ def test_a_process_looks_for_modules_where_the_flow_did_before_its_threads_ran(
 ):
     """A library may change ``sys.path`` while another node's thread imports it, as OpenCV does."""
     (tmp_path / "typing.py").write_text("raise ImportError('not the typing of Python')")
-    flow = flow_of(units.process_id).build()
+    flow = flow_of(units.process_id)
+    assert flow.scheduler.plan.stages
     monkeypatch.syspath_prepend(tmp_path)
     with flow:
         assert flow.infer(1).data != os.getpid()
@@ -402,8 +403,9 @@ def test_a_process_looks_for_modules_where_the_flow_did_before_its_threads_ran(
 def test_a_stop_while_a_process_opens_is_no_failure(tmp_path, drain):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    flow = flow_of(units.HANGS_IN_OPEN, options=f', folder="{pipe}"').build()
-    starting = threading.Thread(target=flow.start_run)
+    flow = flow_of(units.HANGS_IN_OPEN, options=f', folder="{pipe}"')
+    assert not flow.scheduler.is_running
+    starting = threading.Thread(target=flow.start)
     starting.start()
     assert pipe.read_text() == "opening"
     flow.stop(drain)
