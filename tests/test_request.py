@@ -13,6 +13,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitError, StreamClosed
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.scheduler import Scheduler
+from modelflow.unit.kind import Normal
 from tests.serve.tokens import Tokens
 
 ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
@@ -73,7 +74,7 @@ def test_units_find_the_context_of_a_request():
             {"cpu": lambda: Tell()},
             inputs=(modelflow.Port("in"),),
             outputs=(modelflow.Port("out"),),
-            is_per_stream=True,
+            kind=Normal(is_per_stream=True),
         )
 
         def process(self, ctx):

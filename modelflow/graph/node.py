@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import CPU, Device
 from modelflow.errors import Location
-from modelflow.unit.kind import Kind, Traits
+from modelflow.unit.kind import Kind, Normal
 from modelflow.unit.spec import FlowUnitSpec
 
 if TYPE_CHECKING:
     from modelflow.unit.port import Port
+
+
+_OF_PORTS = Normal()
 
 
 class Role(StrEnum):
@@ -50,9 +53,9 @@ class Node:
     location: Location = field(default_factory=Location)
 
     @property
-    def traits(self) -> Traits:
-        """What holds for the kind of its unit; the graph's own ports are as normal units."""
-        return Kind.NORMAL.traits if self.spec is None else self.spec.traits
+    def kind(self) -> Kind:
+        """The kind of its unit; the graph's own ports are as normal units."""
+        return _OF_PORTS if self.spec is None else self.spec.kind
 
     @property
     def inputs(self) -> tuple[str, ...]:

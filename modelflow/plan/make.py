@@ -62,15 +62,14 @@ class _Maker:
         spec, settings = node.spec, node.settings
         assert spec is not None  # a flow unit node has one
         away = [str(device) for device in node.devices if device.kind != CPU.kind]
-        if away and (spec.is_source or not spec.kind.traits.is_plain):
-            kind = "source" if spec.is_source else f"{spec.kind} unit"
+        if away and not spec.kind.is_plain:
             raise PlanError(
-                f"{node.location}: node {node.name!r}: a {kind} on {away[0]}; this version runs "
-                "such units on the cpu"
+                f"{node.location}: node {node.name!r}: a {spec.kind} unit on {away[0]}; this "
+                "version runs such units on the cpu"
             )
         inputs = self._inputs(node.name)
         queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
-        batch_size = settings.batch_size or spec.batch_size or spec.kind.traits.batch_size
+        batch_size = settings.batch_size or spec.batch_size or spec.kind.batch_size
         if spec.max_batch_size is not None:
             batch_size = min(batch_size, spec.max_batch_size)
         allowed = read_allowed_sizes(node, batch_size)
@@ -135,7 +134,7 @@ class _Maker:
         ways = digraph(nodes, self._graph.edges)
         between = find_between(ways, [merge.condition], [merge.target.node])
         # A stream unit may keep buffers until others have come, which the condition lets through.
-        is_keeping = any(nodes[name].traits.may_keep for name in between)
+        is_keeping = any(nodes[name].kind.may_keep for name in between)
         return MergePlan(len(merge.edges), None if is_keeping else MERGE_BOUND)
 
     def _inputs(self, node: str) -> tuple[str, ...]:

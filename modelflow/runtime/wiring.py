@@ -244,7 +244,7 @@ def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
 
 def _is_counting(plan: StagePlan) -> bool:
     """Tells whether a node counts rows out itself: what it gives may be none, or many."""
-    return plan.unit.spec.traits.may_change_count
+    return plan.unit.spec.kind.may_change_count
 
 
 def _places(plan: ExecutionPlan, name: str) -> dict[str, int]:

@@ -24,7 +24,7 @@ from modelflow.errors import (
 from modelflow.flow import Flow as NativeFlow
 from modelflow.graph.in_code import FlowGraphDesc as NativeFlowGraphDesc
 from modelflow.graph.in_code import FlowNodeDesc
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Count, Stream
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
@@ -79,10 +79,9 @@ class FlowGraphDesc(NativeFlowGraphDesc):
             {"cpu": partial(_function_unit, func)},
             inputs=tuple(map(Port, input_name_list)),
             outputs=tuple(map(Port, output_name_list)),
-            kind=Kind.STREAM,
+            kind=Stream(Count.ASSUMED),
             batch_size=8,
             is_shared=True,
-            is_count_assumed=True,
             inherits_meta=False,
             accepts_any_option=True,
         )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from modelflow.graph.node import Edge, Node
-from modelflow.unit.kind import Scope
+from modelflow.unit.kind import Loop
 
 
 def digraph(nodes: Iterable[str], edges: Iterable[Edge]) -> Any:
@@ -58,7 +58,7 @@ def find_connected_parts(graph: Any) -> list[set[str]]:
 
 def loops_of(nodes: Mapping[str, Node]) -> list[str]:
     """Returns the names of the loop units."""
-    return [node.name for node in nodes.values() if node.traits.scope is Scope.LOOPED]
+    return [node.name for node in nodes.values() if isinstance(node.kind, Loop)]
 
 
 def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Edge]:

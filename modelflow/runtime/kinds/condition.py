@@ -14,6 +14,7 @@ from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.stages.call import StreamOf, claim
 from modelflow.runtime.stages.kind import Connection, RunningKind
 from modelflow.runtime.stages.outbox import InboxView, Outbox, Route, Routed, cut
+from modelflow.unit.kind import Condition
 
 
 class ConditionCall(RowCall):
@@ -38,7 +39,8 @@ class ConditionCall(RowCall):
                 self._output_types.check(given)
             return self._settle_batch(given, columns)
         except BaseException as error:
-            if not self.spec.is_batch_retried:
+            kind = self.spec.kind
+            if isinstance(kind, Condition) and not kind.is_batch_retried:
                 failures = self._failures(error, size, columns, stream_of)
                 return [list(column) for column in zip(*map(self._fail, failures), strict=True)]
             claim(error)

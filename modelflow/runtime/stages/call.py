@@ -125,7 +125,6 @@ class UnitCall(Call):
         self._is_single = plan.consumers == (1,)
         self._is_exception_visible = plan.is_exception_visible
         self._inherits_meta = spec.inherits_meta
-        self._is_per_stream = spec.is_per_stream
         self._is_telling = unit.is_telling
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self.inputs) if name in in_place)
