@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import CPU, Device
@@ -61,14 +61,14 @@ class Node:
     def inputs(self) -> tuple[str, ...]:
         """The names of the input ports, connected or not."""
         if self.spec is not None:
-            return tuple(port.name for port in self.spec.inputs)
+            return self.spec.input_names
         return (self.name,) if self.role is Role.OUTPUT else ()
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the output ports."""
         if self.spec is not None:
-            return tuple(port.name for port in self.spec.outputs)
+            return self.spec.output_names
         return (self.name,) if self.role is Role.INPUT else ()
 
     def main_port(self, side: str) -> str | None:
@@ -82,8 +82,7 @@ class Node:
         return needed[0] if len(needed) == 1 else None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """A port of a node, resolved."""
 
     node: str

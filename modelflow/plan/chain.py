@@ -40,7 +40,8 @@ def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | 
         one, other = getattr(before, what), getattr(stage, what)
         if one != other:
             return f"{what} differ: {_show(one)} and {_show(other)}; say the same for both"
-    own = [key for key in OF_QUEUES if key in stage.unit.settings.given]
+    given = stage.unit.settings.given
+    own = [key for key in OF_QUEUES if key in given]
     return f"it has no queue of its own there; leave {own[0]} out" if own else None
 
 

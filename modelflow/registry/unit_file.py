@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from modelflow.config.document import Document
 from modelflow.device import kind_problem
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
+from modelflow.plugins import find_entry_points
 from modelflow.registry.folder_modules import UnitFolders
 from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
 from modelflow.registry.native import NativeUnit
@@ -264,7 +264,7 @@ class UnitFileReader:
 
     def _with_defaults(self, unit: FlowUnitSpec) -> tuple[Option, ...]:
         """Returns the unit's options with the values of ``[config]`` as their defaults."""
-        known = {name: o for o in unit.option_list for name in (o.name, *o.aliases)}
+        known = unit.options_by_name
         changed = {option.name: option for option in unit.option_list}
         for key, value in self._sections.values["config"].items():
             if key not in known:
@@ -309,7 +309,5 @@ def _maker_of(kind: str) -> MakeUnit | None:
         from modelflow.engine.inference import inference_unit  # only for those who have models
 
         return inference_unit
-    for point in entry_points(group=_TYPES_GROUP, name=kind):
-        make: MakeUnit = point.load()
-        return make
-    return None
+    found = [point for point in find_entry_points(_TYPES_GROUP) if point.name == kind]
+    return found[0].load() if found else None

@@ -41,7 +41,7 @@ def nodes_in_order(graph: Graph) -> tuple[str, ...]:
         if (spec := node.spec) is not None
         and (
             spec.is_source
-            or not any(graph.edges_from(node.name))  # an error that comes there is told of
+            or not graph.edges_from(node.name)  # an error that comes there is told of
             or ((spec.kind.may_keep or spec.kind.is_per_stream) and len(scopes[node.name]) == 1)
         )
     )

@@ -189,7 +189,7 @@ class Wiring:
     def _connect(self, stage: Stage) -> None:
         plan = stage.plan
         last = plan.units[-1]
-        names = [port.name for port in last.spec.outputs]
+        names = last.spec.output_names
         routes: list[Route] = [
             add_probe(self._tap, last.node, name, tuple(map(self._outer, route)))
             for name, route in zip(names, plan.routes, strict=True)

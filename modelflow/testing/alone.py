@@ -67,7 +67,7 @@ def graph_of(
     config = spec.configure(options)
     nodes[unit] = Node(unit, Role.FLOWUNIT, spec, (Device(device),), options, config, settings)
     edges += [Edge(end, Endpoint(unit, port)) for port, end in before.items()]
-    for port in (port.name for port in spec.outputs):
+    for port in spec.output_names:
         nodes[output_of(port)] = Node(output_of(port), Role.OUTPUT)
         edges.append(Edge(Endpoint(unit, port), Endpoint(output_of(port), output_of(port))))
     proof = prove(nodes, edges)

@@ -138,7 +138,7 @@ def run_unit_for(
 
 
 def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
-    names = [port.name for port in spec.inputs]
+    names = spec.input_names
     for port in given:
         if port not in names:
             raise KeyError(

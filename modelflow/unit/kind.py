@@ -13,58 +13,73 @@ from modelflow.errors import ConfigError, did_you_mean
 
 
 class Scope(StrEnum):
-    """What a unit does to the stream of its input, for those who follow streams through a graph."""
+    """What a unit does to the stream of its input, for those who follow streams through a graph.
+
+    Attributes:
+        KEPT: One out for each in, in its place.
+        RENUMBERED: A stream of its own in the place of the other, unless the unit keeps the
+            numbers.
+        BRANCHED: Each output has a part of the stream.
+        OPENED: Each buffer becomes a stream inside the other.
+        CLOSED: A whole stream becomes one buffer of the one that encloses it.
+        LOOPED: What leaves by one output comes back.
+    """
 
     KEPT = "kept"
-    """One out for each in, in its place."""
     RENUMBERED = "renumbered"
-    """A stream of its own in the place of the other, unless the unit keeps the numbers."""
     BRANCHED = "branched"
-    """Each output has a part of the stream."""
     OPENED = "opened"
-    """Each buffer becomes a stream inside the other."""
     CLOSED = "closed"
-    """A whole stream becomes one buffer of the one that encloses it."""
     LOOPED = "looped"
-    """What leaves by one output comes back."""
 
 
 class Count(StrEnum):
-    """How many buffers a stream unit gives for those that come in."""
+    """How many buffers a stream unit gives for those that come in.
+
+    Attributes:
+        ANY: As many as it likes: they are a stream of their own.
+        SAME: One for each one, now or later; it may be joined and merged.
+        ASSUMED: Any; the k-th is taken to belong to the k-th that came in, so that it may be joined
+            and merged (ModelBox's rule).
+    """
 
     ANY = "any"
-    """As many as it likes: they are a stream of their own."""
     SAME = "same"
-    """One for each one, now or later; it may be joined and merged."""
     ASSUMED = "assumed"
-    """Any; the k-th is taken to belong to the k-th that came in, so that it may be joined and
-    merged (ModelBox's rule)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a unit is called with, and what it may give (``docs/reference/units.md``).
+    """What a unit is called with, and what it may give; see its subclasses.
 
     The fields are what units of a kind differ in; all else holds for each unit of the kind.
+
+    Attributes:
+        scope: What becomes of the stream.
+        batch_size: The default of the node attribute.
+        least_outputs: How many outputs a unit has at least.
+        is_plain: A call is as good anywhere: on any device, in another process, with rows of any
+            session.
+        may_keep: A row may stay in the unit until others come.
+        may_change_count: A row may become none or many on an output, at once or later.
     """
 
     scope: ClassVar[Scope] = Scope.KEPT
-    """What becomes of the stream."""
     batch_size: ClassVar[int] = 1
-    """The default of the node attribute."""
     least_outputs: ClassVar[int] = 0
-    """How many outputs a unit has at least."""
     is_plain: ClassVar[bool] = False
-    """A call is as good anywhere: on any device, in another process, with rows of any session."""
     may_keep: ClassVar[bool] = False
-    """A row may stay in the unit until others come."""
     may_change_count: ClassVar[bool] = False
-    """A row may become none or many on an output, at once or later."""
 
     @property
     def is_per_stream(self) -> bool:
         """Tells whether batches are parted by stream for its calls; see `Normal`."""
         return False
+
+    @property
+    def is_batch_retried(self) -> bool:
+        """Tells whether the parts of a failing batch are tried again; see `Normal`."""
+        return True
 
     def __str__(self) -> str:
         return type(self).__name__.lower()

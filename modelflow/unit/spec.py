@@ -5,6 +5,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from modelflow.errors import BadRequest, ConfigError, Location, OptionsError, did_you_mean
 from modelflow.unit.advice import Advise
 from modelflow.unit.kind import Kind, Normal, Source
-from modelflow.unit.option import Config, Option, options_of
+from modelflow.unit.option import REQUIRED, Config, Option, options_of
 from modelflow.unit.port import ARRAY_TYPES, Port
 
 if TYPE_CHECKING:
@@ -134,7 +135,6 @@ class FlowUnitSpec:
     location: Location | None = None
     notes: tuple[str, ...] = ()
     advise: Advise | None = None
-    option_list: tuple[Option, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Checks the description itself.
@@ -149,13 +149,11 @@ class FlowUnitSpec:
         if not self.devices:
             self._refuse("got no device; expected one at least, such as cpu")
         self._check_ports()
-        options = self.options if isinstance(self.options, tuple) else options_of(self.options)
-        object.__setattr__(self, "option_list", options)
         object.__setattr__(self, "devices", MappingProxyType(dict(self.devices)))
         for what, names in (
-            ("input", [port.name for port in self.inputs]),
-            ("output", [port.name for port in self.outputs]),
-            ("option", [name for option in options for name in (option.name, *option.aliases)]),
+            ("input", self.input_names),
+            ("output", self.output_names),
+            ("option", [name for o in self.option_list for name in (o.name, *o.aliases)]),
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -199,6 +197,26 @@ class FlowUnitSpec:
             least = self.kind.least_outputs
             self._refuse(f"got {len(self.outputs)} outputs; {kind} at least {least}")
 
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return tuple(port.name for port in self.inputs)
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the outputs, in order."""
+        return tuple(port.name for port in self.outputs)
+
+    @cached_property
+    def option_list(self) -> tuple[Option, ...]:
+        """The options, also those that a dataclass declares."""
+        return self.options if isinstance(self.options, tuple) else options_of(self.options)
+
+    @cached_property
+    def options_by_name(self) -> Mapping[str, Option]:
+        """The options by name and by alias."""
+        return {name: o for o in self.option_list for name in (o.name, *o.aliases)}
+
     @property
     def is_source(self) -> bool:
         """Tells whether the unit has no inputs: it produces until it says that it is done."""
@@ -218,9 +236,9 @@ class FlowUnitSpec:
             given: The options by name or alias.
             also: Other names that may be written in the same place, for suggestions.
         """
-        if self.accepts_any_option:
+        known = self.options_by_name
+        if self.accepts_any_option or given.keys() <= known.keys():
             return {}
-        known = [name for option in self.option_list for name in (option.name, *option.aliases)]
         expected = ", ".join(option.name for option in self.option_list) or "none"
         return {
             name: f"unknown option {name!r} of unit {self.name!r}"
@@ -252,7 +270,7 @@ class FlowUnitSpec:
         Raises:
             OptionsError: with each unknown option, missing option and value that does not fit.
         """
-        known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
+        known = self.options_by_name
         values: dict[str, Any] = {}
         problems = list(self.unknown_options(given, also).values())
         for name, value in given.items():
@@ -268,7 +286,7 @@ class FlowUnitSpec:
         problems += [
             f"option {option.name!r} of unit {self.name!r} is required"
             for option in absent
-            if option.is_required
+            if option.default is REQUIRED
         ]
         values |= {option.name: option.default for option in absent}
         if problems:

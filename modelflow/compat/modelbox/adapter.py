@@ -144,7 +144,7 @@ class UnitAdapter(NativeFlowUnit):
                 ctx.outputs[port].append(native)
 
     def _data_context(self) -> DataContext:
-        outputs = () if self.spec is None else tuple(port.name for port in self.spec.outputs)
+        outputs = () if self.spec is None else self.spec.output_names
         return DataContext(Device(self.device), outputs)
 
     def _configuration(self, config: Any) -> Configuration:

@@ -99,7 +99,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
     def _inputs_of(self, node: FlowNodeDesc) -> tuple[str, ...]:
         unit = next(given.get("flowunit", "") for found, given in self._nodes if found is node)
         spec = self._units.get(unit)
-        return () if spec is None else tuple(port.name for port in spec.inputs)
+        return () if spec is None else spec.input_names
 
 
 def _function_unit(function: Callable[[DataContext], Any]) -> UnitAdapter:

@@ -31,11 +31,14 @@ def find_between(graph: Any, first: Collection[str], last: Collection[str]) -> s
 
 
 def in_order(graph: Any) -> list[str]:
-    """Returns the nodes of an acyclic graph in topological order, those of equal rank as given."""
+    """Returns the nodes in topological order, those of equal rank as given; empty: a cycle."""
     import networkx
 
     places = {name: place for place, name in enumerate(graph)}
-    ranks = networkx.topological_generations(graph)
+    try:
+        ranks = list(networkx.topological_generations(graph))
+    except networkx.NetworkXUnfeasible:
+        return []
     return [name for rank in ranks for name in sorted(rank, key=places.__getitem__)]
 
 
@@ -68,8 +71,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     inside the other, each then has its own.
     """
     found: set[Edge] = set()
-    starts = [node.name for node in nodes.values() if not node.inputs]
     for loop in loops_of(nodes):
+        starts = [node.name for node in nodes.values() if not node.inputs]
         others = (e for e in edges if loop not in (e.source.node, e.target.node))
         outside = reach(digraph(nodes, others), starts)
         behind = reach(digraph(nodes, edges), [loop])

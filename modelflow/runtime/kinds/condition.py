@@ -14,7 +14,6 @@ from modelflow.runtime.session.segment import Batch, Columns, Segment, Span
 from modelflow.runtime.stages.call import StreamOf, claim
 from modelflow.runtime.stages.kind import Connection, RunningKind
 from modelflow.runtime.stages.outbox import InboxView, Outbox, Route, Routed, cut
-from modelflow.unit.kind import Condition
 
 
 class ConditionCall(RowCall):
@@ -39,8 +38,7 @@ class ConditionCall(RowCall):
                 self._output_types.check(given)
             return self._settle_batch(given, columns)
         except BaseException as error:
-            kind = self.spec.kind
-            if isinstance(kind, Condition) and not kind.is_batch_retried:
+            if not self.spec.kind.is_batch_retried:
                 failures = self._failures(error, size, columns, stream_of)
                 return [list(column) for column in zip(*map(self._fail, failures), strict=True)]
             claim(error)

@@ -12,7 +12,6 @@ import numpy as np
 
 from modelflow.buffer import Buffer
 from modelflow.errors import WorkerProcessError
-from modelflow.plan import UnitPlan
 from modelflow.runtime.session.segment import Columns
 from modelflow.runtime.stages.call import (
     BatchCall,
@@ -25,8 +24,7 @@ from modelflow.runtime.stages.call import (
 from modelflow.runtime.stages.exclusive import counts_references, freeze
 from modelflow.runtime.stages.inheriting import inherit
 from modelflow.runtime.stages.kind import RunningKind
-from modelflow.unit.kind import Normal
-from modelflow.unit.unit import Context, FlowUnit
+from modelflow.unit.unit import Context
 
 
 class NormalCall(UnitCall, BatchCall):
@@ -34,12 +32,6 @@ class NormalCall(UnitCall, BatchCall):
 
     # What a batch gave first, and for how many, where that was not one for each.
     _first_miscount: tuple[int, int] | None = None
-
-    def __init__(self, unit: FlowUnit, plan: UnitPlan) -> None:
-        super().__init__(unit, plan)
-        assert isinstance(plan.spec.kind, Normal)
-        self._is_per_stream = plan.spec.kind.is_per_stream
-        self._is_batch_retried = plan.spec.kind.is_batch_retried
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch; see `BatchCall.process`."""
@@ -93,7 +85,7 @@ class NormalCall(UnitCall, BatchCall):
             )
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
-            if size == 1 or not self._is_batch_retried:
+            if size == 1 or not self.spec.kind.is_batch_retried:
                 return self._everywhere(self._failures(error, size, columns, stream_of))
             claim(error)
             is_process_gone = isinstance(error, WorkerProcessError)

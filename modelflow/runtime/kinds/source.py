@@ -182,7 +182,7 @@ class SourceWorker(Worker):
         return not is_last
 
     def _produce(self) -> tuple[Columns, bool]:
-        outputs = [port.name for port in self.stage.plan.unit.spec.outputs]
+        outputs = self.stage.plan.unit.spec.output_names
         session = self.session
         context = StreamContext(
             {},
