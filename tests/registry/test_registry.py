@@ -140,6 +140,13 @@ def test_an_installed_package_is_searched_after_the_import_of_nothing(installed)
     assert "from_package" in [spec.name for spec in registry.specs()]
 
 
+def test_a_package_that_is_installed_later_is_found_by_the_next_registry(installed):
+    with pytest.raises(UnknownFlowUnitError):
+        Registry().find("from_package")
+    installed("installed_later", UNITS.format(name="from_package"))
+    assert Registry().find("from_package").name == "from_package"
+
+
 def test_a_package_that_fails_in_any_way_is_named_and_disturbs_no_other(installed):
     installed("installed_bad", "raise RuntimeError('no licence')")
     registry = Registry()

@@ -13,7 +13,7 @@ def digraph(nodes: Iterable[str], edges: Iterable[Edge]) -> Any:
 
     graph = networkx.DiGraph()
     graph.add_nodes_from(nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in edges)
+    graph.add_edges_from([(edge.source.node, edge.target.node) for edge in edges])
     return graph
 
 
