@@ -78,9 +78,10 @@ class FlowUnitSpec:
         aliases: Other names that graphs may use.
         version: ``x.y.z``.
         group: A heading for lists ("Image", "Input").
-        batch_size: The default of the node attribute; None: that of the kind. A
-            condition that gives one here of more than 1 is called with batches: each output list
-            is then as long as the batch, with None where the buffer leaves by another output.
+        batch_size: The default of the node attribute; None: that of the kind, 8 for normal
+            units and sources, else 1. A condition that gives one here of more than 1 is called with
+            batches: each output list is then as long as the batch, with None where the
+            buffer leaves by another output.
         max_batch_size: The most buffers that a call may get; None: no bound.
         threads: The default of the node attribute; None: the plan chooses.
         is_shared: One instance a node, re-entrant, instead of one a worker.
