@@ -66,7 +66,7 @@ class Count(modelflow.FlowUnit):
         {"cpu": lambda: Count()},  # noqa: PLW0108 - the name is not bound yet
         inputs=(modelflow.Port("in"),),
         outputs=(modelflow.Port("out"),),
-        kind=modelflow.Kind.STREAM,
+        kind=modelflow.Stream(),
     )
 
     def process(self, ctx: modelflow.Context) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
+from modelflow.plan.make import make_plan
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.served_model import ServedModel
 
-__all__ = ["SAME", "WORKLOADS", "exchanged", "graph", "inferred", "served", "streamed"]
+__all__ = ["SAME", "WORKLOADS", "built", "exchanged", "graph", "inferred", "served", "streamed"]
 
 
 class Same(modelflow.FlowUnit):
@@ -34,6 +35,13 @@ def graph(nodes: int, attributes: str) -> str:
     declared = " ".join(f"{name} [flowunit=same {attributes}]" for name in names)
     chain = " -> ".join(["input", *names, "output"])
     return f"digraph {{ input [type=input] output [type=output] {declared} {chain} }}"
+
+
+def built(items: int) -> None:
+    """Graphs that are read, checked and planned, one after the other."""
+    text = graph(3, "")
+    for _ in range(items):
+        make_plan(modelflow.read_graph(text, units=[SAME]))
 
 
 def streamed(attributes: str, sessions: int = 1) -> Callable[[int], None]:
@@ -116,6 +124,7 @@ def served(rows: int, under_way: int) -> Callable[[int], None]:
 # Each with a number of items that shows its cost. What runs on the calling thread alone costs the
 # same in every run; where threads meet, it depends on who comes first how full batches are.
 WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
+    "building a graph of three nodes": (built, 64),
     "infer": (inferred(None), 1024),
     "infer, threads=0": (inferred(0), 1024),
     "64 rows a session, batch 8, threads=0": (exchanged(64), 8192),

@@ -43,7 +43,17 @@ if TYPE_CHECKING:
     from modelflow.stream_io import StreamIO
     from modelflow.unit.advice import Place
     from modelflow.unit.function import flowunit
-    from modelflow.unit.kind import Kind
+    from modelflow.unit.kind import (
+        Collapse,
+        Condition,
+        Count,
+        Expand,
+        Kind,
+        Loop,
+        Normal,
+        Source,
+        Stream,
+    )
     from modelflow.unit.option import Config, Option, option
     from modelflow.unit.port import Port
     from modelflow.unit.spec import FlowUnitSpec
@@ -65,7 +75,7 @@ _HOMES = {
     "modelflow.unit.advice": "Place",
     "modelflow.unit.function": "flowunit",
     "modelflow.unit.option": "Config Option option",
-    "modelflow.unit.kind": "Kind",
+    "modelflow.unit.kind": "Collapse Condition Count Expand Kind Loop Normal Source Stream",
     "modelflow.unit.port": "Port",
     "modelflow.unit.spec": "FlowUnitSpec",
     "modelflow.unit.unit": "Context FlowUnit",
@@ -82,15 +92,19 @@ __all__ = [
     "BadRequest",
     "Buffer",
     "Cancelled",
+    "Collapse",
+    "Condition",
     "Config",
     "ConfigError",
     "Context",
+    "Count",
     "CycleError",
     "DeadlineExceeded",
     "Device",
     "DeviceUnavailableError",
     "EndOfStream",
     "EngineError",
+    "Expand",
     "Flow",
     "FlowFailed",
     "FlowGraphDesc",
@@ -101,9 +115,11 @@ __all__ = [
     "Job",
     "JobResult",
     "Kind",
+    "Loop",
     "MissingDependencyError",
     "Model",
     "ModelflowError",
+    "Normal",
     "Option",
     "Place",
     "PlanError",
@@ -111,6 +127,8 @@ __all__ = [
     "PortError",
     "QueueFullError",
     "RecordingError",
+    "Source",
+    "Stream",
     "StreamClosed",
     "StreamError",
     "StreamIO",

@@ -5,7 +5,10 @@ An engine of another package says in its ``pyproject.toml``
 ``virtual_type = "NAME"``. Devices and the targets of `output_broker` are found the same way.
 """
 
+import functools
 import importlib
+import os
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +17,26 @@ from typing import Generic, TypeVar
 from modelflow.errors import did_you_mean
 
 Base = TypeVar("Base")
+
+
+def find_entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """Returns the entry points of a group, of all installed packages.
+
+    They are read again when a folder in which packages are looked for has changed.
+    """
+    return _read_entry_points(group, *sys.path, *map(_read_change_time, sys.path))
+
+
+@functools.lru_cache(maxsize=16)
+def _read_entry_points(group: str, *_: object) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def _read_change_time(path: str) -> int:
+    try:
+        return os.stat(path or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 class Plugins(Generic[Base]):
@@ -47,7 +70,6 @@ class Plugins(Generic[Base]):
         self._base = base
         self._built_in = dict(built_in)
         self._error = error
-        self._points: Mapping[str, EntryPoint] | None = None
         self._names: tuple[str, ...] | None = None
         self._classes: dict[str, type[Base]] = {}
         self.instances = {}
@@ -56,13 +78,11 @@ class Plugins(Generic[Base]):
     def refresh(self) -> None:
         """Forgets what was found: packages may have been installed since."""
         with self._lock:
-            self._points = self._names = None
+            self._names = None
             self._classes, self.instances = {}, {}
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:
-        if self._points is None:
-            self._points = {point.name: point for point in entry_points(group=self._group)}
-        return self._points
+        return {point.name: point for point in find_entry_points(self._group)}
 
     def names(self) -> tuple[str, ...]:
         """Returns every name, the built-in ones first."""

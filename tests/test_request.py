@@ -14,6 +14,7 @@ from modelflow.errors import Cancelled, DeadlineExceeded, EndOfStream, FlowUnitE
 from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.scheduler import Scheduler
 from modelflow.stream_io.request import Request, submit, submit_rows
+from modelflow.unit.kind import Normal
 from tests.serve.tokens import Tokens
 
 ECHO = "digraph echo { input [type=input] half output [type=output] input -> half -> output }"
@@ -74,7 +75,7 @@ def test_units_find_the_context_of_a_request():
             {"cpu": lambda: Tell()},
             inputs=(modelflow.Port("in"),),
             outputs=(modelflow.Port("out"),),
-            is_per_stream=True,
+            kind=Normal(is_per_stream=True),
         )
 
         def process(self, ctx):
@@ -628,8 +629,8 @@ def test_small_rows_enter_together_where_there_is_room_for_one(max_in_flight, en
     waits, entered, gate, _ = waiting()
     graph = ECHO.replace(" half ", " half [batch_size=1, queue_size=2, threads=1] ", 1)
     if max_in_flight is not None:
-        flow = f"[flow]\nmax_in_flight = {max_in_flight}\n"
-        graph = f"{flow}[graph]\ngraphconf = '{graph}'"
+        flow_section = f"[flow]\nmax_in_flight = {max_in_flight}\n"
+        graph = f"{flow_section}[graph]\ngraphconf = '{graph}'"
     with modelflow.Flow(graph, units=[waits]) as flow:
         submit_rows(flow.scheduler, [modelflow.Buffer(0)], Party())
         assert entered.wait(60)

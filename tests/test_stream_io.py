@@ -11,7 +11,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, EndOfStream, FlowUnitError, StreamClosed
 from modelflow.stream_io import stream_io
 from modelflow.stream_io.stream_io import WARN_AFTER
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Stream
 from modelflow.unit.unit import FlowUnit
 from tests import programs
 from tests.runtime.entry.test_submitter import Caller
@@ -223,7 +223,7 @@ print(flow.infer(1).data)
 
 def keeps_all():
     """A stream unit that gives nothing until its stream ends."""
-    return unit_of(lambda ctx: None, kind=Kind.STREAM)
+    return unit_of(lambda ctx: None, kind=Stream())
 
 
 def test_on_the_calling_thread_what_is_not_there_now_never_comes():

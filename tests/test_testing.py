@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelflow import Context, FlowUnit, FlowUnitSpec, Kind, Option, Port
+from modelflow import Collapse, Context, Count, FlowUnit, FlowUnitSpec, Loop, Option, Port, Stream
 from modelflow.testing import check_flow_unit, run_unit
 
 
@@ -139,8 +139,8 @@ def test_run_unit_obeys_the_largest_batch():
     assert [b.data for b in found] == [1, 2, 3, 4, 5]
 
 
-def stream_spec(unit, **changes):
-    return spec_of(unit, kind=Kind.STREAM, **changes)
+def stream_spec(unit, count=Count.ANY, **changes):
+    return spec_of(unit, kind=Stream(count), **changes)
 
 
 def test_run_unit_fails_what_a_graph_would_fail():
@@ -148,7 +148,7 @@ def test_run_unit_fails_what_a_graph_would_fail():
         def process(self, ctx):
             ctx.emit([1, 2])
 
-    (found,) = run_unit(stream_spec(GivesTooMuch, is_same_count=True), {"in": [1]})["out"]
+    (found,) = run_unit(stream_spec(GivesTooMuch, Count.SAME), {"in": [1]})["out"]
     assert "node 'under_test'" in found.get_error_msg()
     assert "gave 2 values" in found.get_error_msg()
 
@@ -158,7 +158,7 @@ def test_run_unit_gives_a_collapse_its_inputs_as_one_stream():
         def process(self, ctx):
             ctx.emit([sum(b.data for b in ctx.input())])
 
-    spec = spec_of(Sum, kind=Kind.COLLAPSE)
+    spec = spec_of(Sum, kind=Collapse())
     assert [b.data for b in run_unit(spec, {"in": [1, 2, 3]})["out"]] == [6]
     assert [b.data for b in run_unit(spec, {"in": []})["out"]] == [0]
 
@@ -170,7 +170,7 @@ def test_run_unit_lets_a_loop_go_once():
             ctx.emit([buffer.data // 2], "back" if buffer.data > 2 else "out")
 
     ports = (Port("back", "again"), Port("out", "done"))
-    found = run_unit(spec_of(Halve, kind=Kind.LOOP, outputs=ports), {"in": [8, 2]})
+    found = run_unit(spec_of(Halve, kind=Loop(), outputs=ports), {"in": [8, 2]})
     assert {port: [b.data for b in buffers] for port, buffers in found.items()} == {
         "back": [4],
         "out": [1],

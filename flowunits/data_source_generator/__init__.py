@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from modelflow import FlowUnitSpec, Port, option
+from modelflow import FlowUnitSpec, Port, Source, option
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=DataSourceGeneratorOptions,
-    is_session_opened=True,
+    kind=Source(opens_sessions=True),
     description="Gives the description of a data source once, for data_source_parser.",
     group="Input",
     refuses_with=ValueError,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from modelflow import FlowUnitSpec, Port, option
+from modelflow import FlowUnitSpec, Normal, Port, option
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ SPEC = FlowUnitSpec(
     # A batch that is tried again would write its lines twice.
     batch_size=1,
     max_batch_size=1,
-    is_batch_retried=False,
+    kind=Normal(is_batch_retried=False),
     threads=1,
     is_shared=True,
     refuses_with=ValueError,

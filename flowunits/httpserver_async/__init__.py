@@ -1,6 +1,6 @@
 """``httpserver_async``: HTTP requests, answered at once."""
 
-from modelflow import FlowUnitSpec, Port
+from modelflow import FlowUnitSpec, Port, Source
 from modelflow.http import ListenOptions
 
 SPEC = FlowUnitSpec(
@@ -14,7 +14,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=ListenOptions,
-    is_session_opened=True,
+    kind=Source(opens_sessions=True),
     description="Takes HTTP requests and answers 202 at once.",
     group="Input",
     requires={"httptools": "serve"},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelflow import FlowUnitSpec, Port, option
+from modelflow import FlowUnitSpec, Port, Source, option
 from modelflow.http import ListenOptions
 
 
@@ -29,7 +29,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=HttpserverSyncReceiveOptions,
-    is_session_opened=True,
+    kind=Source(opens_sessions=True),
     description="Takes HTTP requests, which httpserver_sync_reply answers.",
     group="Input",
     requires={"httptools": "serve"},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelflow import FlowUnitSpec, Port, option
+from modelflow import FlowUnitSpec, Normal, Port, option
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=HttpserverSyncReplyOptions,
-    is_per_stream=True,
+    kind=Normal(is_per_stream=True),
     is_exception_visible=True,
     is_exception_given=True,
     threads=1,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from modelflow import FlowUnitSpec, Kind, Port, option
+from modelflow import FlowUnitSpec, Port, Stream, option
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=OutputBrokerOptions,
-    kind=Kind.STREAM,
+    kind=Stream(),
     description="Sends results to files, webhooks and other targets, with retries.",
     group="Output",
     refuses_with=ValueError,

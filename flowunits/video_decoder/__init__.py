@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from modelflow import FlowUnitSpec, Kind, Port, option
+from modelflow import FlowUnitSpec, Port, Stream, option
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=VideoDecoderOptions,
-    kind=Kind.STREAM,
+    kind=Stream(),
     batch_size=8,
     description="Decodes the packets of videos into frames.",
     group="Video",

@@ -8,7 +8,7 @@ PyAV's own decoding of the container; what an edit list cuts away is decoded and
 
 from dataclasses import dataclass
 
-from modelflow import FlowUnitSpec, Kind, Port, option
+from modelflow import FlowUnitSpec, Port, Stream, option
 from modelflow.video import RetryOptions
 
 
@@ -50,7 +50,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=VideoDemuxerOptions,
-    kind=Kind.STREAM,
+    kind=Stream(),
     description="Reads the packets of videos: files, and streams, which are opened again.",
     group="Video",
     requires={"av": "video"},

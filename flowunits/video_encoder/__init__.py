@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from modelflow import FlowUnitSpec, Kind, Port, option
+from modelflow import FlowUnitSpec, Port, Stream, option
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=VideoEncoderOptions,
-    kind=Kind.STREAM,
+    kind=Stream(),
     description="Encodes frames into a video; one that can be played whatever went wrong before.",
     group="Video",
     requires={"av": "video"},

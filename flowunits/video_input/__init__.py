@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from modelflow import FlowUnitSpec, Port, option
+from modelflow import FlowUnitSpec, Port, Source, option
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ SPEC = FlowUnitSpec(
         ),
     ),
     options=VideoInputOptions,
-    is_session_opened=True,
+    kind=Source(opens_sessions=True),
     description="Gives the address of a video, one or several times, each in its own session.",
     group="Input",
     refuses_with=ValueError,

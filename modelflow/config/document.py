@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
-from modelflow.unit.option import Option
+from modelflow.unit.option import REQUIRED, Option
 
 # What a graph file may be: a text comes from outside, and takes bounded time and memory.
 MOST_BYTES = 2 << 20
@@ -305,7 +305,7 @@ class KeyReader:
         """
         where, table = f"[{'.'.join(path)}]", self.table(path, given)
         known = {name: option for option in options for name in (option.name, *option.aliases)}
-        found = {option.name: "" if option.is_required else option.default for option in options}
+        found = {o.name: "" if o.default is REQUIRED else o.default for o in options}
         for key, value in table.items():
             if key not in known:
                 near, names = did_you_mean(key, known), ", ".join(o.name for o in options)
@@ -316,6 +316,6 @@ class KeyReader:
             except ConfigError as error:
                 self.wrong((*path, key), f"{where}: {error}")
         for option in options:
-            if option.is_required and not table.get(option.name, ""):
+            if option.default is REQUIRED and not table.get(option.name, ""):
                 self.wrong(path, f"{where}: {option.name!r} is required: {option.help}")
         return found

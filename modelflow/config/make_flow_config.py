@@ -125,8 +125,9 @@ class _Reader(KeyReader):
             if nodes or edges:
                 self.wrong(("graph",), "got a DOT graph beside [[node]] or [[edge]]; give one")
             self._notes += dot.notes
-            nodes = [self._expand_node(node) for node in dot.nodes]
-            edges = [self._expand_edge(edge) for edge in dot.edges]
+            nodes, edges = [*dot.nodes], [*dot.edges]
+            if dot.has_variables:
+                nodes, edges = [*map(self._expand_node, nodes)], [*map(self._expand_edge, edges)]
             self._graph_attributes(dot, graph)
             if not is_named:
                 sections["flow"] = {**sections["flow"], "name": self._expand_top(dot.name)}

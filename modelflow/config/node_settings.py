@@ -90,12 +90,10 @@ class NodeSettings(NodeOptions):
     @property
     def given(self) -> frozenset[str]:
         """The attributes that the node itself sets to something else than their default."""
-        return frozenset(
-            field.name
-            for field in fields(self)
-            if field.name not in {"inherited", *self.inherited}
-            and getattr(self, field.name) != getattr(_UNSET, field.name)
-        )
+        changed = [name for name, default in _DEFAULTS if getattr(self, name) != default]
+        return frozenset(changed) - {"inherited"} - self.inherited
 
 
-_UNSET = NodeSettings()
+_DEFAULTS = tuple(
+    (field.name, getattr(NodeSettings(), field.name)) for field in fields(NodeSettings)
+)

@@ -84,9 +84,8 @@ def parts_of(
 
 def path_option(node: Node, key: str) -> Option | None:
     """Returns the option of a node's unit that a key names, if its value is a path."""
-    options = () if node.spec is None else node.spec.option_list
-    named = (option for option in options if key in (option.name, *option.aliases))
-    return next((option for option in named if option.is_path), None)
+    option = None if node.spec is None else node.spec.options_by_name.get(key)
+    return option if option is not None and option.is_path else None
 
 
 Found = Iterator[tuple[Path, str]]

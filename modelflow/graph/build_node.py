@@ -18,7 +18,7 @@ from modelflow.config.schema import (
     SERVING_ALIASES,
     WITHOUT_EFFECT,
 )
-from modelflow.device import Device, parse_devices, require_devices
+from modelflow.device import CPU, Device, parse_devices, require_devices
 from modelflow.errors import (
     ConfigError,
     DeviceUnavailableError,
@@ -37,7 +37,7 @@ from modelflow.unit.option import options_of
 from modelflow.unit.spec import FlowUnitSpec
 
 _ATTRIBUTES = {option.name: option for option in NODE_ATTRIBUTES}
-_SETTINGS = tuple(option.name for option in options_of(NodeOptions))
+_SETTINGS = {option.name: option.default for option in options_of(NodeOptions)}
 _QUEUE_PREFIX = "queue_size_"
 
 
@@ -120,11 +120,11 @@ class NodeBuilder:
         """Tells settings of the node from options of the unit."""
         settings: dict[str, Any] = {}
         options: dict[str, Any] = {}
-        own = () if spec is None else spec.option_list
-        named = {alias for option in own for alias in (option.name, *option.aliases)}
+        own = {} if spec is None else spec.options_by_name
+        is_sink = spec is not None and spec.is_sink
         for key, value in node.attributes.items():
-            if key in named:
-                options[key] = value
+            if key in own:
+                options[key] = self._resolve(value, is_sink) if own[key].is_path else value
             elif key in _ATTRIBUTES or key.startswith(_QUEUE_PREFIX) or key in SERVING_ALIASES:
                 settings[key] = value
             elif key in IGNORED_ATTRIBUTES:
@@ -134,10 +134,6 @@ class NodeBuilder:
                 self._report.wrong(node.location, f"unknown attribute {key!r}{near}", node.name)
             elif key not in DRAWING_ATTRIBUTES:
                 options[key] = value
-        paths = {option.name for option in own if option.is_path}
-        is_sink = spec is not None and spec.is_sink
-        for key in paths & set(options):
-            options[key] = self._resolve(options[key], is_sink)
         if spec is not None and not self._is_strict:
             for key, problem in spec.unknown_options(options, _ATTRIBUTES).items():
                 self._report.notes.append(f"node {node.name!r}: {problem}; it has no effect")
@@ -166,9 +162,10 @@ class NodeBuilder:
     def _settings(
         self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None
     ) -> NodeSettings:
-        values: dict[str, Any] = {}
-        for name in _SETTINGS:
-            values[name] = self._attribute(node, name)
+        values = {
+            name: self._attribute(node, name) if name in node.attributes else default
+            for name, default in _SETTINGS.items()
+        }
         inherited = {name for name in ("batch_size", "queue_size") if values[name] is None}
         values |= {name: self._config.graph.get(name) for name in inherited}
         for theirs, ours in SERVING_ALIASES.items():
@@ -193,7 +190,7 @@ class NodeBuilder:
         self, node: NodeConfig, given: Mapping[str, Any], spec: FlowUnitSpec | None
     ) -> dict[str, int]:
         sizes: dict[str, int] = {}
-        ports = () if spec is None else [port.name for port in spec.inputs]
+        ports = () if spec is None else spec.input_names
         for key in given:
             port = key.removeprefix(_QUEUE_PREFIX)
             if port == key:
@@ -227,6 +224,8 @@ class NodeBuilder:
         usual = "cpu" if spec is None else next(iter(spec.devices))
         device = str(node.attributes.get("device") or usual)
         number = node.attributes.get("deviceid")
+        if device == usual == "cpu" and number is None:
+            return (CPU,)
         if number is None and ":" not in device and ";" not in device and device != "cpu":
             number = self._config.graph.get("deviceid")
         try:

@@ -1,6 +1,6 @@
 """The checked graph: every name resolved, every value converted. Frozen; running reads it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,10 +48,10 @@ class Graph:
         declared = () if spec is None else (*spec.inputs, *spec.outputs)
         return next((port for port in declared if port.name == end.port), Port(end.port))
 
-    def edges_from(self, node: str) -> Iterator[Edge]:
-        """Gives the edges that leave ``node``."""
-        return (edge for edge in self.edges if edge.source.node == node)
+    def edges_from(self, node: str) -> list[Edge]:
+        """Returns the edges that leave ``node``."""
+        return [edge for edge in self.edges if edge.source.node == node]
 
-    def edges_into(self, node: str) -> Iterator[Edge]:
-        """Gives the edges that enter ``node``."""
-        return (edge for edge in self.edges if edge.target.node == node)
+    def edges_into(self, node: str) -> list[Edge]:
+        """Returns the edges that enter ``node``."""
+        return [edge for edge in self.edges if edge.target.node == node]

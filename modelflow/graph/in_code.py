@@ -207,7 +207,7 @@ class FlowGraphDesc:
         """Adds a node that runs a unit of this graph alone."""
         self._units[spec.name] = spec
         node = self._add(self._free_name(spec.name), {"flowunit": spec.name, "device": "cpu"})
-        node.outputs = tuple(port.name for port in spec.outputs)
+        node.outputs = spec.output_names
         self._connect(node, source)
         return node
 

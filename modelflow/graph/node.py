@@ -3,16 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelflow.config.node_settings import NodeSettings
 from modelflow.device import CPU, Device
 from modelflow.errors import Location
-from modelflow.unit.kind import Kind, Traits
+from modelflow.unit.kind import Kind, Normal
 from modelflow.unit.spec import FlowUnitSpec
 
 if TYPE_CHECKING:
     from modelflow.unit.port import Port
+
+
+_OF_PORTS = Normal()
 
 
 class Role(StrEnum):
@@ -50,22 +53,22 @@ class Node:
     location: Location = field(default_factory=Location)
 
     @property
-    def traits(self) -> Traits:
-        """What holds for the kind of its unit; the graph's own ports are as normal units."""
-        return Kind.NORMAL.traits if self.spec is None else self.spec.traits
+    def kind(self) -> Kind:
+        """The kind of its unit; the graph's own ports are as normal units."""
+        return _OF_PORTS if self.spec is None else self.spec.kind
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the input ports, connected or not."""
         if self.spec is not None:
-            return tuple(port.name for port in self.spec.inputs)
+            return self.spec.input_names
         return (self.name,) if self.role is Role.OUTPUT else ()
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the output ports."""
         if self.spec is not None:
-            return tuple(port.name for port in self.spec.outputs)
+            return self.spec.output_names
         return (self.name,) if self.role is Role.INPUT else ()
 
     def main_port(self, side: str) -> str | None:
@@ -79,8 +82,7 @@ class Node:
         return needed[0] if len(needed) == 1 else None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """A port of a node, resolved."""
 
     node: str

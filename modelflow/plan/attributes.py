@@ -34,7 +34,7 @@ def check_split_size(node: Node) -> None:
     Raises:
         PlanError: the unit is of another kind than normal.
     """
-    if node.settings.split_size and (node.spec is None or not node.spec.kind.traits.is_plain):
+    if node.settings.split_size and (node.spec is None or not node.spec.kind.is_plain):
         raise _wrong(
             node, "split_size is for normal units, whose batches hold buffers of several sessions"
         )
@@ -70,10 +70,9 @@ def executor(node: Node) -> str:
     spec = node.spec
     if node.settings.workers == "thread" or spec is None:
         return "thread"
-    if spec.is_source or not spec.kind.traits.is_plain:
-        kind = "a source" if spec.is_source else f"a {spec.kind} unit"
-        raise _wrong(node, f"workers='process' is for normal units; this is {kind}")
-    if spec.is_shared or spec.is_per_stream or spec.is_exception_given:
+    if not spec.kind.is_plain:
+        raise _wrong(node, f"workers='process' is for normal units; this is a {spec.kind} unit")
+    if spec.is_shared or spec.kind.is_per_stream or spec.is_exception_given:
         reason = "shares its instance" if spec.is_shared else "needs its session at hand"
         raise _wrong(node, f"workers='process': unit {spec.name!r} {reason}; leave workers out")
     if any(device.kind != "cpu" for device in node.devices):

@@ -25,9 +25,8 @@ def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | 
         stage: The stage of one unit that it would go on with.
     """
     for unit in (before.units[-1], stage.unit):
-        if unit.spec.is_source or not unit.spec.kind.traits.is_plain:
-            kind = "source" if unit.spec.is_source else f"{unit.spec.kind} unit"
-            return f"unit {unit.spec.name!r} is a {kind}; chains are of normal units"
+        if not unit.spec.kind.is_plain:
+            return f"unit {unit.spec.name!r} is a {unit.spec.kind} unit; chains are of normal units"
     targets = [target for route in before.routes for target in route]
     wanted = {Target(stage.name, place) for place in range(len(stage.unit.inputs))}
     feeders = {feeder for target in wanted for feeder in plan.feeders[target]}
@@ -41,7 +40,8 @@ def obstacle(plan: ExecutionPlan, before: StagePlan, stage: StagePlan) -> str | 
         one, other = getattr(before, what), getattr(stage, what)
         if one != other:
             return f"{what} differ: {_show(one)} and {_show(other)}; say the same for both"
-    own = [key for key in OF_QUEUES if key in stage.unit.settings.given]
+    given = stage.unit.settings.given
+    own = [key for key in OF_QUEUES if key in given]
     return f"it has no queue of its own there; leave {own[0]} out" if own else None
 
 

@@ -234,7 +234,7 @@ def _row(stage: StagePlan, place: int) -> dict[str, str]:
         waits = f" (1 from {SLOW_ROW * 1e3:g} ms)"
     return {
         "node": unit.node,
-        "unit": spec.name if spec.kind.traits.is_plain else f"{spec.name} ({spec.kind})",
+        "unit": spec.name if spec.kind.is_plain else f"{spec.name} ({spec.kind})",
         "device": ", ".join(map(str, stage.devices)),
         "threads": f"on those of {stage.name} ({stage.chain_reason})"
         if place

@@ -84,9 +84,9 @@ def fuse_unasked(plan: ExecutionPlan, processors: int) -> ExecutionPlan:
 def _is_free(stage: StagePlan) -> bool:
     """Tells whether nothing that a node or unit says of itself asks for a stage of its own."""
     spec = stage.unit.spec
-    if spec.is_source or not (spec.kind.traits.is_plain and spec.is_compute_bound):
+    if not (spec.kind.is_plain and spec.is_compute_bound):
         return False
-    says = spec.is_shared or spec.is_per_stream or spec.is_sink or spec.threads is not None
+    says = spec.is_shared or spec.kind.is_per_stream or spec.is_sink or spec.threads is not None
     is_on_cpu = all(device.kind == CPU.kind for device in stage.devices)
     return not says and is_on_cpu and not _OWN & stage.unit.settings.given
 

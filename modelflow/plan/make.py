@@ -57,20 +57,25 @@ class _Maker:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._scopes = graph.scopes
+        fed = {edge.target for edge in graph.edges}
+        # The connected inputs of each node, in the order in which its unit declares them.
+        self._inputs = {
+            name: tuple([port for port in node.inputs if (name, port) in fed])
+            for name, node in graph.nodes.items()
+        }
 
     def stage(self, node: Node, processors: int) -> StagePlan:
         spec, settings = node.spec, node.settings
         assert spec is not None  # a flow unit node has one
         away = [str(device) for device in node.devices if device.kind != CPU.kind]
-        if away and (spec.is_source or not spec.kind.traits.is_plain):
-            kind = "source" if spec.is_source else f"{spec.kind} unit"
+        if away and not spec.kind.is_plain:
             raise PlanError(
-                f"{node.location}: node {node.name!r}: a {kind} on {away[0]}; this version runs "
-                "such units on the cpu"
+                f"{node.location}: node {node.name!r}: a {spec.kind} unit on {away[0]}; this "
+                "version runs such units on the cpu"
             )
-        inputs = self._inputs(node.name)
+        inputs = self._inputs[node.name]
         queue_size = settings.queue_size or DEFAULT_QUEUE_SIZE
-        batch_size = settings.batch_size or spec.batch_size or spec.kind.traits.batch_size
+        batch_size = settings.batch_size or spec.batch_size or spec.kind.batch_size
         if spec.max_batch_size is not None:
             batch_size = min(batch_size, spec.max_batch_size)
         allowed = read_allowed_sizes(node, batch_size)
@@ -109,8 +114,8 @@ class _Maker:
 
     def _moves(self, node: Node) -> bool:
         edges = self._graph.edges_into(node.name)
-        before = (self._graph.nodes[edge.source.node].devices for edge in edges)
-        return any(d.kind != CPU.kind for devices in (node.devices, *before) for d in devices)
+        nodes = [node, *[self._graph.nodes[edge.source.node] for edge in edges]]
+        return {device.kind for node in nodes for device in node.devices} != {CPU.kind}
 
     def _deliver(self, node: Node) -> frozenset[int]:
         outputs = self._graph.outputs
@@ -127,7 +132,7 @@ class _Maker:
     def target(self, edge: Edge) -> Target:
         if edge in self._scopes.back:
             return Target(edge.target.node, 1)
-        ports = self._inputs(edge.target.node)
+        ports = self._inputs[edge.target.node]
         return Target(edge.target.node, ports.index(edge.target.port))
 
     def merge(self, merge: Merge) -> MergePlan:
@@ -135,12 +140,8 @@ class _Maker:
         ways = digraph(nodes, self._graph.edges)
         between = find_between(ways, [merge.condition], [merge.target.node])
         # A stream unit may keep buffers until others have come, which the condition lets through.
-        is_keeping = any(nodes[name].traits.may_keep for name in between)
+        is_keeping = any(nodes[name].kind.may_keep for name in between)
         return MergePlan(len(merge.edges), None if is_keeping else MERGE_BOUND)
-
-    def _inputs(self, node: str) -> tuple[str, ...]:
-        connected = {edge.target.port for edge in self._graph.edges_into(node)}
-        return tuple(port for port in self._graph.nodes[node].inputs if port in connected)
 
     def _marks(self, node: Node) -> tuple[tuple[frozenset[int], Target], ...]:
         return tuple(

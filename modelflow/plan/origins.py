@@ -9,6 +9,7 @@ from modelflow.graph.check.scopes import Level
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Role
 from modelflow.plan.execution_plan import Origin
+from modelflow.unit.kind import Normal, Source
 
 
 def find_origins(graph: Graph) -> dict[str, Origin]:
@@ -16,7 +17,7 @@ def find_origins(graph: Graph) -> dict[str, Origin]:
     origins = {
         node.name: _origin(graph, node.name, [node.name])
         for node in graph.nodes.values()
-        if node.spec is not None and node.spec.is_source
+        if isinstance(node.kind, Source)
     }
     if graph.inputs:
         origins[""] = _origin(graph, "", graph.inputs)
@@ -35,9 +36,9 @@ def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
     terminals = outputs + last
     whole = {name for name in there if graph.scopes.inputs[name] == (Level(origin),)}
     single = whole & set(terminals)
-    is_late = any(graph.nodes[name].traits.may_keep for name in there)
-    spec = graph.nodes[origin].spec if origin else None
-    is_opening = spec is not None and spec.is_session_opened
+    is_late = any(graph.nodes[name].kind.may_keep for name in there)
+    kind = graph.nodes[origin].kind if origin else None
+    is_opening = isinstance(kind, Source) and kind.opens_sessions
     is_counted = single == set(terminals) and not is_late and not is_opening
     return Origin(
         outputs=outputs,
@@ -53,8 +54,8 @@ def _is_row_by_row(graph: Graph) -> bool:
     edges = Counter(edge.target.node for edge in graph.edges)
     return len(graph.inputs) == 1 and all(
         edges[node.name] <= 1
-        and node.traits.is_plain
-        and not (node.spec is not None and node.spec.is_per_stream)
+        and isinstance(node.kind, Normal | Source)
+        and not node.kind.is_per_stream
         and not node.settings.split_size
         for node in graph.nodes.values()
     )
@@ -68,7 +69,7 @@ def _find_counted(
     ``whole`` are those that every row passes once. What lies behind a node that makes rows late may
     wait for it, also where another way leads there: it is none of them.
     """
-    breaking = [name for name in whole if graph.nodes[name].traits.may_change_count]
+    breaking = [name for name in whole if graph.nodes[name].kind.may_change_count]
     behind = reach(ways, (n for name in breaking for n in ways[name]))
     return tuple(
         name

@@ -126,9 +126,9 @@ class Partition:
 def _is_one_by_one(node: Node) -> bool:
     """Tells whether rows gain nothing by being given to a unit together."""
     spec = node.spec
-    if spec is None or not spec.kind.traits.is_plain or spec.is_one_by_one:
+    if spec is None or not spec.kind.is_plain or spec.is_one_by_one:
         return True
-    return (node.settings.batch_size or spec.batch_size or spec.kind.traits.batch_size) == 1
+    return (node.settings.batch_size or spec.batch_size or spec.kind.batch_size) == 1
 
 
 def find_partitions(graph: Graph) -> tuple[Partition, ...]:
@@ -392,8 +392,8 @@ def _obstacle(node: Node) -> str:
         return f"it is an {node.role} of the graph, which is where the flow is used"
     if spec.is_source or spec.is_sink:
         return f"it is a {'source' if spec.is_source else 'sink'}, which runs where the flow is"
-    if spec.traits.may_keep:
+    if spec.kind.may_keep:
         return "it is a stream unit, whose state lives as long as its session, which is here"
-    if spec.is_per_stream:
+    if spec.kind.is_per_stream:
         return "its unit is called stream by stream, with what the session has, which is here"
     return ""

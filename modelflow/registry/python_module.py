@@ -81,7 +81,8 @@ def unit_defaults(file: Path) -> dict[str, Any]:
     """Returns fields of `FlowUnitSpec` that hold for units that import another framework's name.
 
     Such names are the entry points ``modelflow.unit_modules``: the module that a folder's file gets
-    when it imports that name. Its ``UNIT_DEFAULTS`` say how its units expect to be run, and its
+    when it imports that name. Its ``UNIT_DEFAULTS`` say how its units expect to be run (``kinds``:
+    what stands for those without fields of their own), and its
     ``as_flow_unit(cls, base, *, is_source)`` makes a `FlowUnit` of a class of its own, or None.
 
     Raises:

@@ -1,15 +1,16 @@
 """Where flow units are found: name -> `FlowUnitSpec`."""
 
 import importlib
-import importlib.metadata
 import inspect
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean
+from modelflow.plugins import find_entry_points
 from modelflow.registry.folder import UnusableUnit, read_folder
 from modelflow.registry.folder_modules import UnitFolders
 from modelflow.unit.function import list_declared
@@ -18,7 +19,7 @@ from modelflow.unit.unit import FlowUnit
 
 GROUP = "modelflow.flowunits"
 # The built-in units are named here, not by metadata: a checkout that is not installed has none.
-_BUILT_IN = importlib.metadata.EntryPoint("builtin", "flowunits:SPECS", GROUP)
+_BUILT_IN = EntryPoint("builtin", "flowunits:SPECS", GROUP)
 
 # How many of a folder's units an error names.
 _MOST_NAMED = 8
@@ -94,7 +95,7 @@ class Registry:
         """
         if ":" in name:
             return _import(name)
-        for where, table in self._all_tables():
+        for where, table in self._tables(skips=False):
             if name in table:
                 if self._skip_default and table is self._packages:
                     self.not_skipped.add(name)
@@ -106,7 +107,7 @@ class Registry:
 
         A name of the form ``package.module:function`` counts as known: only `find` imports it.
         """
-        return ":" in name or any(name in table for _, table in self._all_tables())
+        return ":" in name or any(name in table for _, table in self._tables(skips=False))
 
     def specs(self) -> Sequence[FlowUnitSpec]:
         """Returns every unit that can be used once, by name."""
@@ -128,25 +129,20 @@ class Registry:
                     found.append(str(error))
         return [*found, *self.absent, *self._missing()]
 
-    def _tables(self) -> Iterable[tuple[str, Table]]:
+    def _tables(self, *, skips: bool = True) -> Iterable[tuple[str, Table]]:
+        """Gives the tables in the order of precedence; those that are left out as well, or not."""
         yield "the units given", self._given
         yield "the unit folders", self._folders
         packages = {} if self._skip_default else self._packages
         # The functions of packages are declared once these are loaded; they count as the packages'.
         theirs = {id(unit) for units in packages.values() for unit in units}
         yield "decorated functions", _by_name(s for s in list_declared() if id(s) not in theirs)
-        yield "installed packages", packages
-
-    def _all_tables(self) -> Iterable[tuple[str, Table]]:
-        """Gives the installed packages as well where ``skip_default`` leaves them out."""
-        yield from self._tables()
-        if self._skip_default:
-            yield "installed packages", self._packages
+        yield "installed packages", packages if skips else self._packages
 
     @cached_property
     def _packages(self) -> Table:
         found: list[FlowUnitSpec] = []
-        for entry in (_BUILT_IN, *importlib.metadata.entry_points(group=GROUP)):
+        for entry in (_BUILT_IN, *find_entry_points(GROUP)):
             package = entry.dist.name if entry.dist is not None else entry.value
             try:
                 found += specs_in(entry.load())
@@ -169,7 +165,9 @@ class Registry:
         ]
 
     def _unknown(self, name: str) -> UnknownFlowUnitError:
-        near = did_you_mean(name, [known for _, table in self._all_tables() for known in table])
+        near = did_you_mean(
+            name, [known for _, table in self._tables(skips=False) for known in table]
+        )
         message = f"unknown flow unit {name!r}"
         if near:
             message += near
@@ -206,7 +204,11 @@ def specs_in(unit: Any) -> list[FlowUnitSpec]:
         if found:
             return specs_in(found)
     elif isinstance(unit, Iterable) and not isinstance(unit, str | bytes):
-        return [spec for item in unit for spec in specs_in(item)]
+        return [
+            spec
+            for item in unit
+            for spec in ([item] if isinstance(item, FlowUnitSpec) else specs_in(item))
+        ]
     else:
         spec = getattr(unit, "SPEC", None)
         if isinstance(spec, FlowUnitSpec):
@@ -270,7 +272,7 @@ def _by_name(units: Iterable[Unit]) -> Table:
     for unit in units:
         for name in (unit.name, *unit.aliases):
             others = found.setdefault(name, [])
-            if not any(_is_same(unit, other) for other in others):
+            if not others or not any(_is_same(unit, other) for other in others):
                 others.append(unit)
     return found
 

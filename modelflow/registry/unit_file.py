@@ -2,22 +2,22 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from modelflow.config.document import Document
 from modelflow.device import kind_problem
 from modelflow.errors import ConfigError, EngineError, Finding, GraphError, Location, did_you_mean
+from modelflow.plugins import find_entry_points
 from modelflow.registry.folder_modules import UnitFolders
 from modelflow.registry.folder_schema import BASE_KEYS, ENCRYPTION_MESSAGE, TYPES
 from modelflow.registry.native import NativeUnit
 from modelflow.registry.python_module import FolderClass, names_in, unit_defaults
 from modelflow.registry.unit_sections import UnitSections
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Count, Kind, Stream, kind_of
 from modelflow.unit.option import Option, options_from, with_defaults
 from modelflow.unit.spec import FlowUnitSpec, UnitFile
 
@@ -119,9 +119,10 @@ class UnitFileReader:
         file = self._path.parent.joinpath(*module.split(".")).with_suffix(".py")
         if not self._has_class(file, module, name):
             return None
-        kind = _kind(base)
+        defaults = unit_defaults(file)
+        kind = self._kind(defaults.pop("kinds", ()))
         notes: tuple[str, ...] = ()
-        if base["stream"] is None and kind is Kind.STREAM:
+        if base["stream"] is None and isinstance(kind, Stream):
             notes = (
                 f"unit {base['name']!r}: 'stream' is left out, so it is a stream unit; "
                 "say stream=false for a normal one",
@@ -131,19 +132,29 @@ class UnitFileReader:
             notes += (f"unit {base['name']!r}: got {' and '.join(flags)}; it runs as {kind}",)
         self._folders.add(self._path.parent)
         make = FolderClass(self._folders, self._path.parent, module, name, base, not self._inputs)
-        defaults = unit_defaults(file)
         if not self._outputs:
             defaults.pop("threads", None)  # a sink's effects are in order
         return self._make_spec(
             dict.fromkeys((base["device"], "cpu"), make),
             file,
             kind=kind,
-            max_batch_size=base["max_batch_size"] or (1 if kind is Kind.STREAM else None),
+            max_batch_size=base["max_batch_size"] or (1 if isinstance(kind, Stream) else None),
             is_exception_visible=base["exception_visible"],
-            is_same_count=base["stream_same_count"],
             notes=notes,
             **defaults,
         )
+
+    def _kind(self, kinds: Iterable[Kind]) -> Kind:
+        """Returns what the section says, or the one of ``kinds`` that stands for it.
+
+        ModelBox's order: expand and collapse win over condition and loop, those over stream.
+        """
+        base = self._base
+        plain = "source" if not self._inputs else "normal" if base["stream"] is False else "stream"
+        name = next((flag for flag in _KINDS if base[flag]), plain)
+        if name == "stream" and base["stream_same_count"]:
+            return Stream(Count.SAME)
+        return next((kind for kind in kinds if str(kind) == name), kind_of(name))
 
     def _native(self) -> FlowUnitSpec | None:
         base = self._base
@@ -253,7 +264,7 @@ class UnitFileReader:
 
     def _with_defaults(self, unit: FlowUnitSpec) -> tuple[Option, ...]:
         """Returns the unit's options with the values of ``[config]`` as their defaults."""
-        known = {name: o for o in unit.option_list for name in (o.name, *o.aliases)}
+        known = unit.options_by_name
         changed = {option.name: option for option in unit.option_list}
         for key, value in self._sections.values["config"].items():
             if key not in known:
@@ -292,21 +303,11 @@ class UnitFileReader:
 _KINDS = ("expand", "collapse", "condition", "loop")
 
 
-def _kind(base: Mapping[str, Any]) -> Kind:
-    """ModelBox's order: expand and collapse win over condition and loop, those over stream."""
-    for flag in _KINDS:
-        if base[flag]:
-            return Kind(flag)
-    return Kind.NORMAL if base["stream"] is False else Kind.STREAM
-
-
 def _maker_of(kind: str) -> MakeUnit | None:
     """Returns what makes the units of a type other than Python's and C++'s, or None."""
     if kind == "inference":
         from modelflow.engine.inference import inference_unit  # only for those who have models
 
         return inference_unit
-    for point in entry_points(group=_TYPES_GROUP, name=kind):
-        make: MakeUnit = point.load()
-        return make
-    return None
+    found = [point for point in find_entry_points(_TYPES_GROUP) if point.name == kind]
+    return found[0].load() if found else None

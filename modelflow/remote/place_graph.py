@@ -26,7 +26,7 @@ from modelflow.remote.engine import PlacementEngine
 from modelflow.remote.message import Several, buffers_of
 from modelflow.remote.part import part_of
 from modelflow.remote.remote_unit import remote_spec
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Stream
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -41,8 +41,8 @@ def nodes_in_order(graph: Graph) -> tuple[str, ...]:
         if (spec := node.spec) is not None
         and (
             spec.is_source
-            or not any(graph.edges_from(node.name))  # an error that comes there is told of
-            or ((spec.traits.may_keep or spec.is_per_stream) and len(scopes[node.name]) == 1)
+            or not graph.edges_from(node.name)  # an error that comes there is told of
+            or ((spec.kind.may_keep or spec.kind.is_per_stream) and len(scopes[node.name]) == 1)
         )
     )
 
@@ -153,7 +153,7 @@ def _spreading(name: str) -> Node:
         {"cpu": _Spread},
         (Port("input"),),
         (Port("output"),),
-        kind=Kind.STREAM,
+        kind=Stream(),
         is_type_checked=False,
         inherits_meta=False,
     )

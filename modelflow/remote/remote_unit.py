@@ -21,6 +21,7 @@ from modelflow.remote.replica import NotSendableError, PartEndedError
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.session.watcher import Watcher
 from modelflow.runtime.stats import NodeStats
+from modelflow.unit.kind import Normal
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
 
@@ -44,7 +45,7 @@ def remote_spec(partition: Partition, pool: Pool) -> FlowUnitSpec:
         description=f"{', '.join(partition.nodes)} on {partition.placement.name!r}",
         is_shared=True,
         is_exception_visible=True,  # where the settings of the node say so
-        is_batch_retried=False,
+        kind=Normal(is_batch_retried=False),
         is_type_checked=False,
         inherits_meta=False,  # the part has done so
     )

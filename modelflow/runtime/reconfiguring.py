@@ -86,7 +86,7 @@ class Reconfiguration:
             raise PlanError(
                 f"{plan.name}.threads: this flow runs on its caller's thread (threads=0)"
             )
-        if not plan.unit.spec.traits.is_plain or plan.unit.spec.is_source:
+        if not plan.unit.spec.kind.is_plain:
             raise PlanError(
                 f"{plan.name}.threads: the {plan.unit.spec.kind} unit's cannot be changed "
                 "while the flow runs; expected a normal one"

@@ -189,7 +189,7 @@ class Wiring:
     def _connect(self, stage: Stage) -> None:
         plan = stage.plan
         last = plan.units[-1]
-        names = [port.name for port in last.spec.outputs]
+        names = last.spec.output_names
         routes: list[Route] = [
             add_probe(self._tap, last.node, name, tuple(map(self._outer, route)))
             for name, route in zip(names, plan.routes, strict=True)
@@ -244,7 +244,7 @@ def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
 
 def _is_counting(plan: StagePlan) -> bool:
     """Tells whether a node counts rows out itself: what it gives may be none, or many."""
-    return plan.unit.spec.traits.may_change_count
+    return plan.unit.spec.kind.may_change_count
 
 
 def _places(plan: ExecutionPlan, name: str) -> dict[str, int]:

@@ -16,7 +16,7 @@ from modelflow.device import Device
 from modelflow.graph.check.edges import prove
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Expand
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import Context, FlowUnit
@@ -58,16 +58,16 @@ def graph_of(
     nodes = {input_of(port): Node(input_of(port), Role.INPUT) for port in ports}
     before = {port: Endpoint(input_of(port), input_of(port)) for port in ports}
     edges = []
-    if spec.kind is Kind.COLLAPSE:
+    if isinstance(spec.kind, Collapse):
         both = tuple(map(Port, ports))
-        stream = FlowUnitSpec(_STREAM, {"cpu": _Stream}, both, both, kind=Kind.EXPAND)
+        stream = FlowUnitSpec(_STREAM, {"cpu": _Stream}, both, both, kind=Expand())
         nodes[_STREAM] = Node(_STREAM, Role.FLOWUNIT, stream)
         edges += [Edge(end, Endpoint(_STREAM, port)) for port, end in before.items()]
         before = {port: Endpoint(_STREAM, port) for port in ports}
     config = spec.configure(options)
     nodes[unit] = Node(unit, Role.FLOWUNIT, spec, (Device(device),), options, config, settings)
     edges += [Edge(end, Endpoint(unit, port)) for port, end in before.items()]
-    for port in (port.name for port in spec.outputs):
+    for port in spec.output_names:
         nodes[output_of(port)] = Node(output_of(port), Role.OUTPUT)
         edges.append(Edge(Endpoint(unit, port), Endpoint(output_of(port), output_of(port))))
     proof = prove(nodes, edges)

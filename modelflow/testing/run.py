@@ -13,7 +13,7 @@ from modelflow.registry.folder import read_unit_file
 from modelflow.registry.registry import Registry
 from modelflow.stream_io import StreamIO
 from modelflow.testing.alone import graph_of, input_of, output_of
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Loop, Source, Stream
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.stream_context import StreamContext
 from modelflow.unit.unit import Context, FlowUnit
@@ -25,7 +25,7 @@ def limit_calls(spec: FlowUnitSpec, device: str, max_calls: int) -> FlowUnitSpec
     A source is over after ``max_calls`` calls, a stream unit is given that many events. Neither is
     waited for: an event comes at once, whatever its delay, and `hold` holds nothing.
     """
-    if not spec.is_source and spec.kind is not Kind.STREAM:
+    if not isinstance(spec.kind, Source | Stream):
         return spec
 
     def make() -> FlowUnit:
@@ -124,10 +124,10 @@ def run_unit_for(
     _check_ports(spec, sessions[0])
     spec.configure(options)  # its mistakes as they are, not as those of a graph
     most = max((len(values) for values in sessions[0].values()), default=1)
-    batch_size = None if spec.kind is Kind.STREAM else max(1, most)
+    batch_size = None if isinstance(spec.kind, Stream) else max(1, most)
     running = limit_calls(spec, device, max_calls)
-    if spec.kind is Kind.LOOP:  # nothing leads back here: each buffer leaves by one output
-        running = replace(running, kind=Kind.CONDITION)
+    if isinstance(spec.kind, Loop):  # nothing leads back here: each buffer leaves by one output
+        running = replace(running, kind=Condition())
     graph = graph_of(running, sessions[0], device, options, batch_size)
     try:
         with Flow(graph, threads=0, results_bound=_UNBOUNDED) as flow:
@@ -138,7 +138,7 @@ def run_unit_for(
 
 
 def _check_ports(spec: FlowUnitSpec, given: Inputs) -> None:
-    names = [port.name for port in spec.inputs]
+    names = spec.input_names
     for port in given:
         if port not in names:
             raise KeyError(
@@ -157,7 +157,7 @@ def _results(flow: Flow, spec: FlowUnitSpec, inputs: Inputs) -> Outputs:
     else:
         stream = flow.create_stream_io()
         whole = {port: [_buffer(v) for v in values] for port, values in inputs.items()}
-        if spec.kind is Kind.COLLAPSE:
+        if isinstance(spec.kind, Collapse):
             whole = {port: [Buffer(values)] for port, values in whole.items()}
         found = stream.exchange({input_of(port): values for port, values in whole.items()})
     if spec.is_sink:

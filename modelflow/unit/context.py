@@ -156,7 +156,7 @@ class Context:
         deadline: float | None = None,  # noqa: ARG002
         on_end: Callable[[], None] | None = None,  # noqa: ARG002
     ) -> None:
-        """Begins a session of its own with one item, in a source that is ``is_session_opened``.
+        """Begins a session of its own with one item, in a `Source` with ``opens_sessions``.
 
         An item that is emitted begins one, too, with nothing else said of it.
 
@@ -172,7 +172,7 @@ class Context:
             RuntimeError: the unit is no such source.
         """
         raise RuntimeError(
-            f"open_session is for sources that are is_session_opened; got {values!r:.80}"
+            f"open_session is for units of the kind Source(opens_sessions=True); got {values!r:.80}"
         )
 
     def hold(self) -> None:

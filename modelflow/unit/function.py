@@ -14,7 +14,7 @@ from modelflow.unit.function_units import (
     ExpandFunction,
     FunctionUnit,
 )
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Kind, Normal, kind_of
 from modelflow.unit.port import Port
 from modelflow.unit.signature import Signature, read_signature
 from modelflow.unit.spec import FlowUnitSpec
@@ -49,7 +49,7 @@ def flowunit(
     inputs: Sequence[str | Port] | None = None,
     outputs: Sequence[str | Port] = ("out",),
     device: str = "cpu",
-    kind: str = "normal",
+    kind: str | Kind = "normal",
     batched: bool = False,
     **more: Any,
 ) -> Callable[[Callable[Parameters, Answer]], FlowUnitFunction[Parameters, Answer]]: ...
@@ -60,7 +60,7 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     inputs: Sequence[str | Port] | None = None,
     outputs: Sequence[str | Port] = ("out",),
     device: str = "cpu",
-    kind: str = "normal",
+    kind: str | Kind = "normal",
     batched: bool = False,
     **more: Any,
 ) -> Any:
@@ -88,7 +88,8 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
         outputs: The outputs, likewise. With several, the function returns a tuple in this order,
             or a mapping.
         device: The device kind.
-        kind: The kind of unit; a stream unit keeps state, and is written as a class.
+        kind: The kind of unit, as a `Kind` or by name; a stream unit keeps state, and is written as
+            a class.
         batched: The function takes lists and returns lists of the same length.
         more: Further fields of `FlowUnitSpec`: ``batch_size``, ``threads``, ``group``, ``aliases``.
 
@@ -102,16 +103,16 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
     def declare(function: Callable[..., Any]) -> Any:
         signature = read_signature(function, inputs, outputs, batched)
         _check_fields(more, signature)
+        made, make = _kind_and_type(signature, kind)
         fields = {
-            "is_one_by_one": kind == Kind.NORMAL and not batched,
+            "is_one_by_one": isinstance(made, Normal) and not batched,
             "group": "Functions",
             **more,
         }
-        make = _unit_type(signature, kind)
         spec = FlowUnitSpec(
             name=name or signature.name,
             devices={device: partial(make, signature)},
-            kind=Kind(kind),
+            kind=made,
             inputs=signature.input_ports(),
             outputs=signature.output_ports(),
             options=signature.options,
@@ -141,27 +142,32 @@ def _check_fields(more: Mapping[str, Any], signature: Signature) -> None:
 _SET = frozenset({"name", "devices", "kind", "inputs", "outputs", "options", "location"})
 
 
-def _unit_type(signature: Signature, kind: str) -> type[FunctionUnit]:
-    """Returns the class that calls a function of this kind."""
-    found = FUNCTION_UNITS.get(kind)
+def _kind_and_type(signature: Signature, given: str | Kind) -> tuple[Kind, type[FunctionUnit]]:
+    """Returns the kind that is given, and the class that calls a function of it."""
+    try:
+        kind = kind_of(given) if isinstance(given, str) else given
+    except ConfigError as error:
+        raise _wrong(signature, str(error)) from None
+    found = FUNCTION_UNITS.get(type(kind))
     yields = inspect.isgeneratorfunction(signature.function)
-    if yields and signature.inputs and found not in (None, ExpandFunction):
-        problem = f"yields, and is of the kind {kind!r}; expected a return, or kind='expand'"
+    if found is None:
+        problem = "a stream unit keeps state: write it as a class (modelflow.FlowUnit)"
+    elif yields and signature.inputs and found is not ExpandFunction:
+        problem = f"yields, and is of the kind '{kind}'; expected a return, or kind='expand'"
     elif found is ConditionFunction and len(signature.outputs) < 2:
         problem = (
             f"has {len(signature.outputs)} outputs; a {kind} has at least two: "
             "outputs=('one', 'other')"
         )
-    elif found is not None and (kind == "normal" or not signature.is_batched):
-        return found
-    elif kind == "stream":
-        problem = "a stream unit keeps state: write it as a class (modelflow.FlowUnit)"
-    elif found is None:
-        known = ", ".join(FUNCTION_UNITS)
-        problem = f"got kind={kind!r}; expected one of {known}{did_you_mean(kind, FUNCTION_UNITS)}"
+    elif isinstance(kind, Normal) or not signature.is_batched:
+        return kind, found
     else:
-        problem = f"is of the kind {kind!r}; batched=True is for kind='normal'"
-    raise ConfigError(f"{signature.location}: flow unit function {signature.name}() {problem}")
+        problem = f"is of the kind '{kind}'; batched=True is for kind='normal'"
+    raise _wrong(signature, problem)
+
+
+def _wrong(signature: Signature, problem: str) -> ConfigError:
+    return ConfigError(f"{signature.location}: flow unit function {signature.name}() {problem}")
 
 
 def list_declared() -> list[FlowUnitSpec]:

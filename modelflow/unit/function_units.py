@@ -6,6 +6,7 @@ from typing import Any
 
 from modelflow.errors import below_here, did_you_mean
 from modelflow.unit.context import Context
+from modelflow.unit.kind import Collapse, Condition, Expand, Kind, Loop, Normal, Source
 from modelflow.unit.signature import Signature
 from modelflow.unit.unit import FlowUnit
 
@@ -215,10 +216,11 @@ class CollapseFunction(FunctionUnit):
 
 
 # By the kind that the decorator is told.
-FUNCTION_UNITS: Mapping[str, type[FunctionUnit]] = {
-    "normal": FunctionUnit,
-    "condition": ConditionFunction,
-    "expand": ExpandFunction,
-    "collapse": CollapseFunction,
-    "loop": ConditionFunction,
+FUNCTION_UNITS: Mapping[type[Kind], type[FunctionUnit]] = {
+    Normal: FunctionUnit,
+    Source: FunctionUnit,
+    Condition: ConditionFunction,
+    Expand: ExpandFunction,
+    Collapse: CollapseFunction,
+    Loop: ConditionFunction,
 }

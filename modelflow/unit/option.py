@@ -69,14 +69,14 @@ class Option:
         return converted
 
     def _check_bounds(self, value: Any) -> None:
-        numbers = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-        for number in numbers:
+        if self.minimum is None and self.maximum is None:
+            return
+        for number in value if isinstance(value, list | tuple) else [value]:
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue
             too_small = self.minimum is not None and number < self.minimum
             too_big = self.maximum is not None and number > self.maximum
-            is_bounded = self.minimum is not None or self.maximum is not None
-            if too_small or too_big or (is_bounded and number != number):  # NaN is in no range
+            if too_small or too_big or number != number:  # NaN is in no range
                 raise ValueError(self._range())
 
     def _range(self) -> str:

@@ -5,14 +5,15 @@ import pkgutil
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from modelflow.errors import BadRequest, ConfigError, Location, OptionsError, did_you_mean
 from modelflow.unit.advice import Advise
-from modelflow.unit.kind import Kind, Traits
-from modelflow.unit.option import Config, Option, options_of
+from modelflow.unit.kind import Kind, Normal, Source
+from modelflow.unit.option import REQUIRED, Config, Option, options_of
 from modelflow.unit.port import ARRAY_TYPES, Port
 
 if TYPE_CHECKING:
@@ -72,14 +73,15 @@ class FlowUnitSpec:
             ``"package.module:Class"``, which is imported when a graph first names that device.
         inputs, outputs: The ports, in order. No inputs: a source. No outputs: a sink.
         options: A dataclass (fields made with `option`), or a tuple of `Option`.
-        kind: See `Kind`.
+        kind: See `Kind`. Without inputs `Normal` stands for `Source`.
         description: One sentence; its first line is shown in lists.
         aliases: Other names that graphs may use.
         version: ``x.y.z``.
         group: A heading for lists ("Image", "Input").
-        batch_size: The default of the node attribute; None: 8 for `Kind.NORMAL`, else 1. A
-            condition that gives one here of more than 1 is called with batches: each output list
-            is then as long as the batch, with None where the buffer leaves by another output.
+        batch_size: The default of the node attribute; None: that of the kind, 8 for normal
+            units and sources, else 1. A condition that gives one here of more than 1 is called with
+            batches: each output list is then as long as the batch, with None where the
+            buffer leaves by another output.
         max_batch_size: The most buffers that a call may get; None: no bound.
         threads: The default of the node attribute; None: the plan chooses.
         is_shared: One instance a node, re-entrant, instead of one a worker.
@@ -91,22 +93,12 @@ class FlowUnitSpec:
             they are done.
         is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
         is_exception_given: It is, also where its node does not say so (ModelBox's rule).
-        is_session_opened: A source each of whose buffers begins a session of its own: they do not
-            wait for one another, and end one by one; see `Context.open_session`. What reaches an
-            output is received from the source's session, in the order in which it comes.
-        is_batch_retried: A failing batch is tried again in halves, so that only the guilty
-            fail. Set False where a second call would do harm.
-        is_same_count: A `Kind.STREAM` unit that gives one buffer for each one, now or later.
-        is_count_assumed: A `Kind.STREAM` unit of any count, whose k-th buffer is taken to belong to
-            the k-th that came in, so that it may be joined and merged (ModelBox's rule).
         is_type_checked: Arrays of another type than a port declares are errors of their items, on
-            inputs and outputs; of units of the kind `Kind.STREAM` not. Nor of units in folders,
+            inputs and outputs; of units of the kind `Stream` not. Nor of units in folders,
             whose files declare more than they mean.
         refuses_with: Exceptions of this class say, as `BadRequest` always does, that the data was
             refused, not that the unit failed: a server answers 400, and passes the message on.
         inherits_meta: What stands for an input inherits its meta.
-        is_per_stream: A `Kind.NORMAL` unit whose calls each get buffers of one stream only, with
-            that stream's ``session`` and ``stream_meta``.
         accepts_any_option: Options that are not declared are passed on as they are.
         required_files: Files that must be there before the unit can run (a model).
         requires: Modules that must be installed before the unit can run -> the extra of modelflow
@@ -122,7 +114,7 @@ class FlowUnitSpec:
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
     options: "type[Any] | tuple[Option, ...]" = ()
-    kind: Kind = Kind.NORMAL
+    kind: Kind = Normal()
     description: str = ""
     aliases: tuple[str, ...] = ()
     version: str = "1.0.0"
@@ -135,11 +127,6 @@ class FlowUnitSpec:
     is_one_by_one: bool = False
     is_exception_visible: bool = False
     is_exception_given: bool = False
-    is_session_opened: bool = False
-    is_batch_retried: bool = True
-    is_same_count: bool = False
-    is_per_stream: bool = False
-    is_count_assumed: bool = False
     is_type_checked: bool = True
     refuses_with: type[Exception] = BadRequest
     inherits_meta: bool = True
@@ -149,14 +136,13 @@ class FlowUnitSpec:
     location: Location | None = None
     notes: tuple[str, ...] = ()
     advise: Advise | None = None
-    option_list: tuple[Option, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Checks the description itself.
 
         Raises:
-            ConfigError: a bad name, no device, a port or option twice, or too few ports
-                for the kind.
+            ConfigError: a bad name, no device, a port or option twice, or ports that the kind
+                does not have.
         """
         if not _NAME.match(self.name):
             expected = "a name of letters, digits, '_', '-' and '.', beginning with a letter"
@@ -164,13 +150,11 @@ class FlowUnitSpec:
         if not self.devices:
             self._refuse("got no device; expected one at least, such as cpu")
         self._check_ports()
-        options = self.options if isinstance(self.options, tuple) else options_of(self.options)
-        object.__setattr__(self, "option_list", options)
         object.__setattr__(self, "devices", MappingProxyType(dict(self.devices)))
         for what, names in (
-            ("input", [port.name for port in self.inputs]),
-            ("output", [port.name for port in self.outputs]),
-            ("option", [name for option in options for name in (option.name, *option.aliases)]),
+            ("input", self.input_names),
+            ("output", self.output_names),
+            ("option", [name for o in self.option_list for name in (o.name, *o.aliases)]),
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -200,23 +184,44 @@ class FlowUnitSpec:
                     self._refuse(text, self.location)
 
     def _check_ports(self) -> None:
-        least = self.kind.traits.least_outputs
-        if not self.inputs and self.kind not in (Kind.NORMAL, Kind.STREAM):
-            kind = f"a unit of the kind '{self.kind}' has at least one"
-            self._refuse(f"got no input; {kind} (a source is of the kind 'normal')")
-        if len(self.outputs) < least:
-            kind = f"a unit of the kind '{self.kind}' has at least {least}"
-            self._refuse(f"got {len(self.outputs)} outputs; {kind}")
+        given: object = self.kind
+        if not isinstance(given, Kind):
+            self._refuse(f"got kind={given!r}; expected a Kind such as modelflow.Stream()")
+        if not self.inputs and self.kind == Normal():
+            object.__setattr__(self, "kind", Source())
+        kind = f"a unit of the kind '{self.kind}' has"
+        if isinstance(self.kind, Source) and self.inputs:
+            self._refuse(f"got {len(self.inputs)} inputs; {kind} none")
+        if not (isinstance(self.kind, Source) or self.inputs):
+            self._refuse(f"got no input; {kind} at least one (without inputs: kind=Source())")
+        if len(self.outputs) < self.kind.least_outputs:
+            least = self.kind.least_outputs
+            self._refuse(f"got {len(self.outputs)} outputs; {kind} at least {least}")
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return tuple(port.name for port in self.inputs)
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the outputs, in order."""
+        return tuple(port.name for port in self.outputs)
+
+    @cached_property
+    def option_list(self) -> tuple[Option, ...]:
+        """The options, also those that a dataclass declares."""
+        return self.options if isinstance(self.options, tuple) else options_of(self.options)
+
+    @cached_property
+    def options_by_name(self) -> Mapping[str, Option]:
+        """The options by name and by alias."""
+        return {name: o for o in self.option_list for name in (o.name, *o.aliases)}
 
     @property
     def is_source(self) -> bool:
         """Tells whether the unit has no inputs: it produces until it says that it is done."""
         return not self.inputs
-
-    @property
-    def traits(self) -> Traits:
-        """What holds for its kind; a source, whatever it says, is as plain as a normal unit."""
-        return (Kind.NORMAL if self.is_source else self.kind).traits
 
     @property
     def is_sink(self) -> bool:
@@ -232,9 +237,9 @@ class FlowUnitSpec:
             given: The options by name or alias.
             also: Other names that may be written in the same place, for suggestions.
         """
-        if self.accepts_any_option:
+        known = self.options_by_name
+        if self.accepts_any_option or given.keys() <= known.keys():
             return {}
-        known = [name for option in self.option_list for name in (option.name, *option.aliases)]
         expected = ", ".join(option.name for option in self.option_list) or "none"
         return {
             name: f"unknown option {name!r} of unit {self.name!r}"
@@ -266,7 +271,7 @@ class FlowUnitSpec:
         Raises:
             OptionsError: with each unknown option, missing option and value that does not fit.
         """
-        known = {name: o for o in self.option_list for name in (o.name, *o.aliases)}
+        known = self.options_by_name
         values: dict[str, Any] = {}
         problems = list(self.unknown_options(given, also).values())
         for name, value in given.items():
@@ -282,7 +287,7 @@ class FlowUnitSpec:
         problems += [
             f"option {option.name!r} of unit {self.name!r} is required"
             for option in absent
-            if option.is_required
+            if option.default is REQUIRED
         ]
         values |= {option.name: option.default for option in absent}
         if problems:

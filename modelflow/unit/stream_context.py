@@ -46,7 +46,7 @@ class StreamContext(Context):
     """The `Context` of a stream unit, and of a source.
 
     Attributes:
-        admission: Of a source that is ``is_session_opened``: how sessions begin from outside, also
+        admission: Of a source that opens sessions (`Source`): how sessions begin from outside, also
             behind the call that this context was made for.
     """
 

@@ -95,7 +95,7 @@ class FlowUnit:
 
         Raises:
             Exception: any one becomes the error of the buffers of the batch. Where the batch has
-                more than one, its halves are tried first (``is_batch_retried``).
+                more than one, its halves are tried first (`Normal`).
         """
         own = [name for name in dir(type(self)) if not hasattr(FlowUnit, name)]
         near = difflib.get_close_matches("process", own, n=1)

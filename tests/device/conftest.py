@@ -14,7 +14,7 @@ def plug_in(monkeypatch):
 
     def install(**values):
         points = tuple(EntryPoint(name, value, lookup.GROUP) for name, value in values.items())
-        monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+        monkeypatch.setattr(plugins, "find_entry_points", lambda group: points)
         lookup.MEMORIES.refresh()
 
     yield install

@@ -147,7 +147,7 @@ def test_stream_units_on_a_device_are_refused(toy):
         {"toy": Stream},
         inputs=(modelflow.Port("in"),),
         outputs=(modelflow.Port("out"),),
-        kind=modelflow.Kind.STREAM,
+        kind=modelflow.Stream(),
     )
     graph = "digraph { i [type=input] s [device=toy] o [type=output] i -> s -> o }"
     with pytest.raises((PlanError, GraphError), match="a stream unit on toy:0"):

@@ -15,7 +15,7 @@ def plug_ins(monkeypatch):
 
     def install(**values):
         points = [EntryPoint(name, value, lookup.GROUP) for name, value in values.items()]
-        monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+        monkeypatch.setattr(plugins, "find_entry_points", lambda group: points)
         lookup.ENGINES.refresh()
 
     yield install

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from modelflow import Buffer, Flow, FlowUnit, FlowUnitSpec, Kind, Port, flowunit
+from modelflow import Buffer, Count, Flow, FlowUnit, FlowUnitSpec, Port, Stream, flowunit
 from modelflow.errors import FlowUnitError
 from modelflow.image import ChannelScale, like, read_image
 from modelflow.pixels import format_of, size_of
@@ -302,8 +302,7 @@ class Steady(FlowUnit):
         devices={"cpu": lambda: Steady()},
         inputs=(Port("in"),),
         outputs=(Port("out"),),
-        kind=Kind.STREAM,
-        is_same_count=True,
+        kind=Stream(Count.SAME),
     )
     change = staticmethod(lambda frame: frame.data)
 
@@ -320,14 +319,14 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("is_same_count", [True, False])
+@pytest.mark.parametrize("count", [Count.SAME, Count.ANY])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("pix_fmt", ["rgb", "bgr"])
 def test_a_stream_unit_keeps_colours_and_meta_where_it_is_sure(
-    change, is_same_count, pix_fmt, monkeypatch, caplog
+    change, count, pix_fmt, monkeypatch, caplog
 ):
     monkeypatch.setattr(Steady, "change", staticmethod(CHANGES[change]))
-    spec = replace(Steady.SPEC, is_same_count=is_same_count)
+    spec = replace(Steady.SPEC, kind=Stream(count))
     graph = (
         f"digraph {{ input [type=input] decode [flowunit=image_decoder pix_fmt={pix_fmt}] steady "
         "png [flowunit=image_encoder format=png] output [type=output] "
@@ -339,7 +338,7 @@ def test_a_stream_unit_keeps_colours_and_meta_where_it_is_sure(
         answer = stream.recv("output")
     found = cv2.imdecode(np.frombuffer(answer.data, np.uint8), cv2.IMREAD_COLOR)
     assert is_red(tuple(map(int, found[1, 1, ::-1])))
-    is_told = is_same_count or change in ("itself", "like")
+    is_told = count is Count.SAME or change in ("itself", "like")
     assert answer.get("path") == ("red.png" if is_told else None)
     noted = [text for text in caplog.messages if "they lose the meta 'path'" in text]
     assert len(noted) == (0 if is_told else 1)
@@ -352,7 +351,7 @@ def test_what_a_stream_unit_gives_at_its_end_has_the_format_of_what_came():
             devices={"cpu": lambda: Last()},
             inputs=(Port("in"),),
             outputs=(Port("out"),),
-            kind=Kind.STREAM,
+            kind=Stream(),
         )
 
         def process(self, ctx):
@@ -455,7 +454,7 @@ def test_what_is_collapsed_of_an_error_that_a_unit_has_dropped_has_the_meta_of_w
             devices={"cpu": lambda: Drop()},
             inputs=(Port("in"),),
             outputs=(Port("out"),),
-            kind=Kind.STREAM,
+            kind=Stream(),
             is_exception_visible=True,
         )
 

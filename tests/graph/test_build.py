@@ -15,7 +15,7 @@ from modelflow.errors import (
 )
 from modelflow.graph.read import read_graph
 from modelflow.registry.registry import Registry
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Expand, Loop
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
@@ -34,10 +34,10 @@ UNITS = (
     unit("two", outputs=("x", "y")),
     unit("source", inputs=()),
     unit("sink", outputs=()),
-    unit("expand", kind=Kind.EXPAND),
-    unit("collapse", kind=Kind.COLLAPSE),
-    unit("condition", outputs=("yes", "no"), kind=Kind.CONDITION),
-    unit("loop", outputs=("back", "exit"), kind=Kind.LOOP),
+    unit("expand", kind=Expand()),
+    unit("collapse", kind=Collapse()),
+    unit("condition", outputs=("yes", "no"), kind=Condition()),
+    unit("loop", outputs=("back", "exit"), kind=Loop()),
 )
 
 

@@ -4,7 +4,7 @@ from modelflow.errors import GraphError, PortError, StreamMismatchError
 from modelflow.graph.check.loops import back_edges
 from modelflow.graph.check.scopes import find_scopes
 from modelflow.graph.read import read_graph
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Count, Expand, Loop, Stream
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
@@ -25,13 +25,13 @@ UNITS = (
     unit("join", inputs=("a", "b")),
     unit("source", inputs=()),
     unit("sink", outputs=()),
-    unit("stream", kind=Kind.STREAM),
-    unit("same", kind=Kind.STREAM, is_same_count=True),
-    unit("expand", kind=Kind.EXPAND),
-    unit("collapse", kind=Kind.COLLAPSE),
-    unit("condition", outputs=("yes", "no"), kind=Kind.CONDITION),
-    unit("three", outputs=("a", "b", "c"), kind=Kind.CONDITION),
-    unit("loop", outputs=("back", "exit"), kind=Kind.LOOP),
+    unit("stream", kind=Stream()),
+    unit("same", kind=Stream(Count.SAME)),
+    unit("expand", kind=Expand()),
+    unit("collapse", kind=Collapse()),
+    unit("condition", outputs=("yes", "no"), kind=Condition()),
+    unit("three", outputs=("a", "b", "c"), kind=Condition()),
+    unit("loop", outputs=("back", "exit"), kind=Loop()),
 )
 
 

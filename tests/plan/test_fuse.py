@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.errors import PlanError
 from modelflow.plan import Target, make_plan
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition, Expand, Stream
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 ONE = {"threads": 1, "batch_size": 4, "fuse": "a"}
@@ -79,7 +79,7 @@ def test_processors_must_be_the_same():
         plan_of({**ONE, "cpu_affinity": "0"}, ONE)
 
 
-@pytest.mark.parametrize("kind", [Kind.STREAM, Kind.EXPAND, Kind.CONDITION])
+@pytest.mark.parametrize("kind", [Stream(), Expand(), Condition()])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_only_normal_units_are_fused(kind, is_first):
     other, normal = (spec_of(name="other", kind=kind), ONE), (spec_of(), ONE)
@@ -92,7 +92,7 @@ def test_a_source_is_no_part_of_a_chain():
         {"s": (spec_of(inputs=()), ONE), "n": (spec_of(), ONE), "output": "output"},
         ["s -> n", "n -> output"],
     )
-    with pytest.raises(PlanError, match="is a source; chains are of normal units"):
+    with pytest.raises(PlanError, match="is a source unit; chains are of normal units"):
         make_plan(graph)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from modelflow.plan import Target, make_plan
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Normal, Stream
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 
@@ -77,9 +77,9 @@ def test_nodes_that_bear_a_name_obey_it():
     "more",
     [
         {"is_shared": True},
-        {"is_per_stream": True},
+        {"kind": Normal(is_per_stream=True)},
         {"threads": 2},
-        {"kind": Kind.STREAM},
+        {"kind": Stream()},
         {"is_compute_bound": False},
     ],
     ids=lambda more: next(iter(more)),

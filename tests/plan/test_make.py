@@ -2,7 +2,7 @@ import pytest
 
 from modelflow.errors import PlanError
 from modelflow.plan import Origin, Target, make_plan
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition, Count, Expand, Normal, Stream
 from tests.runtime.graphs import chain, graph_of, spec_of
 
 
@@ -107,13 +107,13 @@ def test_rows_say_when_a_row_is_a_call_by_itself(more, expected):
 def test_process_workers_are_for_units_that_stand_alone():
     assert stage(spec_of(), workers="process").executor == "process"
     assert stage(spec_of()).executor == "thread"
-    for more in ({"is_per_stream": True}, {"is_shared": True}, {"kind": Kind.EXPAND}):
+    for more in ({"kind": Normal(is_per_stream=True)}, {"is_shared": True}, {"kind": Expand()}):
         with pytest.raises(PlanError, match="workers='process'"):
             stage(spec_of(**more), workers="process")
 
 
 def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
-    stream = spec_of(kind=Kind.STREAM, is_same_count=True)
+    stream = spec_of(kind=Stream(Count.SAME))
     graph = graph_of(
         {
             "input": "input",
@@ -138,18 +138,18 @@ def test_rows_are_counted_out_before_the_first_unit_that_may_keep_them():
     assert not origin.is_counted
 
 
-@pytest.mark.parametrize("kind", [Kind.NORMAL, Kind.STREAM])
+@pytest.mark.parametrize("kind", [Normal(), Stream(Count.SAME)])
 def test_a_condition_is_not_held_back_where_a_branch_may_keep_what_it_was_given(kind):
-    part = spec_of(outputs=("a", "b"), kind=Kind.CONDITION)
+    part = spec_of(outputs=("a", "b"), kind=Condition())
     nodes = {
         "input": "input",
         "part": part,
         "a": spec_of(),
-        "deep": spec_of(kind=kind, is_same_count=kind is Kind.STREAM),
+        "deep": spec_of(kind=kind),
         "join": spec_of(),
         "output": "output",
     }
     edges = ["input -> part", "part:a -> a", "a -> deep", "deep -> join", "part:b -> join"]
     (merge,) = make_plan(graph_of(nodes, [*edges, "join -> output"])).merges.values()
     assert merge.edges == 2
-    assert (merge.bound is None) == (kind is Kind.STREAM)
+    assert (merge.bound is None) == (isinstance(kind, Stream))

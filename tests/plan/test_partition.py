@@ -12,20 +12,20 @@ from modelflow.graph.node import Node, Role
 from modelflow.graph.read import read_graph
 from modelflow.insight.tune.cut import cuts_of
 from modelflow.plan.partition import Partition, find_partitions
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Expand, Loop, Stream
 from tests.runtime.graphs import spec_of
 
 UNITS = [
     spec_of(name="plain"),
     spec_of(name="join", inputs=("a", "b")),
     spec_of(name="split", outputs=("x", "y")),
-    spec_of(name="stream", kind=Kind.STREAM),
+    spec_of(name="stream", kind=Stream()),
     spec_of(name="source", inputs=()),
     spec_of(name="sink", outputs=()),
-    spec_of(name="expand", kind=Kind.EXPAND),
-    spec_of(name="collapse", kind=Kind.COLLAPSE),
-    spec_of(name="choose", kind=Kind.CONDITION, outputs=("x", "y")),
-    spec_of(name="again", kind=Kind.LOOP, outputs=("back", "out")),
+    spec_of(name="expand", kind=Expand()),
+    spec_of(name="collapse", kind=Collapse()),
+    spec_of(name="choose", kind=Condition(), outputs=("x", "y")),
+    spec_of(name="again", kind=Loop(), outputs=("back", "out")),
 ]
 
 
@@ -180,7 +180,7 @@ def test_a_placement_is_written_as_it_was_read_but_where_the_graph_stands_alone(
     [
         ({"is_one_by_one": True}, 1),
         ({"batch_size": 1}, 1),
-        ({"kind": Kind.EXPAND}, 1),
+        ({"kind": Expand()}, 1),
         ({}, 16),
         ({"batch_size": 4}, 16),
     ],

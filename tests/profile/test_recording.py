@@ -14,7 +14,7 @@ import pytest
 import modelflow
 from modelflow.errors import Cancelled, FlowUnitError, RecordingError
 from modelflow.profile.recording import Recording
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Loop
 from tests import programs
 from tests.perfetto import needs_perfetto, opened
 from tests.profile.flows import GRAPH, odd
@@ -49,7 +49,7 @@ def rich_graph():
         "expand": (expand(lambda ctx: ctx.emit([b.data for b in ctx.input()] * 3)), {"threads": 2}),
         "part": (per_item(lambda value: value + 1), {"threads": 2, "batch_size": 2}),
         "collapse": collapse(lambda ctx: ctx.emit([sum(b.data for b in ctx.input())])),
-        "loop": unit_of(again, outputs=("back", "exit"), kind=Kind.LOOP),
+        "loop": unit_of(again, outputs=("back", "exit"), kind=Loop()),
         "body": per_item(lambda value: value + 5),
         "far": (plus_one.SPEC, {"workers": "process"}),
         "output": "output",

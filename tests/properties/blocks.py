@@ -7,7 +7,8 @@ of a session's *tokens*: its rows and ends, in order.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from modelflow.unit.kind import Kind
+from modelflow.unit import kind as kinds
+from modelflow.unit.kind import Condition, Normal
 from tests.properties.tokens import DIGIT, End, Row, fails_on, kept, low, plain_row
 from tests.properties.units import (
     BranchUnit,
@@ -158,7 +159,7 @@ class Branch:
         spec = spec_of(
             lambda: BranchUnit(self),
             outputs=ports,
-            kind=Kind.CONDITION,
+            kind=Condition(),
             name="branch",
             batch_size=4 if self.is_batched else None,
         )
@@ -218,7 +219,7 @@ class Loop:
 
     def build(self, drawing, sources):
         spec = spec_of(
-            lambda: LoopUnit(self), outputs=("back", "exit"), kind=Kind.LOOP, name="loop"
+            lambda: LoopUnit(self), outputs=("back", "exit"), kind=kinds.Loop(), name="loop"
         )
         self.name = drawing.add(spec, self.settings, {"in": sources})
         back = self.around.build(drawing, [f"{self.name}:back"])
@@ -258,7 +259,9 @@ class Tap:
         if self.is_output:
             self.name = drawing.output(sources)
         else:
-            spec = spec_of(lambda: SinkUnit(self), outputs=(), name="sink", is_per_stream=True)
+            spec = spec_of(
+                lambda: SinkUnit(self), outputs=(), name="sink", kind=Normal(is_per_stream=True)
+            )
             # One thread, and no batch that is tried again: what it notes is in order, and once.
             settings = {**self.settings, "threads": 1, "batch_size": 1}
             self.name = drawing.add(spec, settings, {"in": sources})

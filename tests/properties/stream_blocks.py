@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from modelflow.unit.kind import Kind
+from modelflow.unit import kind as kinds
+from modelflow.unit.kind import Collapse, Count, Stream
 from tests.properties.blocks import Chain
 from tests.properties.tokens import LOW, Bad, End, Row, depth_of, fails_on, kept, low
 from tests.properties.units import (
@@ -27,10 +28,10 @@ class Expand:
     collapse: str = ""
 
     def build(self, drawing, sources):
-        spec = spec_of(lambda: ExpandUnit(self), kind=Kind.EXPAND, name="expand")
+        spec = spec_of(lambda: ExpandUnit(self), kind=kinds.Expand(), name="expand")
         self.name = drawing.add(spec, self.settings, {"in": sources})
         inside = self.body.build(drawing, [self.name])
-        spec = spec_of(CollapseUnit, kind=Kind.COLLAPSE, name="collapse")
+        spec = spec_of(CollapseUnit, kind=Collapse(), name="collapse")
         self.collapse = drawing.add(spec, self.settings, {"in": inside})
         return [self.collapse]
 
@@ -99,7 +100,7 @@ class Delay:
     name: str = ""
 
     def build(self, drawing, sources):
-        spec = spec_of(lambda: DelayUnit(self), kind=Kind.STREAM, is_same_count=True, name="delay")
+        spec = spec_of(lambda: DelayUnit(self), kind=Stream(Count.SAME), name="delay")
         self.name = drawing.add(spec, self.settings, {"in": sources})
         return [self.name]
 
@@ -136,7 +137,7 @@ class Repeat:
 
     def build(self, drawing, sources):
         make = (lambda: EventUnit(self)) if self.is_by_event else RepeatUnit
-        spec = spec_of(make, kind=Kind.STREAM, is_exception_visible=True, name="repeat")
+        spec = spec_of(make, kind=Stream(), is_exception_visible=True, name="repeat")
         settings = {**self.settings, "is_exception_visible": self.is_by_event}
         self.name = drawing.add(spec, settings, {"in": sources})
         return [self.name]

@@ -14,7 +14,7 @@ import os
 import modelflow
 
 KEPT = os.path.join(os.path.dirname(__file__), "kept.txt")
-from modelflow import FlowUnit, FlowUnitSpec, Kind, Port
+from modelflow import FlowUnit, FlowUnitSpec, Stream, Port
 
 
 @modelflow.flowunit
@@ -63,7 +63,7 @@ class Count(FlowUnit):
         {"cpu": lambda: Count()},
         inputs=(Port("in"),),
         outputs=(Port("out"),),
-        kind=Kind.STREAM,
+        kind=Stream(),
     )
 
     def process(self, ctx):

@@ -90,14 +90,13 @@ def test_specs_gives_every_unit_once_by_name():
 
 
 def test_built_in_units_are_found_where_modelflow_is_not_installed(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **k: [])
+    monkeypatch.setattr(registry_module, "find_entry_points", lambda group: ())
     assert Registry().find("resize").name == "resize"
 
 
 def test_a_broken_package_is_named_and_disturbs_no_other(monkeypatch):
     broken = importlib.metadata.EntryPoint("x", "no_such_package:SPECS", registry_module.GROUP)
-    real = importlib.metadata.entry_points
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **k: [broken, *real(**k)])
+    monkeypatch.setattr(registry_module, "find_entry_points", lambda group: (broken,))
     registry = Registry()
     assert registry.find("resize").name == "resize"
     with pytest.raises(
@@ -139,6 +138,13 @@ def test_an_installed_package_is_searched_after_the_import_of_nothing(installed)
     assert "installed_one" not in sys.modules, "packages are loaded when first needed"
     assert registry.find("from_package").location is not None
     assert "from_package" in [spec.name for spec in registry.specs()]
+
+
+def test_a_package_that_is_installed_later_is_found_by_the_next_registry(installed):
+    with pytest.raises(UnknownFlowUnitError):
+        Registry().find("from_package")
+    installed("installed_later", UNITS.format(name="from_package"))
+    assert Registry().find("from_package").name == "from_package"
 
 
 def test_a_package_that_fails_in_any_way_is_named_and_disturbs_no_other(installed):

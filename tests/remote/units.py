@@ -7,8 +7,9 @@ import time
 
 import numpy as np
 
-from modelflow import FlowUnit, FlowUnitSpec, Kind, Option, Port, flowunit
+from modelflow import FlowUnit, FlowUnitSpec, Option, Port, Stream, flowunit
 from modelflow.errors import BadRequest, EndFlow
+from modelflow.unit import kind as kinds
 
 
 @flowunit
@@ -140,6 +141,5 @@ count = FlowUnitSpec(
     {"cpu": Count},
     (Port("input"),),
     (Port("output"),),
-    kind=Kind.STREAM,
-    is_same_count=True,
+    kind=Stream(kinds.Count.SAME),
 )

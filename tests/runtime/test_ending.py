@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from modelflow.errors import FlowFailed, StreamClosed
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Stream
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import Passing
 from tests.runtime.graphs import Running, chain, per_item, spec_of, told, unit_of
@@ -71,7 +71,7 @@ def test_a_stop_lets_streams_be_held_for_its_time_and_no_longer(caplog):
         ctx.emit([buffer.data for buffer in ctx.input()])
 
     clock = Passing(longest=1.5)
-    unit = unit_of(hold, kind=Kind.STREAM)
+    unit = unit_of(hold, kind=Stream())
     flow = Running(chain(unit), is_inline=True, clock=clock, stop_timeout=2.0)
     flow.scheduler.start()
     stream = flow.session()

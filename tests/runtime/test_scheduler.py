@@ -11,7 +11,7 @@ from modelflow.errors import (
     QueueFullError,
     StreamClosed,
 )
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Stream
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
@@ -484,7 +484,7 @@ def test_a_second_stop_cuts_the_first_one_short_only_where_it_does_not_drain(dra
         ctx.emit([buffer.data for buffer in ctx.input()])
 
     clock = FakeClock()
-    unit = unit_of(hold, kind=Kind.STREAM)
+    unit = unit_of(hold, kind=Stream())
     flow = Running(chain(unit), is_inline=True, clock=clock, stop_timeout=2.0)
     flow.scheduler.start()
     stream = flow.session()

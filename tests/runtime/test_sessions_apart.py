@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, unit_of
 from tests.runtime.test_scheduler import Gate, add_one
@@ -97,7 +97,7 @@ def many(count):
         if done + 1 < count:
             ctx.send_event()
 
-    return unit_of(process, kind=Kind.STREAM, name="many")
+    return unit_of(process, kind=Stream(), name="many")
 
 
 @pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])

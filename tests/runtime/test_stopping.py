@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from modelflow.errors import FlowFailed
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Expand, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.test_scheduler import Gate
@@ -54,7 +54,7 @@ def posting(calls, *, delay=0.0, is_emitting=False):
             ctx.emit([len(ctx.input())])
         ctx.send_event(True, delay)
 
-    return unit_of(process, kind=Kind.STREAM, name="posting")
+    return unit_of(process, kind=Stream(), name="posting")
 
 
 @pytest.mark.parametrize("is_emitting", [False, True])
@@ -130,9 +130,9 @@ def test_a_forced_stop_keeps_nothing_of_any_session():
 
     specs = [
         (spec_of(), {"threads": 2}),
-        unit_of(same, kind=Kind.STREAM),
-        unit_of(same, kind=Kind.EXPAND),
-        unit_of(same, kind=Kind.COLLAPSE),
+        unit_of(same, kind=Stream()),
+        unit_of(same, kind=Expand()),
+        unit_of(same, kind=Collapse()),
         (gate.spec(), {"threads": 2, "batch_size": 1}),
     ]
     flow = Running(chain(*specs))
@@ -159,7 +159,7 @@ def test_a_session_that_is_cancelled_leaves_nothing_behind_where_branches_meet()
 
     nodes = {
         "input": "input",
-        "part": unit_of(part, outputs=("out", "other"), kind=Kind.CONDITION),
+        "part": unit_of(part, outputs=("out", "other"), kind=Condition()),
         "slow": (gate.spec(), {"threads": 1}),
         "quick": spec_of(),
         "join": spec_of(),

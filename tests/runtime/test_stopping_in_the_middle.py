@@ -13,7 +13,8 @@ from modelflow.runtime.locks import make_lock
 from modelflow.runtime.queues.inbox import Inbox
 from modelflow.runtime.session.results import Results
 from modelflow.stream_io import StreamIO
-from modelflow.unit.kind import Kind
+from modelflow.unit import kind as kinds
+from modelflow.unit.kind import Stream
 from modelflow.unit.unit import FlowUnit
 from tests.alarms import repeat_until_alarm, untraced
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
@@ -23,7 +24,7 @@ def counting_ends(ends):
     def process(ctx):
         ctx.emit([buffer.data for buffer in ctx.input()])
 
-    return unit_of(process, kind=Kind.STREAM, hooks={"stream_end": lambda ctx: ends.append(1)})
+    return unit_of(process, kind=Stream(), hooks={"stream_end": lambda ctx: ends.append(1)})
 
 
 def test_an_input_that_ended_with_its_last_value_does_not_end_again():
@@ -126,7 +127,7 @@ def test_a_session_that_a_source_opens_while_the_flow_is_cut_off_ends(monkeypatc
             ctx.open_session(1, on_end=ended.set if ctx.state["is_second"] else None)
             ctx.state["is_second"] = True
 
-    spec = spec_of(Source, name="source", inputs=(), is_session_opened=True)
+    spec = spec_of(Source, name="source", inputs=(), kind=kinds.Source(opens_sessions=True))
     sink = unit_of(lambda ctx: release.wait(30) and None, outputs=())
     flow = Running(graph_of({"source": spec, "sink": sink}, ["source -> sink"]))
     scheduler = flow.scheduler

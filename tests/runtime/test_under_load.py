@@ -16,7 +16,7 @@ from modelflow.errors import (
     StreamClosed,
 )
 from modelflow.runtime.waiting import Waiting
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition
 from modelflow.unit.unit import FlowUnit
 from tests.alarms import repeat_until_alarm, untraced
 from tests.runtime.crowds import USERS, side_by_side
@@ -36,7 +36,7 @@ def diamond(middle, **more):
     """input -> split -> (middle | other) -> join with the way around it -> output."""
     part = unit_of(
         lambda ctx: ctx.emit(ctx.input(), "odd" if ctx.input()[0].data % 2 else "even"),
-        kind=Kind.CONDITION,
+        kind=Condition(),
         outputs=("odd", "even"),
         name="part",
     )

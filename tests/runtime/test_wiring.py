@@ -11,7 +11,7 @@ from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.wiring import Wiring
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition, Expand, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.queues.test_inbox import segment
@@ -49,7 +49,7 @@ def test_results_that_wait_for_others_of_a_session_are_dropped_with_it():
 
 def meeting(clock=SYSTEM_CLOCK):
     """A wired graph whose branches meet before "join", and its merge."""
-    part = unit_of(None, outputs=("a", "b"), kind=Kind.CONDITION)
+    part = unit_of(None, outputs=("a", "b"), kind=Condition())
     nodes = {"input": "input", "part": part, "a": spec_of(), "b": spec_of(), "join": spec_of()}
     edges = ["input -> part", "part:a -> a", "part:b -> b", "a -> join", "b -> join"]
     graph = graph_of({**nodes, "output": "output"}, [*edges, "join -> output"])
@@ -113,7 +113,7 @@ def test_calls_of_all_nodes_are_added_up():
 
 
 def test_every_node_is_told_to_drain_and_to_end_its_cycles():
-    made = wiring(chain(*[unit_of(None, kind=Kind.STREAM) for _ in range(2)]))
+    made = wiring(chain(*[unit_of(None, kind=Stream()) for _ in range(2)]))
     orders = [stage.order for stage in made.stages.values()]
     made.drain()
     assert [order._is_draining for order in orders] == [True, True]
@@ -179,7 +179,7 @@ def test_a_row_that_ends_in_a_sink_makes_room_in_the_graph(names):
 
 @pytest.mark.parametrize(("max_in_flight", "exits"), [(None, {}), (4, {"": 0})])
 def test_a_node_that_makes_many_rows_of_one_counts_it_out_where_that_is_asked(max_in_flight, exits):
-    made = wiring(chain(unit_of(None, kind=Kind.EXPAND), spec_of(), max_in_flight=max_in_flight))
+    made = wiring(chain(unit_of(None, kind=Expand()), spec_of(), max_in_flight=max_in_flight))
     assert [stage.exits for stage in made.stages.values()] == [exits, {}]
 
 
@@ -187,10 +187,10 @@ def test_a_node_that_makes_many_rows_of_one_counts_it_out_where_that_is_asked(ma
 @pytest.mark.parametrize(
     ("kind", "outputs", "process"),
     [
-        (Kind.CONDITION, ("a", "b"), lambda ctx: ctx.emit(ctx.input(), "b")),
-        (Kind.EXPAND, ("out",), lambda ctx: None),
-        (Kind.EXPAND, ("out",), lambda ctx: ctx.emit([1, 2, 3])),
-        (Kind.STREAM, ("out",), lambda ctx: ctx.emit([1, 2, 3])),
+        (Condition(), ("a", "b"), lambda ctx: ctx.emit(ctx.input(), "b")),
+        (Expand(), ("out",), lambda ctx: None),
+        (Expand(), ("out",), lambda ctx: ctx.emit([1, 2, 3])),
+        (Stream(), ("out",), lambda ctx: ctx.emit([1, 2, 3])),
     ],
     ids=["other output", "none", "more", "stream"],
 )

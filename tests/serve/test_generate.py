@@ -76,7 +76,7 @@ def test_an_output_of_many_buffers_is_a_list():
             {"cpu": lambda: Count()},
             inputs=(modelflow.Port("in"),),
             outputs=(modelflow.Port("out"),),
-            kind=modelflow.Kind.STREAM,
+            kind=modelflow.Stream(),
         )
 
         def process(self, ctx):

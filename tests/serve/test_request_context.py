@@ -14,6 +14,7 @@ import modelflow
 from modelflow.errors import ConfigError
 from modelflow.serve.access.middleware import Middleware
 from modelflow.serve.server import ServeOptions, Server
+from modelflow.unit.kind import Normal
 from modelflow.wire.proto import TF_SERVING
 from tests.http.test_trace import ID, PARENT
 from tests.serve.clients import ask, send, served
@@ -103,7 +104,7 @@ class Told(modelflow.FlowUnit):
         {"cpu": lambda: Told()},
         inputs=(modelflow.Port("in"),),
         outputs=(modelflow.Port("out"),),
-        is_per_stream=True,
+        kind=Normal(is_per_stream=True),
     )
     seen: ClassVar[list[dict[str, str]]] = []
 

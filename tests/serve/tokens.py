@@ -33,7 +33,7 @@ class Tokens:
                 {"cpu": lambda: Unit()},
                 inputs=(modelflow.Port("in"),),
                 outputs=(modelflow.Port("out"),),
-                kind=modelflow.Kind.STREAM,
+                kind=modelflow.Stream(),
             )
 
             def process(self, ctx):

@@ -7,6 +7,7 @@ from modelflow.buffer import Buffer
 from modelflow.errors import ConfigError
 from modelflow.testing import check_flow_unit, run_unit
 from modelflow.unit.function import flowunit, list_declared
+from modelflow.unit.kind import Normal, Source
 from modelflow.unit.option import REQUIRED
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -374,6 +375,19 @@ def test_a_condition_function_needs_two_outputs():
         @flowunit(kind="condition")
         def unit(value):
             return "out"
+
+
+def test_a_kind_may_be_a_value():
+    @flowunit(kind=Source(opens_sessions=True))
+    def numbers():
+        return [1]
+
+    @flowunit(kind=Normal(is_batch_retried=False))
+    def double(value):
+        return 2 * value
+
+    assert numbers.SPEC.kind == Source(opens_sessions=True)
+    assert double.SPEC.kind == Normal(is_batch_retried=False)
 
 
 @pytest.mark.parametrize("kind", ["expand", "collapse", "condition", "loop"])

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from modelflow.errors import ConfigError
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Normal, Source, Stream, kind_of
 from modelflow.unit.option import Option, option
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -75,4 +75,33 @@ def test_create_imports_the_class_that_a_text_names():
 @pytest.mark.parametrize("kind", ["condition", "expand", "loop"])
 def test_kinds_that_give_something_need_an_output(kind):
     with pytest.raises(ConfigError, match=f"a unit of the kind '{kind}' has at least"):
-        FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=(Port("in"),), kind=Kind(kind))
+        FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=(Port("in"),), kind=kind_of(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "message"),
+    [
+        (Source(), (Port("in"),), "got 1 inputs; a unit of the kind 'source' has none"),
+        (Stream(), (), r"'stream' has at least one \(without inputs: kind=Source\(\)\)"),
+        (Normal(is_per_stream=True), (), "got no input; a unit of the kind 'normal' has at least"),
+        ("stream", (Port("in"),), r"got kind='stream'; expected a Kind such as modelflow.Stream"),
+    ],
+)
+def test_a_unit_without_inputs_is_a_source_and_no_other(kind, inputs, message):
+    with pytest.raises(ConfigError, match=message):
+        FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=inputs, kind=kind)
+
+
+def test_a_unit_without_inputs_that_says_no_kind_is_a_source():
+    assert FlowUnitSpec("unit", {"cpu": FlowUnit}).kind == Source()
+
+
+def test_a_field_that_means_nothing_for_a_kind_cannot_be_written():
+    with pytest.raises(TypeError, match="is_per_stream"):
+        Stream(is_per_stream=True)  # type: ignore[call-arg]
+
+
+def test_a_text_names_a_kind():
+    assert kind_of("stream") == Stream()
+    with pytest.raises(ConfigError, match=r"expected one of normal, .*; did you mean 'stream'"):
+        kind_of("streem")

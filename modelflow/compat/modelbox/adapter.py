@@ -13,7 +13,7 @@ from modelflow.compat.modelbox.flowunit import DataContext, FlowUnit
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.errors import EndFlow
 from modelflow.http.reply import RAW
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Expand, Stream
 from modelflow.unit.unit import Context
 from modelflow.unit.unit import FlowUnit as NativeFlowUnit
 
@@ -64,10 +64,10 @@ class UnitAdapter(NativeFlowUnit):
 
     def process(self, ctx: Context) -> None:
         """Calls the unit as its kind wants it."""
-        kind = Kind.NORMAL if self.spec is None else self.spec.kind
-        if kind is Kind.STREAM:
+        kind = None if self.spec is None else self.spec.kind
+        if isinstance(kind, Stream):
             self._process_stream(ctx)
-        elif kind in (Kind.EXPAND, Kind.COLLAPSE):
+        elif isinstance(kind, Expand | Collapse):
             self._process_whole(ctx)
         else:
             data = self._data_context()
@@ -144,7 +144,7 @@ class UnitAdapter(NativeFlowUnit):
                 ctx.outputs[port].append(native)
 
     def _data_context(self) -> DataContext:
-        outputs = () if self.spec is None else tuple(port.name for port in self.spec.outputs)
+        outputs = () if self.spec is None else self.spec.output_names
         return DataContext(Device(self.device), outputs)
 
     def _configuration(self, config: Any) -> Configuration:

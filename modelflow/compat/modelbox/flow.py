@@ -28,7 +28,7 @@ from modelflow.graph.in_code import FlowGraphDesc as NativeFlowGraphDesc
 from modelflow.graph.in_code import FlowNodeDesc as NativeFlowNodeDesc
 from modelflow.graph.in_code import FlowPortDesc as NativeFlowPortDesc
 from modelflow.graph.read import read_graph
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Count, Stream
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
@@ -138,10 +138,9 @@ class FlowGraphDesc(NativeFlowGraphDesc):
             {"cpu": partial(_function_unit, func)},
             inputs=tuple(map(Port, input_name_list)),
             outputs=tuple(map(Port, output_name_list)),
-            kind=Kind.STREAM,
+            kind=Stream(Count.ASSUMED),
             batch_size=8,
             is_shared=True,
-            is_count_assumed=True,
             inherits_meta=False,
             accepts_any_option=True,
         )
@@ -159,7 +158,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
     def _inputs_of(self, node: NativeFlowNodeDesc) -> tuple[str, ...]:
         unit = next(given.get("flowunit", "") for found, given in self._nodes if found is node)
         spec = self._units.get(unit)
-        return () if spec is None else tuple(port.name for port in spec.inputs)
+        return () if spec is None else spec.input_names
 
 
 def _function_unit(function: Callable[[DataContext], Any]) -> UnitAdapter:

@@ -12,6 +12,7 @@ from modelflow.compat.modelbox.buffer import BufferList, Device
 from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.flowunit import FlowUnit, FlowUnitEvent, SessionContext
 from modelflow.compat.modelbox.status import Status, StatusCode
+from modelflow.unit.kind import Condition, Count, Normal, Stream
 from modelflow.unit.unit import Context
 
 # The event that brings a source that has nothing to do a call: something was sent or closed.
@@ -124,15 +125,17 @@ class SourceAdapter(UnitAdapter):
 
 # How units written for ModelBox expect to be run: one instance a node, called by several threads
 # at once; one that can be given errors is; a failing batch is not tried again; meta is passed on by
-# the unit alone.
+# the unit alone. ``kinds``: what stands for those without fields of their own.
 UNIT_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         "is_shared": True,
-        "is_per_stream": True,
         "is_exception_given": True,
-        "is_batch_retried": False,
         "inherits_meta": False,
-        "is_count_assumed": True,
+        "kinds": (
+            Normal(is_per_stream=True, is_batch_retried=False),
+            Stream(Count.ASSUMED),
+            Condition(is_batch_retried=False),
+        ),
         "threads": max(2, len(os.sched_getaffinity(0))),
     }
 )

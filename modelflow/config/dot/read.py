@@ -36,6 +36,7 @@ class DotGraph:
         nodes, edges: In the order of their first mention.
         body: How it is written; its spans are places in the text that was given.
         notes: Sentences for the user about values that are replaced further down.
+        has_variables: Names and values may hold variables of the environment.
     """
 
     name: str
@@ -44,6 +45,7 @@ class DotGraph:
     edges: tuple[EdgeConfig, ...]
     body: Body = field(compare=False, repr=False)
     notes: tuple[str, ...] = ()
+    has_variables: bool = True
 
 
 def read_dot(text: str, file: str = "<text>", first_line: int = 1) -> DotGraph:
@@ -57,7 +59,7 @@ def read_dot(text: str, file: str = "<text>", first_line: int = 1) -> DotGraph:
     Raises:
         ConfigError: with the line, what was found and what was expected.
     """
-    return _Parser(tokens_of(text, file, first_line), file).graph()
+    return _Parser(tokens_of(text, file, first_line), file).graph("$" in text)
 
 
 @dataclass
@@ -94,7 +96,7 @@ class _Parser(TokenReader):
         self._depth = 0
         self._copies = 0
 
-    def graph(self) -> DotGraph:
+    def graph(self, has_variables: bool) -> DotGraph:
         if self.word() == "strict":
             self.next()
         if self.word() == "graph":
@@ -102,7 +104,7 @@ class _Parser(TokenReader):
         if self.word() != "digraph":
             self.fail(f"got {self.describe()}; expected 'digraph'")
         self.next()
-        name = self.value("a name") if self.token.is_value else ""
+        name = self.value("a name") if self.is_value else ""
         body = self._body(_Scope(), is_top=True)
         if self.token.kind is not TokenKind.END:
             self.fail(f"got {self.describe()} behind the graph; expected nothing more")
@@ -111,7 +113,7 @@ class _Parser(TokenReader):
             for node, attributes in self._nodes.items()
         )
         edges, notes = tuple(self._edges), tuple(self._notes)
-        return DotGraph(name, self._attributes, nodes, edges, body, notes)
+        return DotGraph(name, self._attributes, nodes, edges, body, notes, has_variables)
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ class _Parser(TokenReader):
             self.fail(f"subgraphs are nested more than {_MAX_DEPTH} deep")
         self.expect("{")
         start, statements = self.end, []
-        while not self.is_symbol("}"):
+        while self.symbol != "}":
             if not self.accept(";"):
                 statements.append(self._statement(scope, is_top))
         end = self.token.start
@@ -140,9 +142,9 @@ class _Parser(TokenReader):
             elif is_top:
                 self._attributes.update(_values(lists))
             return self._end(start, word, lists=lists)
-        if self.token.is_value:
+        if self.is_value:
             line, name, end = self.token.line, self.value("a name"), self.end
-            if not self._is_subgraph_word(name) and self.accept("="):
+            if self.accept("="):
                 at, value = self.token.start, self.value("a value")
                 if is_top:
                     self._attributes[name] = value
@@ -155,16 +157,13 @@ class _Parser(TokenReader):
         return self._edge_or_node(ends, line, scope)
 
     def _end(self, start: int, word: str = "", **parts: Any) -> Statement:
-        until = self.token.end if self.is_symbol(";") else self.end
+        until = self.token.end if self.symbol == ";" else self.end
         return Statement(start, self.end, until, word, **parts)
-
-    def _is_subgraph_word(self, name: str) -> bool:
-        return name.lower() == "subgraph" and not self.is_symbol("=")
 
     def _edge_or_node(self, first: _Ends, line: int, scope: _Scope) -> Statement:
         chain, arrows = [first], []
-        while self.is_symbol("->") or self.is_symbol("--"):
-            if self.is_symbol("--"):
+        while self.symbol in ("->", "--"):
+            if self.symbol == "--":
                 self.fail("got '--'; expected '->': edges are directed")
             arrows.append(self.token.start)
             self.next()
@@ -225,16 +224,16 @@ class _Parser(TokenReader):
     # -- endpoints ------------------------------------------------------------------------------
 
     def _endpoint(self, scope: _Scope) -> _Ends:
-        if self.is_symbol("{"):
+        if self.symbol == "{":
             return self._subgraph(self.token.start, scope)
-        if not self.token.is_value:
+        if not self.is_value:
             self.fail(f"got {self.describe()}; expected a node, an attribute or '}}'")
         start, line = self.token.start, self.token.line
         return self._endpoint_of(self.value("a node"), start, line, scope)
 
     def _endpoint_of(self, name: str, start: int, line: int, scope: _Scope) -> _Ends:
-        if self._is_subgraph_word(name) and (self.is_symbol("{") or self.token.is_value):
-            if self.token.is_value:
+        if name.lower() == "subgraph" and (self.symbol == "{" or self.is_value):
+            if self.is_value:
                 self.next()
             return self._subgraph(start, scope)
         port, name_end = None, self.end
@@ -264,18 +263,19 @@ class _Parser(TokenReader):
 
     def _attribute_lists(self) -> tuple[AttributeList, ...]:
         lists = []
-        while self.is_symbol("["):
+        while self.symbol == "[":
             start, attributes = self.token.start, []
             self.next()
-            while not self.accept("]"):
+            while self.symbol != "]":
                 name_start, name = self.token.start, self.value("an attribute or ']'")
                 name_end, at, value = self.end, None, "true"
                 if self.accept("="):
                     at, value = self.token.start, self.value("a value")
                 end = self.end
-                if not self.accept(","):
-                    self.accept(";")
+                if self.symbol in (",", ";"):
+                    self.next()
                 attributes.append(Attribute(name, value, name_start, name_end, at, end, self.end))
+            self.next()
             lists.append(AttributeList(start, self.end, tuple(attributes)))
         return tuple(lists)
 

@@ -35,20 +35,17 @@ class Token(NamedTuple):
     start: int
     end: int
 
-    @property
-    def is_value(self) -> bool:
-        """Tells whether it can be a name or a value."""
-        return self.kind in (TokenKind.ID, TokenKind.QUOTED, TokenKind.HTML)
-
 
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)
 # Beyond Graphviz, a name may hold a variable of the environment: ${NAME}.
-_WORD = re.compile(
-    r"-?(?:\.\d+|\d+(?:\.\d*)?)"
-    r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*"
+_TOKEN = re.compile(
+    r'"(?P<QUOTED>(?:[^"\\]|\\.)*)"'
+    r"|(?P<SYMBOL>->|--|[{}\[\]=;,:+])"
+    r"|(?P<ID>-?(?:\.\d+|\d+(?:\.\d*)?)"
+    r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*)",
+    re.DOTALL,
 )
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_SYMBOL = re.compile(r"->|--|[{}\[\]=;,:+]")
+_KINDS = {kind.name: kind for kind in TokenKind}
 
 
 class TokenReader:
@@ -57,32 +54,32 @@ class TokenReader:
     Attributes:
         file: Where the text stands, for messages.
         token: The token that comes next.
+        symbol: What it says, if it is a symbol; else "".
+        is_value: It can be a name or a value.
         end: Behind the token before it.
     """
 
     def __init__(self, tokens: Iterator[Token], file: str) -> None:
         """Takes the tokens of a text in ``file``."""
         self.file = file
-        self.token = next(tokens)
-        self.end = 0
+        self.token = Token(TokenKind.END, "", 0, 0, 0)
         self._tokens = tokens
+        self.next()
 
     def next(self) -> None:
         """Goes on by one token."""
         self.end = self.token.end
-        self.token = next(self._tokens)
+        self.token = token = next(self._tokens)
+        self.symbol = token.text if token.kind is TokenKind.SYMBOL else ""
+        self.is_value = not self.symbol and token.kind is not TokenKind.END
 
     def word(self) -> str:
         """Returns what comes next in small letters, if it is a name without quotes; else ""."""
         return self.token.text.lower() if self.token.kind is TokenKind.ID else ""
 
-    def is_symbol(self, symbol: str) -> bool:
-        """Tells whether a symbol comes next."""
-        return self.token.kind is TokenKind.SYMBOL and self.token.text == symbol
-
     def accept(self, symbol: str) -> bool:
         """Takes a symbol if it comes next; tells whether it did."""
-        if self.is_symbol(symbol):
+        if self.symbol == symbol:
             self.next()
             return True
         return False
@@ -103,11 +100,12 @@ class TokenReader:
             ConfigError: something else comes next; the message says what was ``expected``.
         """
         token = self.token
-        if not token.is_value:
+        if not self.is_value:
             self.fail(f"got {self.describe()}; expected {expected}")
         self.next()
         text = token.text
-        while token.kind is TokenKind.QUOTED and self.accept("+"):
+        while self.symbol == "+" and token.kind is TokenKind.QUOTED:
+            self.next()
             if self.token.kind is not TokenKind.QUOTED:
                 self.fail(f"got {self.describe()} behind '+'; expected a quoted text")
             text += self.token.text
@@ -140,24 +138,24 @@ def tokens_of(text: str, file: str, first_line: int = 1) -> Iterator[Token]:
         if position >= len(text):
             yield Token(TokenKind.END, "", line, position, position)
             return
-        token = _token(text, position, file, line)
+        if found := _TOKEN.match(text, position):
+            kind = str(found.lastgroup)
+            said = found[kind]
+            if "\\" in said:
+                said = said.replace("\\\n", "").replace("\\\r\n", "").replace('\\"', '"')
+            token = Token(_KINDS[kind], said, line, position, found.end())
+        elif text[position] == "<":
+            token = _html(text, position, file, line)
+        else:
+            problem = f"DOT: {_problem(text, position)}"
+            raise ConfigError([Finding(Location(file, line), problem, error=ConfigError)])
         yield token
         line += text.count("\n", position, token.end)
         position = token.end
 
 
-def _token(text: str, position: int, file: str, line: int) -> Token:
-    if quoted := _QUOTED.match(text, position):
-        inner = quoted[1]
-        if "\\" in inner:
-            inner = inner.replace("\\\n", "").replace("\\\r\n", "").replace('\\"', '"')
-        return Token(TokenKind.QUOTED, inner, line, position, quoted.end())
-    if symbol := _SYMBOL.match(text, position):
-        return Token(TokenKind.SYMBOL, symbol[0], line, position, symbol.end())
-    if word := _WORD.match(text, position):
-        return Token(TokenKind.ID, word[0], line, position, word.end())
-    if text[position] == "<":
-        return _html(text, position, file, line)
+def _problem(text: str, position: int) -> str:
+    """What to say of a character that begins no token."""
     if text[position] == '"':
         problem = "a quoted text that does not end; expected a closing '\"'"
     elif text.startswith("/*", position):
@@ -168,7 +166,7 @@ def _token(text: str, position: int, file: str, line: int) -> Token:
         problem = "got '-'; an edge is written '->', and a name that holds '-' in quotes"
     else:
         problem = f"got {text[position]!r}, which begins nothing in DOT; quote names that hold it"
-    raise ConfigError([Finding(Location(file, line), f"DOT: {problem}", error=ConfigError)])
+    return problem
 
 
 def _html(text: str, position: int, file: str, line: int) -> Token:

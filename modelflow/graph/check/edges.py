@@ -23,7 +23,13 @@ def prove(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Proof:
     """Follows every stream of an acyclic graph; what must not be so is in ``scopes.findings``."""
     back = back_edges(nodes, edges)
     forward = digraph(nodes, (edge for edge in edges if edge not in back))
-    order = {name: nodes[name] for name in in_order(forward)}
+    return _follow(nodes, edges, back, in_order(forward))
+
+
+def _follow(
+    nodes: Mapping[str, Node], edges: Sequence[Edge], back: frozenset[Edge], names: Sequence[str]
+) -> Proof:
+    order = {name: nodes[name] for name in names}
     return Proof(order, find_scopes(order, edges, back))
 
 
@@ -55,11 +61,13 @@ def check_edges(
             findings.append(Finding(node.location, message, node.name, PortError))
     back = back_edges(nodes, edges)
     forward = [edge for edge in edges if edge not in back]
-    if cycle := find_cycle(digraph(nodes, forward)):
-        return [*findings, _cycle_finding(cycle, forward)], None
+    ways = digraph(nodes, forward)
+    names = in_order(ways)
+    if len(names) < len(nodes):
+        return [*findings, _cycle_finding(find_cycle(ways), forward)], None
     if unknown:
         return findings, None
-    proof = prove(nodes, edges)
+    proof = _follow(nodes, edges, back, names)
     return findings + proof.scopes.findings, proof
 
 

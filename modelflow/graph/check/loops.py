@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from modelflow.graph.node import Edge, Node
-from modelflow.unit.kind import Scope
+from modelflow.unit.kind import Loop
 
 
 def digraph(nodes: Iterable[str], edges: Iterable[Edge]) -> Any:
@@ -13,7 +13,7 @@ def digraph(nodes: Iterable[str], edges: Iterable[Edge]) -> Any:
 
     graph = networkx.DiGraph()
     graph.add_nodes_from(nodes)
-    graph.add_edges_from((edge.source.node, edge.target.node) for edge in edges)
+    graph.add_edges_from([(edge.source.node, edge.target.node) for edge in edges])
     return graph
 
 
@@ -31,11 +31,14 @@ def find_between(graph: Any, first: Collection[str], last: Collection[str]) -> s
 
 
 def in_order(graph: Any) -> list[str]:
-    """Returns the nodes of an acyclic graph in topological order, those of equal rank as given."""
+    """Returns the nodes in topological order, those of equal rank as given; empty: a cycle."""
     import networkx
 
     places = {name: place for place, name in enumerate(graph)}
-    ranks = networkx.topological_generations(graph)
+    try:
+        ranks = list(networkx.topological_generations(graph))
+    except networkx.NetworkXUnfeasible:
+        return []
     return [name for rank in ranks for name in sorted(rank, key=places.__getitem__)]
 
 
@@ -58,7 +61,7 @@ def find_connected_parts(graph: Any) -> list[set[str]]:
 
 def loops_of(nodes: Mapping[str, Node]) -> list[str]:
     """Returns the names of the loop units."""
-    return [node.name for node in nodes.values() if node.traits.scope is Scope.LOOPED]
+    return [node.name for node in nodes.values() if isinstance(node.kind, Loop)]
 
 
 def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Edge]:
@@ -68,8 +71,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     inside the other, each then has its own.
     """
     found: set[Edge] = set()
-    starts = [node.name for node in nodes.values() if not node.inputs]
     for loop in loops_of(nodes):
+        starts = [node.name for node in nodes.values() if not node.inputs]
         others = (e for e in edges if loop not in (e.source.node, e.target.node))
         outside = reach(digraph(nodes, others), starts)
         behind = reach(digraph(nodes, edges), [loop])

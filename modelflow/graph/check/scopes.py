@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from modelflow.errors import Finding, PortError, StreamMismatchError
 from modelflow.graph.check.loops import looping_ports, loops_of, nodes_before
 from modelflow.graph.node import Edge, Endpoint, Node, Role
+from modelflow.unit.kind import Count, Stream
 from modelflow.unit.kind import Scope as ScopeOf
 
 
@@ -188,7 +189,7 @@ class _Finder:
     # -- what leaves ----------------------------------------------------------------------------
 
     def _leave(self, node: Node, scope: Scope) -> None:
-        kind = node.traits.scope
+        kind = node.kind.scope
         looping = (
             looping_ports(node, self._into, self.scopes.back) if kind is ScopeOf.LOOPED else ()
         )
@@ -259,7 +260,7 @@ class _Finder:
         for name in sorted(nodes_before(loop.name, self._into, returning)):
             node, scope = self._nodes[name], self.scopes.inputs.get(name, ())
             is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
-            if node.traits.may_keep and is_here:
+            if node.kind.may_keep and is_here:
                 message = (
                     f"is a stream unit on the way round of loop {loop.name!r}; it may wait for "
                     "buffers that come only after it: use a normal unit, or a stream unit inside "
@@ -286,12 +287,11 @@ class _Finder:
         if not node.inputs:
             return f"from the source {level.origin!r}"
         how = {ScopeOf.OPENED: "expanded by", ScopeOf.LOOPED: "inside the loop"}
-        return f"{how.get(node.traits.scope, 'numbered anew by')} {level.origin!r}"
+        return f"{how.get(node.kind.scope, 'numbered anew by')} {level.origin!r}"
 
 
 def _keeps_numbers(node: Node) -> bool:
-    spec = node.spec
-    return spec is not None and (spec.is_same_count or spec.is_count_assumed)
+    return isinstance(node.kind, Stream) and node.kind.count is not Count.ANY
 
 
 def _by_port(node: Node, edges: Sequence[Edge]) -> Iterator[list[Edge]]:

@@ -346,7 +346,7 @@ def _gains(case: Case, size: int) -> bool:
 def _free_of(stage: StagePlan) -> frozenset[str]:
     """Returns what of a stage may change while it runs, and in the file by itself."""
     spec = stage.unit.spec
-    if len(stage.units) > 1 or spec.is_source or not spec.traits.is_plain:
+    if len(stage.units) > 1 or not spec.kind.is_plain:
         return frozenset()
     found = {"batch_size", "batch_timeout_ms"}
     if not spec.is_sink:

@@ -10,23 +10,21 @@ from collections.abc import Sequence
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds import chain, collapse, condition, expand, loop, normal, source, stream
 from modelflow.runtime.stages.kind import RunningKind
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Expand, Kind, Loop, Normal, Source, Stream
 
 __all__ = ["running_kind"]
 
-_KINDS: dict[Kind, RunningKind] = {
-    Kind.NORMAL: normal.KIND,
-    Kind.STREAM: stream.KIND,
-    Kind.CONDITION: condition.KIND,
-    Kind.EXPAND: expand.KIND,
-    Kind.COLLAPSE: collapse.KIND,
-    Kind.LOOP: loop.KIND,
+_KINDS: dict[type[Kind], RunningKind] = {
+    Normal: normal.KIND,
+    Source: source.KIND,
+    Stream: stream.KIND,
+    Condition: condition.KIND,
+    Expand: expand.KIND,
+    Collapse: collapse.KIND,
+    Loop: loop.KIND,
 }
 
 
 def running_kind(units: Sequence[UnitPlan]) -> RunningKind:
-    """Returns how the units of a stage run; sources all alike, whatever their kind."""
-    spec = units[0].spec
-    if len(units) > 1:
-        return chain.KIND
-    return source.KIND if spec.is_source else _KINDS[spec.kind]
+    """Returns how the units of a stage run."""
+    return chain.KIND if len(units) > 1 else _KINDS[type(units[0].spec.kind)]

@@ -38,7 +38,7 @@ class ConditionCall(RowCall):
                 self._output_types.check(given)
             return self._settle_batch(given, columns)
         except BaseException as error:
-            if not self.spec.is_batch_retried:
+            if not self.spec.kind.is_batch_retried:
                 failures = self._failures(error, size, columns, stream_of)
                 return [list(column) for column in zip(*map(self._fail, failures), strict=True)]
             claim(error)

@@ -85,7 +85,7 @@ class NormalCall(UnitCall, BatchCall):
             )
         except BaseException as error:
             self.failed, self.has_errors = failed, has_errors
-            if size == 1 or not self.spec.is_batch_retried:
+            if size == 1 or not self.spec.kind.is_batch_retried:
                 return self._everywhere(self._failures(error, size, columns, stream_of))
             claim(error)
             is_process_gone = isinstance(error, WorkerProcessError)

@@ -23,6 +23,7 @@ from modelflow.runtime.stages.kind import RunningKind
 from modelflow.runtime.stages.stage import Stage
 from modelflow.runtime.workers.worker import Worker
 from modelflow.runtime.workers.worker_report import WorkerOwner
+from modelflow.unit.kind import Source
 from modelflow.unit.stream_context import Opening, StreamContext
 
 logger = logging.getLogger("modelflow")
@@ -68,7 +69,8 @@ class SourceWorker(Worker):
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
         self._node = stage.plan.name
-        self._is_opening = stage.plan.unit.spec.is_session_opened
+        kind = stage.plan.unit.spec.kind
+        self._is_opening = isinstance(kind, Source) and kind.opens_sessions
         self._state: dict[str, Any] = {}
         self._events: deque[Any] = deque()
         self._later: Delayed[Any] = Delayed(clock)
@@ -180,7 +182,7 @@ class SourceWorker(Worker):
         return not is_last
 
     def _produce(self) -> tuple[Columns, bool]:
-        outputs = [port.name for port in self.stage.plan.unit.spec.outputs]
+        outputs = self.stage.plan.unit.spec.output_names
         session = self.session
         context = StreamContext(
             {},

@@ -120,12 +120,12 @@ class UnitCall(Call):
         self.inputs = plan.inputs
         self.spec = spec = plan.spec
         self._refusals = (BadRequest, spec.refuses_with)
-        self._outputs = tuple(port.name for port in spec.outputs)
+        self._outputs = spec.output_names
         self._is_one_to_one = len(self.inputs) == len(self._outputs) == 1
         self._is_single = plan.consumers == (1,)
         self._is_exception_visible = plan.is_exception_visible
         self._inherits_meta = spec.inherits_meta
-        self._is_per_stream = spec.is_per_stream
+        self._is_per_stream = spec.kind.is_per_stream
         self._is_telling = unit.is_telling
         in_place = {port.name for port in spec.inputs if port.is_in_place}
         self._in_place = tuple(i for i, name in enumerate(self.inputs) if name in in_place)

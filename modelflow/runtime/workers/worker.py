@@ -40,7 +40,7 @@ class Worker(WorkerReport):
         self._own = Handoff(stage.inbox.waiting)  # what its thread goes on with elsewhere
         self._units: list[FlowUnit] = []
         self._is_loaded = True
-        self._is_per_stream = any(unit.spec.is_per_stream for unit in stage.plan.units)
+        self._is_per_stream = any(unit.spec.kind.is_per_stream for unit in stage.plan.units)
         self._exits = stage.exits
         self._on_device: OnDevice | None = None
         transfer = stage.transfer(number)

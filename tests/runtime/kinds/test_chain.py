@@ -12,6 +12,7 @@ from modelflow.runtime.kinds.chain import ChainCall
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.stats import WorkerStats
+from modelflow.unit.kind import Normal
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.fake_session import FakeSession
@@ -196,7 +197,7 @@ def test_units_that_need_their_stream_are_called_for_one_at_a_time():
             names.append(ctx.session["name"])
             ctx.emit([buffer.data for buffer in ctx.input()])
 
-    with Running(fused(spec_of(), spec_of(Named, is_per_stream=True))) as flow:
+    with Running(fused(spec_of(), spec_of(Named, kind=Normal(is_per_stream=True)))) as flow:
         streams = [flow.session() for _ in range(3)]
         for number, stream in enumerate(streams):
             stream.context["name"] = number

@@ -10,7 +10,7 @@ from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.condition import KIND, ConditionCall
 from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.stages.kind import Connection
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition, Count, Stream
 from modelflow.unit.port import Port
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, told, unit_of
 from tests.runtime.queues.test_inbox import stream
@@ -23,8 +23,8 @@ def parity(ctx):
 
 
 def condition(process=parity, **more):
-    more.setdefault("outputs", ("odd", "even"))
-    return unit_of(process, kind=Kind.CONDITION, name="condition", **more)
+    more = {"outputs": ("odd", "even"), "kind": Condition(), **more}
+    return unit_of(process, name="condition", **more)
 
 
 def merged(odd, even, spec=None, **settings):
@@ -253,7 +253,7 @@ def test_a_branch_that_keeps_its_rows_until_others_have_passed_does_not_stop_the
             ctx.emit(kept)
             kept.clear()
 
-    keeping = unit_of(keep, kind=Kind.STREAM, is_same_count=True)
+    keeping = unit_of(keep, kind=Stream(Count.SAME))
     graph = merged(keeping, per_item(lambda x: x), queue_size=1, batch_size=1, threads=1)
     values = [0, *([1, 2, 4, 6] * 10)]
     assert results_of(graph, *values) == values
@@ -363,7 +363,9 @@ def test_a_batch_of_one_may_leave_by_one_output_alone(monkeypatch):
 
 @pytest.mark.parametrize("used", [0, 1])
 def test_a_batch_that_fails_and_is_not_tried_again_fails_as_a_whole(used):
-    condition = Called(batch_size=8, is_batch_retried=False, consumers=(1 - used, used))
+    condition = Called(
+        batch_size=8, kind=Condition(is_batch_retried=False), consumers=(1 - used, used)
+    )
     columns = condition.process(1, "bad", 2)
     assert columns[1 - used] == [None] * 3
     assert [error.session for error in columns[used]] == ["s0", "s1", "s2"]
@@ -382,7 +384,7 @@ def test_a_batch_that_gives_too_little_is_in_error_and_says_so(monkeypatch):
     def process(ctx):
         ctx.outputs["odd"] += [1]
 
-    condition = Called(batch_size=8, is_batch_retried=False)
+    condition = Called(batch_size=8, kind=Condition(is_batch_retried=False))
     monkeypatch.setattr(condition.call.unit, "process", process)
     (error, _), _ = condition.process(1, 2)
     assert "gave 1 values on output 'odd' for 2 inputs; a condition that is" in str(error)

@@ -9,7 +9,7 @@ from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.expand import KIND, ExpandCall, Expanded
 from modelflow.runtime.session.segment import Batch, Span
 from modelflow.runtime.stages.kind import Connection
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Expand
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, results_of, unit_of
 from tests.runtime.queues.test_inbox import stream
@@ -30,11 +30,11 @@ def gather(ctx):
 
 
 def expand(process=count_up, **more):
-    return unit_of(process, kind=Kind.EXPAND, name="expand", **more)
+    return unit_of(process, kind=Expand(), name="expand", **more)
 
 
 def collapse(process=gather, **more):
-    return unit_of(process, kind=Kind.COLLAPSE, name="collapse", **more)
+    return unit_of(process, kind=Collapse(), name="collapse", **more)
 
 
 @inline
@@ -230,7 +230,7 @@ def test_an_expand_that_gives_unequal_numbers_says_so():
         ctx.emit([1, 2], "a")
         ctx.emit([1], "b")
 
-    spec = unit_of(process, outputs=("a", "b"), kind=Kind.EXPAND)
+    spec = unit_of(process, outputs=("a", "b"), kind=Expand())
     call = ExpandCall(
         spec.devices["cpu"](), UnitPlan("node", spec, inputs=("in",), consumers=(1, 1))
     )

@@ -9,7 +9,7 @@ import pytest
 
 from modelflow.buffer import Buffer
 from modelflow.errors import EndFlow, FlowUnitError, WorkerProcessError
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Expand, Loop, Normal, Stream
 from modelflow.unit.port import Port
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
@@ -20,9 +20,7 @@ class Local:
     """Something in a local variable of a unit's call."""
 
 
-@pytest.mark.parametrize(
-    "kind", [Kind.NORMAL, Kind.STREAM, Kind.EXPAND, Kind.CONDITION, Kind.LOOP, Kind.COLLAPSE]
-)
+@pytest.mark.parametrize("kind", [Normal(), Stream(), Expand(), Condition(), Loop(), Collapse()])
 def test_a_kept_error_does_not_keep_the_locals_of_its_call(kind):
     seen = []
 
@@ -45,14 +43,14 @@ def test_a_kept_error_does_not_keep_the_locals_of_its_call(kind):
     def same(ctx):
         ctx.emit([buffer.data for buffer in ctx.input()])
 
-    outputs = ("out", "back") if kind is Kind.LOOP else ("out",)
+    outputs = ("out", "back") if isinstance(kind, Loop) else ("out",)
     spec = unit_of(process, kind=kind, outputs=outputs)
     nodes = {"input": "input", "u": spec, "output": "output"}
     edges = ["input -> u", "u -> output"]
-    if kind is Kind.COLLAPSE:
-        nodes["expand"] = unit_of(same, kind=Kind.EXPAND)
+    if isinstance(kind, Collapse):
+        nodes["expand"] = unit_of(same, kind=Expand())
         edges = ["input -> expand", "expand -> u", "u -> output"]
-    if kind is Kind.LOOP:
+    if isinstance(kind, Loop):
         nodes["body"] = spec_of()
         edges = ["input -> u", "u:out -> output", "u:back -> body", "body -> u"]
     with Running(graph_of(nodes, edges)) as flow:

@@ -8,13 +8,13 @@ from modelflow.errors import FlowUnitError
 from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.condition import ConditionCall
 from modelflow.runtime.kinds.expand import ExpandCall
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition, Expand
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
 
 
-def call_of(process, *, is_in_place=False, kind=Kind.EXPAND, make=ExpandCall):
+def call_of(process, *, is_in_place=False, kind=Expand(), make=ExpandCall):
     unit = type("Unit", (FlowUnit,), {"process": lambda self, ctx: process(ctx)})
     spec = FlowUnitSpec(
         "unit",
@@ -73,7 +73,7 @@ KEPT = Buffer(7)
 def test_what_a_condition_gives_is_its_input_or_a_new_buffer_with_the_meta_of_that(given, is_same):
     source = Buffer(7, {"a": 1})
     call = call_of(
-        lambda ctx: ctx.emit(map(given, ctx.input())), kind=Kind.CONDITION, make=ConditionCall
+        lambda ctx: ctx.emit(map(given, ctx.input())), kind=Condition(), make=ConditionCall
     )
     ((found,),) = call.process([[source]], False, lambda row: None)
     assert (found.data, found.meta) == (7, {"a": 1})

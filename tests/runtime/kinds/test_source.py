@@ -8,7 +8,8 @@ import pytest
 from modelflow.errors import FlowFailed
 from modelflow.runtime.entry.submitter import WARN_AFTER
 from modelflow.stream_io import StreamIO
-from modelflow.unit.kind import Kind
+from modelflow.unit import kind as kinds
+from modelflow.unit.kind import Normal, Stream
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, spec_of, unit_of
@@ -29,7 +30,7 @@ def source(values, **more):
             if index + 1 == len(values):
                 ctx.finish()
 
-    return spec_of(Source, name="source", inputs=(), is_session_opened=True, **more)
+    return spec_of(Source, name="source", inputs=(), kind=kinds.Source(opens_sessions=True), **more)
 
 
 def unit(function, **more):
@@ -62,8 +63,8 @@ def test_each_buffer_is_a_session_of_its_own_and_overtakes_those_that_are_slow()
     graph = graph_of(
         {
             "source": source(range(4)),
-            "slow": (unit(slow, is_per_stream=True), {"threads": 2, "batch_size": 1}),
-            "keep": (sink(keep, is_per_stream=True), {"threads": 1, "batch_size": 1}),
+            "slow": (unit(slow, kind=Normal(is_per_stream=True)), {"threads": 2, "batch_size": 1}),
+            "keep": (sink(keep, kind=Normal(is_per_stream=True)), {"threads": 1, "batch_size": 1}),
         },
         ["source -> slow", "slow -> keep"],
     )
@@ -119,7 +120,7 @@ def test_results_are_received_from_the_sources_session(bound):
     graph = graph_of(
         {
             "source": source([str(n) for n in range(40)]),
-            "three": (unit(three, kind=Kind.STREAM), {"threads": 2}),
+            "three": (unit(three, kind=Stream()), {"threads": 2}),
             "output": "output",
         },
         ["source -> three", "three -> output"],
@@ -434,7 +435,7 @@ def test_sessions_that_a_source_opens_are_counted_with_what_it_emits():
 
     given, seen = [], []
     nodes = {
-        "source": unit_of(process, inputs=(), is_session_opened=True),
+        "source": unit_of(process, inputs=(), kind=kinds.Source(opens_sessions=True)),
         "keep": (sink(keep), {"batch_size": 1, "threads": 1}),
     }
     graph = graph_of(nodes, ["source -> keep"], max_in_flight=8)
@@ -513,7 +514,7 @@ class Held:
             outer.go.wait()
             outer.seen.append(ctx.input()[0].data)
 
-        spec = spec_of(Source, name="source", inputs=(), is_session_opened=True)
+        spec = spec_of(Source, name="source", inputs=(), kind=kinds.Source(opens_sessions=True))
         settings = {"queue_size": bound, "batch_size": 1, "threads": 1}
         self.graph = graph_of({"source": spec, "keep": (sink(keep), settings)}, ["source -> keep"])
 

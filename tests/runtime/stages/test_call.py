@@ -13,7 +13,8 @@ from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.stages.call import claim
 from modelflow.runtime.stages.exclusive import freeze, is_alone
 from modelflow.testing import run_unit
-from modelflow.unit.kind import Kind
+from modelflow.unit import kind as kinds
+from modelflow.unit.kind import Collapse, Expand, Normal
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 from modelflow.unit.unit import FlowUnit
@@ -109,7 +110,7 @@ def test_a_unit_may_opt_out_of_the_second_try():
         calls.append(len(ctx.input()))
         raise ValueError
 
-    (column,) = run(call_of(process, is_batch_retried=False), [1, 2])
+    (column,) = run(call_of(process, kind=Normal(is_batch_retried=False)), [1, 2])
     assert calls == [2]
     assert all(b.has_error() for b in column)
 
@@ -242,7 +243,9 @@ def test_a_unit_that_is_per_stream_has_its_session_and_what_belongs_to_its_strea
 
     stream = Stream(FakeSession())
     stream.meta["rate"] = 25
-    call_of(process, is_per_stream=True).process([[Buffer(1)]], False, lambda row: stream)
+    call_of(process, kind=Normal(is_per_stream=True)).process(
+        [[Buffer(1)]], False, lambda row: stream
+    )
     assert stream.session.context == {"count": 25}
     assert stream.meta == {"rate": 25, "width": 640}
 
@@ -329,7 +332,7 @@ def return_one(ctx):
 
 
 @pytest.mark.parametrize("process", [emit_one, return_one])
-@pytest.mark.parametrize("kind", [Kind.NORMAL, Kind.EXPAND, Kind.STREAM, Kind.COLLAPSE])
+@pytest.mark.parametrize("kind", [Normal(), Expand(), kinds.Stream(), Collapse()])
 def test_a_coroutine_that_a_unit_gives_is_an_error_with_its_line(process, kind, recwarn):
     found = run_unit(unit_of(process, kind=kind), {"in": [1]})["out"]
     (error,) = [buffer.error for buffer in found]

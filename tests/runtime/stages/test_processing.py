@@ -9,6 +9,7 @@ import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.session.segment import Batch, Segment
+from modelflow.unit.kind import Normal
 from tests.device.conftest import plug_in, toy
 from tests.device.toy import ADD_ONE, AddOne
 from tests.runtime.graphs import Running, chain, unit_of
@@ -30,7 +31,7 @@ def test_of_two_streams_in_a_batch_each_is_called_apart_and_the_errors_of_both_a
     is_before,
 ):
     bad = Buffer.from_error(FlowUnitError("is bad", node="before")) if is_before else Buffer("bad")
-    unit = (unit_of(by_stream, is_per_stream=True), {"batch_size": 8, "threads": 1})
+    unit = (unit_of(by_stream, kind=Normal(is_per_stream=True)), {"batch_size": 8, "threads": 1})
     with Running(chain(unit), is_inline=True) as flow:
         sessions = [flow.scheduler.create_session() for _ in range(2)]
         segments = []
@@ -91,7 +92,7 @@ def test_results_that_do_not_reach_the_host_fail_and_are_counted(toy, monkeypatc
 
 @pytest.mark.usefixtures("toy")
 def test_on_a_device_a_unit_is_called_for_one_stream_at_a_time_where_it_wants_that():
-    spec = dataclasses.replace(ADD_ONE, is_per_stream=True)
+    spec = dataclasses.replace(ADD_ONE, kind=Normal(is_per_stream=True))
     found, stats = exchanged(on_toy(spec), [np.zeros(1), np.zeros(1), np.zeros(13)])
     assert [buffer.error is None and float(buffer.data[0]) for buffer in found] == [1, 1, False]
     assert stats.buffers == 3
@@ -112,7 +113,7 @@ GUILTY = dataclasses.replace(ADD_ONE, devices={"toy": Guilty})
 @pytest.mark.usefixtures("toy")
 @pytest.mark.parametrize("is_per_stream", [False, True])
 def test_on_a_device_errors_pass_and_failing_rows_name_their_session(is_per_stream):
-    spec = dataclasses.replace(GUILTY, is_per_stream=is_per_stream)
+    spec = dataclasses.replace(GUILTY, kind=Normal(is_per_stream=is_per_stream))
     bad = Buffer.from_error(FlowUnitError("is bad", node="before"))
     with on_toy(spec) as flow:
         worker, *_ = flow.scheduler._workers

@@ -11,7 +11,7 @@ from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.kinds.normal import NormalCall
 from modelflow.runtime.stages.stage import UNMATCHED_BOUND, Stage
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Normal, Stream
 from modelflow.unit.unit import FlowUnit
 from tests.runtime.graphs import chain, graph_of, spec_of
 from tests.runtime.queues.test_inbox import segment, stream
@@ -76,7 +76,7 @@ def test_what_enters_a_graph_is_bounded_where_it_lacks_a_partner():
 
 @pytest.mark.parametrize(
     ("kind", "threads", "is_ordered"),
-    [(Kind.NORMAL, 1, False), (Kind.NORMAL, 2, True), (Kind.STREAM, 2, False)],
+    [(Normal(), 1, False), (Normal(), 2, True), (Stream(), 2, False)],
 )
 def test_several_workers_of_a_kind_that_is_ordered_get_tickets_and_a_gate(
     kind, threads, is_ordered
@@ -86,7 +86,7 @@ def test_several_workers_of_a_kind_that_is_ordered_get_tickets_and_a_gate(
     assert here.inbox.policy.is_ordered == is_ordered
     assert here.outbox._gate is (here.inbox if is_ordered else None)
     assert here.exits == {"": 3}
-    if kind is Kind.NORMAL:
+    if isinstance(kind, Normal):
         assert here.outbox._limit == 8 + threads * 2
 
 
@@ -163,7 +163,7 @@ def test_a_stage_that_is_not_connected_leads_nowhere():
     here.close()
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [(Kind.NORMAL, 0.5), (Kind.STREAM, 0.0)])
+@pytest.mark.parametrize(("kind", "seconds"), [(Normal(), 0.5), (Stream(), 0.0)])
 def test_only_kinds_that_gather_wait_for_a_batch_to_fill(kind, seconds):
     here = made(spec_of(kind=kind), batch_size=2, batch_timeout_ms=500)
     assert here.inbox.policy.batch_timeout == seconds

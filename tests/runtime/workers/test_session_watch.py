@@ -8,7 +8,7 @@ from modelflow.device import Device
 from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.runtime.workers.session_watch import CallTime, parts_of
 from modelflow.stream_io.request import Request, submit
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Collapse, Condition, Expand, Stream
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, unit_of
 from tests.runtime.kinds.loop.test_looping import round_about
 
@@ -92,7 +92,7 @@ def test_a_branch_that_a_row_does_not_take_is_not_told_of():
 
     nodes = {
         "input": "input",
-        "choose": unit_of(choose, kind=Kind.CONDITION, outputs=("odd", "even")),
+        "choose": unit_of(choose, kind=Condition(), outputs=("odd", "even")),
         "odd": spec_of(),
         "even": spec_of(),
         "output": "output",
@@ -113,9 +113,9 @@ def test_an_expanded_row_is_told_of_with_the_rows_that_it_became():
 
     nodes = {
         "input": "input",
-        "expand": unit_of(expand, kind=Kind.EXPAND),
+        "expand": unit_of(expand, kind=Expand()),
         "each": (spec_of(), {"threads": 1, "batch_size": 8}),
-        "total": unit_of(total, kind=Kind.COLLAPSE),
+        "total": unit_of(total, kind=Collapse()),
         "output": "output",
     }
     edges = ["input -> expand", "expand -> each", "each -> total", "total -> output"]
@@ -137,7 +137,7 @@ def test_a_stream_unit_is_told_of_with_its_events_and_its_error():
         if left:
             ctx.send_event(left - 1)
 
-    nodes = {"input": "input", "count": unit_of(count, kind=Kind.STREAM), "output": "output"}
+    nodes = {"input": "input", "count": unit_of(count, kind=Stream()), "output": "output"}
     with Running(graph_of(nodes, ["input -> count", "count -> output"])) as flow:
         good, bad = watched(flow, 2), watched(flow, -1)
     assert sum(rows for _, rows, _ in good.told) == 1

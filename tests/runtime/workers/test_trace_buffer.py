@@ -4,7 +4,7 @@ import pytest
 
 from modelflow.errors import FlowFailed
 from modelflow.runtime.workers.trace_buffer import BLOCKED, Slice, TraceBuffer, slice_of
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Stream
 from tests.runtime.graphs import Running, chain, graph_of, spec_of, unit_of
 from tests.runtime.queues.test_inbox import segment, stream
 from tests.runtime.test_scheduler import counting_source
@@ -62,7 +62,7 @@ def test_a_chain_notes_each_of_its_units():
 def test_sources_and_stream_units_note_their_calls():
     nodes = {
         "source": counting_source(2),
-        "stream": (unit_of(lambda ctx: ctx.emit(ctx.input()), kind=Kind.STREAM), {"threads": 1}),
+        "stream": (unit_of(lambda ctx: ctx.emit(ctx.input()), kind=Stream()), {"threads": 1}),
         "output": "output",
     }
     recorder = Recorder()

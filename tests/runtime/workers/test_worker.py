@@ -9,7 +9,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, EndFlow, FlowFailed, FlowUnitError, StreamClosed
 from modelflow.runtime.session.segment import Batch, Segment
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Condition, Count, Loop, Normal, Stream
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, graph_of, per_item, spec_of, told, unit_of
 from tests.runtime.kinds.test_expand import collapse, expand
@@ -57,12 +57,12 @@ def test_whatever_a_unit_raises_fails_its_own_item_alone(error, batch_size):
 
 
 @pytest.mark.parametrize("error", ENDINGS)
-@pytest.mark.parametrize("kind", [Kind.CONDITION, Kind.LOOP])
+@pytest.mark.parametrize("kind", [Condition(), Loop()])
 def test_whatever_a_row_by_row_unit_raises_fails_its_own_item_alone(error, kind):
     spec = unit_of(raising(error), outputs=("out", "other"), kind=kind)
     nodes = {"input": "input", "u": spec, "same": spec_of(), "output": "output"}
     edges = ["input -> u", "u:out -> output", "u:other -> same"]
-    edges.append("same -> u" if kind is Kind.LOOP else "same -> output")
+    edges.append("same -> u" if isinstance(kind, Loop) else "same -> output")
     assert told_of(graph_of(nodes, edges), [1, "bad", 3]) == [1, error, 3]
 
 
@@ -91,7 +91,7 @@ def test_whatever_a_stream_unit_raises_fails_its_own_session_alone(error, hook):
             raise error("of the stream's own")
 
     hooks = {} if hook == "process" else {hook: fail}
-    with Running(chain(unit_of(process, kind=Kind.STREAM, hooks=hooks))) as flow:
+    with Running(chain(unit_of(process, kind=Stream(), hooks=hooks))) as flow:
         bad, good = flow.session(), flow.session()
         bad.context["is_bad"] = True
         for stream, value in ((bad, "bad"), (good, "good")):
@@ -139,7 +139,7 @@ def test_a_unit_that_ends_the_flow_is_named_by_its_stop(options):
     assert isinstance(error.__cause__, EndFlow)
 
 
-@pytest.mark.parametrize("kind", [Kind.NORMAL, Kind.STREAM])
+@pytest.mark.parametrize("kind", [Normal(), Stream()])
 def test_a_ctrl_c_in_an_inline_flow_is_the_users_and_the_flow_stops_after_it(kind):
     def process(ctx):
         raise KeyboardInterrupt
@@ -199,9 +199,9 @@ KINDS = {
     "new buffers": [per_item(lambda x: x)],
     "expand": [expand(same)],
     "expand and collapse": [expand(same), collapse(same)],
-    "stream that keeps the count": [unit_of(same, kind=Kind.STREAM, is_same_count=True)],
-    "stream of an assumed count": [unit_of(same, kind=Kind.STREAM, is_count_assumed=True)],
-    "two of them": [spec_of(), unit_of(same, kind=Kind.STREAM, is_same_count=True)],
+    "stream that keeps the count": [unit_of(same, kind=Stream(Count.SAME))],
+    "stream of an assumed count": [unit_of(same, kind=Stream(Count.ASSUMED))],
+    "two of them": [spec_of(), unit_of(same, kind=Stream(Count.SAME))],
 }
 
 
@@ -216,7 +216,7 @@ def test_a_deadline_passes_through_every_kind(kind, is_before):
     assert (Late(*specs)).answer(60.0) == [1]
 
 
-@pytest.mark.parametrize("kind", [Kind.CONDITION, Kind.LOOP])
+@pytest.mark.parametrize("kind", [Condition(), Loop()])
 def test_a_deadline_passes_through_what_parts_rows(kind):
     clock, seen = FakeClock(), []
 
@@ -238,7 +238,7 @@ def test_a_deadline_passes_through_what_parts_rows(kind):
         "output": "output",
     }
     edges = ["input -> u", "u:out -> slow", "slow -> last", "u:other -> same", "last -> output"]
-    edges.append("same -> u" if kind is Kind.LOOP else "same -> last")
+    edges.append("same -> u" if isinstance(kind, Loop) else "same -> last")
     with Running(graph_of(nodes, edges), clock=clock, is_inline=True) as flow:
         stream = flow.session()
         stream.send("input", 1, deadline=5.0)

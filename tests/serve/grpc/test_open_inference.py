@@ -206,7 +206,7 @@ class Parts(modelflow.FlowUnit):
         {"cpu": lambda: Parts()},
         inputs=(modelflow.Port("in"),),
         outputs=(modelflow.Port("out"),),
-        kind=modelflow.Kind.STREAM,
+        kind=modelflow.Stream(),
     )
 
     def process(self, ctx):

@@ -121,7 +121,7 @@ class ModelBoxEngine:
         registry, attributes = self._require_registry("execute"), dict(config or {})
         links = self._links(name, data)
         spec = registry.find(str(attributes.get("flowunit", name)))
-        outputs = tuple(port.name for port in spec.outputs)
+        outputs = spec.output_names
         part = Part(step := Step(unit=name, attributes=attributes, links=links, outputs=outputs))
         read_graph(part.describe(self._settings)[0], registry=registry)  # as far as it goes
         for source, _ in links.values():

@@ -160,7 +160,7 @@ class StreamCall(UnitCall):
             self._is_loss_noted = True
             logger.warning(
                 "node %r: the unit gives new pictures, and does not say that it keeps the count: "
-                "they lose the meta %s of its inputs; declare is_same_count=True, or give "
+                "they lose the meta %s of its inputs; declare kind=Stream(Count.SAME), or give "
                 "modelflow.image.like(frame, array)",
                 self.plan.node,
                 ", ".join(map(repr, sorted(keys))),

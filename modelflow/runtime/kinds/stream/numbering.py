@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from modelflow.buffer import Buffer
 from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.stages.inheriting import inherit, strip_data
+from modelflow.unit.kind import Count
 
 
 class Numbering:
@@ -31,13 +32,11 @@ class Numbering:
     owed: int
     """How many buffers are owed, without those that came in in error."""
 
-    def __init__(
-        self, source: Stream, *, is_same_count: bool = False, is_assumed: bool = False
-    ) -> None:
-        self.is_same_count = is_same_count
-        self.stream = source if is_same_count or is_assumed else source.renumber()
+    def __init__(self, source: Stream, count: Count = Count.ANY) -> None:
+        self.is_same_count = count is Count.SAME
+        self._is_assumed = count is Count.ASSUMED
+        self.stream = source.renumber() if count is Count.ANY else source
         self.owed = 0
-        self._is_assumed = is_assumed and not is_same_count
         # Number, error or what carries the deadline, and what it was made of, without its data.
         self._kept: deque[tuple[int, Buffer, list[Buffer]]] = deque()
         self._next = 0

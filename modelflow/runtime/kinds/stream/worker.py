@@ -18,6 +18,7 @@ from modelflow.runtime.worker_slot import Handoff
 from modelflow.runtime.workers.deadlines import deadlines_of
 from modelflow.runtime.workers.worker import Worker
 from modelflow.runtime.workers.worker_report import WorkerOwner
+from modelflow.unit import kind as kinds
 
 
 class StreamWorker(Worker):
@@ -31,6 +32,9 @@ class StreamWorker(Worker):
         self._order = stage.order
         self._width = max(1, len(stage.plan.routes))
         self._unread_bound = stage.unread_bound
+        spec = stage.plan.unit.spec
+        assert isinstance(spec.kind, kinds.Stream)
+        self._count = kinds.Count.ANY if spec.is_sink else spec.kind.count
 
     def finish(self) -> None:
         """Ends the streams that were left open."""
@@ -104,16 +108,7 @@ class StreamWorker(Worker):
         return is_over
 
     def _open(self, source: Stream) -> OpenStream:
-        spec = self.stage.plan.unit.spec
-        is_same = spec.is_same_count and not spec.is_sink
-        is_assumed = spec.is_count_assumed and not spec.is_sink
-        return OpenStream(
-            source,
-            [
-                Numbering(source, is_same_count=is_same, is_assumed=is_assumed)
-                for _ in range(self._width)
-            ],
-        )
+        return OpenStream(source, [Numbering(source, self._count) for _ in range(self._width)])
 
     def _emit(self, stream: OpenStream, is_over: bool) -> None:
         segments = []

@@ -130,7 +130,7 @@ class ProcessUnit(FlowUnit):
             self.device,
             self.batch_size,
             frozenset(port.name for port in spec.inputs if port.is_in_place),
-            tuple(port.name for port in spec.outputs),
+            spec.output_names,
         )
         try:
             return pickle.dumps(job)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Loop
 from tests.runtime.graphs import graph_of, per_item, results_of, unit_of
 from tests.runtime.kinds.loop.test_looping import round_about
 
@@ -25,7 +25,7 @@ def test_a_loop_that_gives_two_is_in_error_and_leaves_by_the_exit(exit_port):
         for output in ctx.outputs.values():
             output.append(1)
 
-    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
+    loop = unit_of(process, outputs=("back", "exit"), kind=Loop())
     other = "back" if exit_port == "exit" else "exit"
     graph = graph_of(
         {"input": "input", "loop": loop, "body": per_item(lambda x: x), "output": "output"},
@@ -42,5 +42,5 @@ def test_an_error_that_a_loop_sends_round_passes_what_stands_there():
     def process(ctx):
         ctx.outputs["back"].append(ValueError("is bad"))
 
-    loop = unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP)
+    loop = unit_of(process, outputs=("back", "exit"), kind=Loop())
     assert results_of(round_about(per_item(lambda x: x + 1), loop), 0) == ["error: is bad"]

@@ -9,7 +9,7 @@ from modelflow.errors import Cancelled, DeadlineExceeded, FlowUnitError
 from modelflow.runtime.kinds.loop.looping import ENTRY, RETURN, LoopOrder
 from modelflow.runtime.orders.order import InboxPolicy
 from modelflow.runtime.session.segment import Segment
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Loop
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, graph_of, per_item, results_of, spec_of, told, unit_of
 from tests.runtime.queues.test_inbox import segment, stream
@@ -24,7 +24,7 @@ def until(bound):
             raise ValueError("is bad")
         ctx.outputs["exit" if row.data >= bound else "back"].append(row)
 
-    return unit_of(process, outputs=("back", "exit"), kind=Kind.LOOP, name="loop")
+    return unit_of(process, outputs=("back", "exit"), kind=Loop(), name="loop")
 
 
 def round_about(body, loop=None, **settings):

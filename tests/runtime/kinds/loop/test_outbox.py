@@ -2,7 +2,7 @@
 
 from modelflow.buffer import Buffer
 from modelflow.runtime.kinds.loop.looping import ENTRY
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Loop
 from tests.runtime.graphs import graph_of, per_item, results_of, unit_of
 from tests.runtime.kinds.loop.test_looping import inline, looping, round_about, until, values
 from tests.runtime.queues.test_inbox import segment, stream
@@ -20,7 +20,7 @@ def test_a_loop_may_lead_back_to_itself_at_once(options):
         (row,) = ctx.input()
         ctx.emit([row.data + 1], "exit" if row.data >= 5 else "back")
 
-    loop = unit_of(process, outputs=("exit", "back"), kind=Kind.LOOP)
+    loop = unit_of(process, outputs=("exit", "back"), kind=Loop())
     graph = graph_of(
         {"input": "input", "loop": loop, "output": "output"},
         ["input -> loop", "loop:back -> loop", "loop:exit -> output"],

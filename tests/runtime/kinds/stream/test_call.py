@@ -11,6 +11,7 @@ from modelflow.plan import UnitPlan
 from modelflow.runtime.kinds.stream.call import StreamCall
 from modelflow.runtime.kinds.stream.numbering import Numbering
 from modelflow.runtime.kinds.stream.session_queue import OpenStream
+from modelflow.unit.kind import Count, Stream
 from modelflow.unit.port import Port
 from tests.runtime.graphs import unit_of
 from tests.runtime.queues.test_inbox import stream
@@ -20,8 +21,10 @@ def refuse(event, delay):
     return False
 
 
-def call_of(process, *, hooks=None, is_exception_visible=False, is_in_place=False, **more):
-    spec = unit_of(process, hooks=hooks or {}, **more)
+def call_of(
+    process, *, hooks=None, is_exception_visible=False, is_in_place=False, count=Count.ANY, **more
+):
+    spec = unit_of(process, hooks=hooks or {}, kind=Stream(count), **more)
     spec = dataclasses.replace(spec, inputs=(Port("in", is_in_place=is_in_place),))
     outputs = [port.name for port in spec.outputs]
     plan = UnitPlan(
@@ -36,9 +39,9 @@ def call_of(process, *, hooks=None, is_exception_visible=False, is_in_place=Fals
     return call
 
 
-def opened(**how):
+def opened(count=Count.ANY):
     source = stream()
-    return OpenStream(source, [Numbering(source, **how)])
+    return OpenStream(source, [Numbering(source, count)])
 
 
 def same(ctx):
@@ -97,8 +100,8 @@ def test_nothing_is_taken_at_the_end():
 
 @pytest.mark.parametrize("given", [0, 1])
 def test_what_is_owed_at_the_end_is_made_up_for_with_errors(given):
-    call = call_of(lambda ctx: ctx.emit([1] * given), is_same_count=True)
-    open_stream = opened(is_same_count=True)
+    call = call_of(lambda ctx: ctx.emit([1] * given), count=Count.SAME)
+    open_stream = opened(Count.SAME)
     call.rows(open_stream, range(2), [[Buffer(0), Buffer(1)]], refuse)
     call.end(open_stream, is_cancelled=False)
     assert len(call.given[0]) == 2
@@ -194,8 +197,8 @@ def test_a_stream_is_held_as_its_last_call_says(holds):
 
 @pytest.mark.parametrize("inherits_meta", [False, True])
 def test_what_is_owed_has_the_meta_that_came_in_where_the_unit_wants_that(inherits_meta):
-    call = call_of(same, is_same_count=True, inherits_meta=inherits_meta)
-    open_stream = opened(is_same_count=True)
+    call = call_of(same, count=Count.SAME, inherits_meta=inherits_meta)
+    open_stream = opened(Count.SAME)
     call.rows(open_stream, range(1), [[Buffer(0, {"k": 1})]], refuse)
     _, (given,) = open_stream.outputs[0].number(call.given[0])
     assert given.meta == ({"k": 1} if inherits_meta else {})
@@ -205,8 +208,8 @@ def test_a_unit_to_which_errors_are_visible_owes_a_buffer_for_each():
     def process(ctx):
         ctx.emit([row.error is None for row in ctx.input()])
 
-    call = call_of(process, is_exception_visible=True, is_same_count=True)
-    open_stream = opened(is_same_count=True)
+    call = call_of(process, is_exception_visible=True, count=Count.SAME)
+    open_stream = opened(Count.SAME)
     call.rows(open_stream, range(2), [[Buffer(0), bad()]], refuse)
     assert data(call) == [True, False]
     positions, given = open_stream.outputs[0].number(call.given[0])
@@ -217,8 +220,8 @@ def test_an_end_that_fails_is_the_error_of_what_is_owed_and_no_other():
     def fail(ctx):
         raise ValueError("no end")
 
-    call = call_of(lambda ctx: None, hooks={"stream_end": fail}, is_same_count=True)
-    open_stream = opened(is_same_count=True)
+    call = call_of(lambda ctx: None, hooks={"stream_end": fail}, count=Count.SAME)
+    open_stream = opened(Count.SAME)
     call.start(open_stream, refuse)
     call.rows(open_stream, range(2), [[Buffer(0), Buffer(1)]], refuse)
     call.end(open_stream, is_cancelled=False)
@@ -228,7 +231,7 @@ def test_an_end_that_fails_is_the_error_of_what_is_owed_and_no_other():
 
 
 def test_a_unit_whose_count_is_assumed_owes_nothing_at_the_end():
-    call, open_stream = call_of(lambda ctx: None), opened(is_assumed=True)
+    call, open_stream = call_of(lambda ctx: None), opened(Count.ASSUMED)
     call.rows(open_stream, range(2), [[Buffer(0), Buffer(1)]], refuse)
     call.end(open_stream, is_cancelled=False)
     assert data(call) == []
@@ -238,8 +241,8 @@ def test_more_than_is_owed_fails_the_call_and_says_how_much_that_was():
     def process(ctx):
         ctx.emit([1] * (2 if ctx.input()[0].data == "two" else 1))
 
-    call = call_of(process, is_same_count=True)
-    open_stream = opened(is_same_count=True)
+    call = call_of(process, count=Count.SAME)
+    open_stream = opened(Count.SAME)
     call.rows(open_stream, range(3), [[Buffer("one"), bad(), Buffer("two")]], refuse)
     first, second = data(call)
     assert first == 1

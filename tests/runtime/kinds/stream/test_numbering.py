@@ -5,6 +5,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.runtime.kinds.stream.numbering import Numbering
+from modelflow.unit.kind import Count
 from tests.runtime.queues.test_inbox import stream
 
 
@@ -30,7 +31,7 @@ def test_a_free_count_is_numbered_from_0_in_a_stream_of_its_own():
 
 def test_one_that_keeps_the_count_gives_the_numbers_the_meta_and_the_deadlines_that_came_in():
     source = stream()
-    numbering = Numbering(source, is_same_count=True)
+    numbering = Numbering(source, Count.SAME)
     came = Buffer("in", {"path": "x"})
     came._deadline = 5.0
     numbering.owe(4, [came])
@@ -49,7 +50,7 @@ def test_one_that_keeps_the_count_gives_the_numbers_the_meta_and_the_deadlines_t
 
 
 def test_meta_is_not_handed_on_where_the_unit_does_not_want_it():
-    numbering = Numbering(stream(), is_same_count=True)
+    numbering = Numbering(stream(), Count.SAME)
     numbering.owe(0, [Buffer("in", {"path": "x"})], inherits_meta=False)
     (buffer,) = numbering.number(values("a"))[1]
     assert buffer.get("path") is None
@@ -57,7 +58,7 @@ def test_meta_is_not_handed_on_where_the_unit_does_not_want_it():
 
 @pytest.mark.parametrize("gaps", [(0, 1, 2), (0, 5, 6), (3, 4, 9)])
 def test_numbers_of_an_assumed_count_always_rise(gaps):
-    numbering = Numbering(stream(), is_assumed=True)
+    numbering = Numbering(stream(), Count.ASSUMED)
     given = []
     for position in gaps:
         numbering.owe(position, values("in"))
@@ -67,14 +68,14 @@ def test_numbers_of_an_assumed_count_always_rise(gaps):
 
 
 def test_an_assumed_count_that_is_kept_gives_the_numbers_that_came_in():
-    numbering = Numbering(stream(), is_assumed=True)
+    numbering = Numbering(stream(), Count.ASSUMED)
     for position in (2, 5):
         numbering.owe(position, values("in"))
     assert list(numbering.number(values("a", "b"))[0]) == [2, 5]
 
 
 def test_what_an_assumed_count_gives_beyond_what_came_in_is_numbered_without_gaps():
-    here = Numbering(stream(), is_assumed=True)
+    here = Numbering(stream(), Count.ASSUMED)
     here.owe(4, [Buffer(0)])
     positions, _ = here.number([Buffer(n) for n in range(3)])
     assert list(positions) == [4, 5, 6]

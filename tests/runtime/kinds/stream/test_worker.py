@@ -7,7 +7,7 @@ import pytest
 import modelflow
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled
-from modelflow.unit.kind import Kind
+from modelflow.unit.kind import Count, Normal, Stream
 from tests.device.conftest import plug_in, toy
 from tests.device.toy import ADD_ONE
 from tests.runtime.fake_clock import FakeClock
@@ -28,8 +28,8 @@ __all__ = ["plug_in", "toy"]
 inline = pytest.mark.parametrize("options", [{}, {"is_inline": True}], ids=["threads", "inline"])
 
 
-def stream_unit(process, **more):
-    return unit_of(process, kind=Kind.STREAM, name="stream", **more)
+def stream_unit(process, count=Count.ANY, **more):
+    return unit_of(process, kind=Stream(count), name="stream", **more)
 
 
 def emit_all(ctx):
@@ -163,7 +163,7 @@ def late(ctx):
 
 def same_count(process=late, **more):
     more.setdefault("hooks", {"stream_end": lambda ctx: ctx.emit(ctx.state.get("held", []))})
-    return stream_unit(process, is_same_count=True, **more)
+    return stream_unit(process, Count.SAME, **more)
 
 
 def beside(spec):
@@ -241,13 +241,13 @@ def test_buffers_in_error_pass_in_their_place():
     assert "division" in found[1]
 
 
-@pytest.mark.parametrize("is_same_count", [False, True])
-def test_a_stream_that_does_not_start_fails_all_its_buffers(is_same_count):
+@pytest.mark.parametrize("count", [Count.ANY, Count.SAME])
+def test_a_stream_that_does_not_start_fails_all_its_buffers(count):
     def start(ctx):
         raise ValueError("does not start")
 
     calls = []
-    spec = recording(calls, hooks={"stream_start": start}, is_same_count=is_same_count)
+    spec = recording(calls, hooks={"stream_start": start}, count=count)
     assert results_of(chain(spec), 1, 2) == ["error: does not start"] * 2
     assert calls == []
 
@@ -264,7 +264,7 @@ def test_an_error_that_no_buffer_can_carry_is_noted_in_the_session():
     def fail(ctx):
         raise ValueError("fails at the end")
 
-    graph = chain(stream_unit(emit_all, is_same_count=True, hooks={"stream_end": fail}))
+    graph = chain(stream_unit(emit_all, Count.SAME, hooks={"stream_end": fail}))
     with Running(graph) as flow:
         stream = flow.session()
         assert told(stream.exchange({"input": [1]}, 30)["output"]) == [1]
@@ -468,7 +468,9 @@ def test_stream_meta_reaches_the_units_behind_and_sub_streams():
     graph = chain(
         stream_unit(emit_all, hooks={"stream_start": start}),
         expand(lambda ctx: ctx.emit([1])),
-        unit_of(lambda ctx: ctx.emit([ctx.stream_meta.get("rate")]), is_per_stream=True),
+        unit_of(
+            lambda ctx: ctx.emit([ctx.stream_meta.get("rate")]), kind=Normal(is_per_stream=True)
+        ),
         collapse(told_meta),
     )
     assert results_of(graph, 1) == [25]
@@ -478,7 +480,7 @@ def test_a_unit_per_stream_gets_no_mixed_batches():
     def process(ctx):
         ctx.emit([ctx.session["name"]] * len(ctx.input()))
 
-    spec = unit_of(process, is_per_stream=True)
+    spec = unit_of(process, kind=Normal(is_per_stream=True))
     with Running(chain((spec, {"batch_size": 16})), is_inline=True) as flow:
         streams = []
         for name in ("a", "b"):
@@ -582,13 +584,13 @@ def test_an_event_that_is_sent_at_the_start_of_a_stream_comes():
 
 
 @pytest.mark.parametrize(
-    ("how", "is_source"),
-    [({}, False), ({"is_same_count": True}, True), ({"is_count_assumed": True}, True)],
+    ("count", "is_source"),
+    [(Count.ANY, False), (Count.SAME, True), (Count.ASSUMED, True)],
 )
 @pytest.mark.parametrize("is_sink", [False, True])
-def test_a_unit_that_keeps_the_count_gives_into_the_stream_that_comes_in(how, is_source, is_sink):
+def test_a_unit_that_keeps_the_count_gives_into_the_stream_that_comes_in(count, is_source, is_sink):
     outputs = () if is_sink else ("out",)
-    nodes = {"input": "input", "s": stream_unit(emit_all, outputs=outputs, **how)}
+    nodes = {"input": "input", "s": stream_unit(emit_all, count, outputs=outputs)}
     edges = ["input -> s"]
     if not is_sink:
         nodes["output"] = "output"
@@ -599,7 +601,7 @@ def test_a_unit_that_keeps_the_count_gives_into_the_stream_that_comes_in(how, is
         stream = flow.scheduler.create_session().stream
         (numbering,) = worker._open(stream).outputs
     assert (numbering.stream is stream) == (is_source and not is_sink)
-    assert numbering.is_same_count == (how == {"is_same_count": True} and not is_sink)
+    assert numbering.is_same_count == (count is Count.SAME and not is_sink)
 
 
 def test_a_lane_waits_for_its_reader_and_not_behind_the_end_of_its_session(monkeypatch):
