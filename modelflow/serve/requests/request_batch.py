@@ -9,7 +9,6 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.time_limits import waits
-from modelflow.stream_io.request import submit_rows
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ class RequestBatch:
         Raises:
             StreamClosed: the flow takes nothing any more.
         """
+        from modelflow.stream_io.request import submit_rows  # loads what a worker does without
+
         # One may always be offered; how many more, takes as long to ask as one takes to be refused.
         members, rest = self._offer(scheduler.submitter.free_rows if len(self._members) > 1 else 0)
         if not members:
