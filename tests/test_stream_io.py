@@ -221,6 +221,19 @@ print(flow.infer(1).data)
     assert done.stderr == ""
 
 
+def test_an_error_is_returned_where_it_is_asked_for():
+    with Running(chain(per_item(add_one))) as flow:
+        stream = flow.session()
+        stream.send("input", "one")
+        stream.send("input", "two")
+        assert "not a number" in str(stream.recv(errors="return").error)
+        assert "not a number" in str(asyncio.run(stream.arecv(errors="return")).error)
+        with pytest.raises(ValueError, match="errors: got 'ignore'; expected 'raise' or 'return'"):
+            stream.recv(errors="ignore")
+        with pytest.raises(ValueError, match="errors: got 'ignore'"):
+            asyncio.run(stream.arecv(errors="ignore"))
+
+
 def keeps_all():
     """A stream unit that gives nothing until its stream ends."""
     return unit_of(lambda ctx: None, kind=Stream())

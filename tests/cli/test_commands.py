@@ -160,6 +160,16 @@ def test_check_answers_editors_in_json(modelflow_here, folder):
     assert [row["node"] for row in found["plan"]] == ["decode", "shrink"]
 
 
+def test_what_no_plan_can_be_made_of_is_a_finding_in_json(modelflow_here, folder):
+    text = "digraph { i [type=input] a [flowunit=mean, fuse=x] b [flowunit=mean] "
+    text += "c [flowunit=mean, fuse=x] o [type=output] i -> a -> b -> c -> o }"
+    (folder / "apart.dot").write_text(text)
+    done = modelflow_here("check", "--json", "apart.dot")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert done.returncode == 1
+    assert "node 'c': fuse='x': it cannot run with node 'a'" in finding["message"]
+
+
 OPENED = """
 import modelflow, pathlib
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from modelflow.flow import Flow
+    from modelflow.graph.graph_port import Signature
 
 
 @click.command()
@@ -45,6 +46,7 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
     modelflow check -v graph.toml --set 'infer.device=cpu'
     """
     from modelflow.flow import Flow
+    from modelflow.graph.signature import signature_of
     from modelflow.insight.tune.cut import cuts_of
 
     try:
@@ -53,15 +55,16 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
         flow = Flow(checked, threads=0)
         if is_opened:
             _open(flow)
+        signature = signature_of(checked, flow.scheduler)
     except (ModelflowError, FlowFailed) as error:
         if not as_json:
             raise
-        _print_json(flow=None, findings=list(_findings(error)))
+        _print_json(list(_findings(error)))
         return ExitCode.FAILED
     if as_json:
-        _print_json(flow, [])
+        _print_json([], flow, signature)
         return ExitCode.OK
-    _print(flow, str(graph.path), verbose)
+    _print(flow, signature, str(graph.path), verbose)
     return ExitCode.OK
 
 
@@ -111,24 +114,25 @@ def _findings(error: "ModelflowError | FlowFailed") -> "Iterator[dict[str, Any]]
         yield {**place, "node": finding.node, "port": finding.port, "message": finding.message}
 
 
-def _print_json(flow: "Flow | None", findings: "list[dict[str, Any]]") -> None:
+def _print_json(
+    findings: "list[dict[str, Any]]",
+    flow: "Flow | None" = None,
+    signature: "Signature | None" = None,
+) -> None:
     from modelflow.graph.advice import advice
-    from modelflow.graph.signature import signature_of
 
     found: dict[str, Any] = {"ok": not findings, "findings": findings, "notes": [], "advice": []}
-    if flow is not None:
+    if flow is not None and signature is not None:
         found["notes"] = list(map(str, flow.graph.notes))
         found["advice"] = list(map(str, advice(flow.graph)))
-        signature = signature_of(flow.graph, flow.scheduler)
         found["plan"] = flow.scheduler.plan.rows()
         found["inputs"] = list(map(str, signature.inputs))
         found["outputs"] = list(map(str, signature.outputs))
     click.echo(json.dumps(found, indent=2))
 
 
-def _print(flow: "Flow", path: str, verbose: bool) -> None:
+def _print(flow: "Flow", signature: "Signature", path: str, verbose: bool) -> None:
     from modelflow.graph.advice import advice
-    from modelflow.graph.signature import signature_of
 
     rows = flow.scheduler.plan.rows()
     checked = flow.graph
@@ -139,7 +143,6 @@ def _print(flow: "Flow", path: str, verbose: bool) -> None:
     if verbose:
         _print_table(rows)
         _print_burst(flow)
-        signature = signature_of(flow.graph, flow.scheduler)
         inputs = (f"input {port}" for port in signature.inputs)
         outputs = (f"output {port}" for port in signature.outputs)
         for line in (*inputs, *outputs, *_transfers(flow)):

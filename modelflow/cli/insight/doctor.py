@@ -131,6 +131,7 @@ def _observe_load(
     from modelflow.profile.snapshot import Snapshot
 
     flow = Flow(graph.read(changes))
+    before = Snapshot.of_flow(flow)  # which makes what a signal stops
     with termination(asked, partial(stop_flow, flow)), flow, Drive(flow, feeds) as drive:
         before = Snapshot.of_flow(flow)
         if not drive.wait(min(_SETTLING, seconds)):  # else all that its sources have is done

@@ -10,7 +10,6 @@ from modelflow.buffer import Buffer
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.serve.requests.status import problem_of
 from modelflow.serve.requests.time_limits import waits
-from modelflow.stream_io.request import submit_rows
 from modelflow.wire.problem import Problem
 
 if TYPE_CHECKING:
@@ -99,6 +98,8 @@ class RequestBatch:
         Raises:
             StreamClosed: the flow takes nothing any more.
         """
+        from modelflow.stream_io.request import submit_rows  # loads what a worker does without
+
         # Who asked may have gone meanwhile, or was given up.
         members = [member for member in self._members if not member.responder.is_over]
         if not members:

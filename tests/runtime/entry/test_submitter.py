@@ -383,6 +383,16 @@ def test_a_reader_who_catches_up_during_the_look_opens_no_full_queue(monkeypatch
         assert stream._session.progress.sent == 0
 
 
+def test_who_does_not_wait_is_refused_where_there_is_no_room():
+    with Full() as full:
+        stream = full.flow.session()
+        with pytest.raises(QueueFullError, match="is full"):
+            stream.send("input", 3, wait=False)
+        with pytest.raises(QueueFullError, match="is full"):
+            asyncio.run(stream.asend("input", 3, wait=False))
+        assert stream._session.progress.sent == 0
+
+
 class Way:
     """An entrance whose inputs feed one queue, in which sessions take turns."""
 
