@@ -3,6 +3,8 @@
 import pytest
 
 import modelflow.compat.modelbox as modelbox
+from modelflow.registry.registry import Registry
+from modelflow.unit.kind import Condition, Count, Expand, Normal, Stream
 from tests.compat.modelbox.folders import graph, unit
 
 HEAD = """
@@ -286,3 +288,18 @@ class Whole(modelbox.FlowUnit):
     )
     assert told(path, "abc", "d") == ["abc", "d"]
     assert (tmp_path / "found").read_text().split() == ["abc", "d"]
+
+
+@pytest.mark.parametrize(
+    ("base", "kind"),
+    [
+        ({"stream": True}, Stream(Count.ASSUMED)),
+        ({"stream": True, "stream_same_count": True}, Stream(Count.SAME)),
+        ({"stream": False}, Normal(is_per_stream=True, is_batch_retried=False)),
+        ({"condition": True}, Condition(is_batch_retried=False)),
+        ({"expand": True}, Expand()),
+    ],
+)
+def test_units_of_every_kind_run_by_the_rules_of_modelbox(tmp_path, base, kind):
+    one(tmp_path, "pass", **base)
+    assert Registry([tmp_path]).find("one").kind == kind
