@@ -1,7 +1,7 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test docs site studio benchmarks gpu-wheels lowest mutants release-check
+.PHONY: help install check format test coverage docs site studio benchmarks gpu-wheels lowest mutants release-check
 
 RELEASE = build/release
 GPU_WHEELS = build/gpu-wheels
@@ -33,6 +33,11 @@ format:  ## mend what the linter can mend, and format
 
 test:  ## the tests, in parallel
 	$(PYTHON) -m pytest -n auto
+
+coverage:  ## the tests with their coverage of the runtime, then of everything (twice as long)
+	COVERAGE_CORE=ctrace $(PYTHON) -m pytest -n auto --dist worksteal --cov --cov-report=
+	coverage report --include='modelflow/runtime/*' --fail-under=95 | tail -n 1
+	coverage report --fail-under=90 | tail -n 1
 
 docs:  ## write the generated reference pages anew
 	$(PYTHON) docs/generate.py
