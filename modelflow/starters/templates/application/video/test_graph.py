@@ -14,7 +14,8 @@ def test_every_frame_is_marked(tmp_path):
     if not (HERE / "in.mp4").exists():
         subprocess.run([sys.executable, "make_video.py"], cwd=HERE, check=True)
     marked = tmp_path / "out.mp4"
-    modelflow.Flow(HERE / "graph.toml", args={"marked": str(marked)}).run()
+    with modelflow.Flow(HERE / "graph.toml", args={"marked": str(marked)}) as flow:
+        flow.wait()
     with av.open(str(HERE / "in.mp4")) as before, av.open(str(marked)) as after:
         first, second = (
             [frame.to_ndarray(format="bgr24") for frame in video.decode(video=0)]
