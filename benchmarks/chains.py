@@ -61,8 +61,8 @@ def compared(text: str, value: object, count: int, rounds: int) -> list[tuple[ob
     """Runs a graph in both ways in turn; returns a row for each form of use."""
     apart = text.replace("{", "{ fuse=off ", 1)
     with modelflow.Flow(apart, units=UNITS) as off, modelflow.Flow(text, units=UNITS) as auto:
-        assert len(auto.plan.stages) == (3 if "waiting" in text else 1)
-        assert len(off.plan.stages) == len(auto.plan.nodes)
+        assert len(auto.scheduler.plan.stages) == (3 if "waiting" in text else 1)
+        assert len(off.scheduler.plan.stages) == len(auto.scheduler.plan.nodes)
         both, other = forms(off, value, count), forms(auto, value, count)
         return [
             (

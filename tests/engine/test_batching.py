@@ -295,7 +295,7 @@ def test_largest_allowed_size_is_the_batch_size(served, engine):
     with served(allowed_batch_sizes="2,6", batch_timeout_ms=0) as model:
         model.infer_batch([items(*range(6))])
         assert {len(x) for x in engine.models[-1].calls} <= {2, 6}
-        assert model._flow.plan.stages["model"].batch_size == 6
+        assert model._flow.scheduler.plan.stages["model"].batch_size == 6
 
 
 def test_serving_names_are_those_of_the_node(served):
@@ -303,7 +303,7 @@ def test_serving_names_are_those_of_the_node(served):
         max_batch_size=6, batch_timeout_micros=1500, num_batch_threads=2, max_enqueued_batches=3
     )
     model.start()
-    plan = model._flow.plan.stages["model"]
+    plan = model._flow.scheduler.plan.stages["model"]
     model.stop()
     assert (plan.batch_size, plan.batch_timeout, plan.threads, plan.bounds) == (6, 0.0015, 2, (18,))
 
