@@ -298,7 +298,7 @@ over = threading.Event()
 class Numbers(modelflow.FlowUnit):
     SPEC = modelflow.FlowUnitSpec(
         "numbers", {"cpu": lambda: Numbers()}, outputs=(modelflow.Port("n"),),
-        kind=Source(opens_sessions=True))
+        kind=modelflow.Source(opens_sessions=True))
 
     def process(self, ctx):
         ctx.emit([0, 1, 2, 3])

@@ -14,7 +14,7 @@ import os
 import modelflow
 
 KEPT = os.path.join(os.path.dirname(__file__), "kept.txt")
-from modelflow import FlowUnit, FlowUnitSpec, Stream, Port
+from modelflow import FlowUnit, FlowUnitSpec, Port, Stream
 
 
 @modelflow.flowunit
