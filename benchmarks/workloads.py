@@ -1,7 +1,12 @@
 """Graphs of nodes that do nothing, used in the standard ways: what they cost is the runtime's."""
 
 import asyncio
+import json
+import socket
 from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
 
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
@@ -9,6 +14,7 @@ from modelflow.plan.make import make_plan
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.requests.infer_request import InferCall
 from modelflow.serve.requests.served_model import ServedModel
+from modelflow.serve.server import Server
 
 __all__ = ["SAME", "WORKLOADS", "built", "exchanged", "graph", "inferred", "served", "streamed"]
 
@@ -27,6 +33,24 @@ SAME = modelflow.FlowUnitSpec(
     inputs=(modelflow.Port("in"),),
     outputs=(modelflow.Port("out"),),
 )
+
+
+@modelflow.flowunit(batched=True)
+def first(rows: list[npt.NDArray[np.float32]]) -> list[float]:
+    """Gives the first number of each row."""
+    return [float(row[0]) for row in rows]
+
+
+FIRST = """
+[graph]
+graphconf = "digraph first { rows [type=input] first firsts [type=output] rows -> first -> firsts }"
+[serve.input.rows]
+datatype = "FP32"
+shape = [-1]
+[serve.output.firsts]
+datatype = "FP32"
+shape = []
+"""
 
 
 def graph(nodes: int, attributes: str) -> str:
@@ -121,6 +145,24 @@ def served(rows: int, under_way: int) -> Callable[[int], None]:
     return run
 
 
+def predicted(rows: int, headers: str = "") -> Callable[[int], None]:
+    """Predict requests of so many rows over one connection, each behind the answer before."""
+    body = json.dumps({"instances": [[0.5, 1.0]] * rows}).encode()
+    head = f"POST /v1/models/first:predict HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: "
+    message = f"{head}{len(body)}\r\n\r\n".encode() + body
+
+    def run(items: int) -> None:
+        flow = modelflow.Flow(FIRST, units=[first])
+        with Server({"first": flow}, ServeOptions(http_port=0)) as server:
+            port = int(server.address.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                for _ in range(items):
+                    client.sendall(message)
+                    client.recv(1 << 16)
+
+    return run
+
+
 # Each with a number of items that shows its cost. What runs on the calling thread alone costs the
 # same in every run; where threads meet, it depends on who comes first how full batches are.
 WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
@@ -137,4 +179,7 @@ WORKLOADS: dict[str, tuple[Callable[[int], None], int]] = {
     "requests of 1 row, 512 under way": (served(1, 512), 8192),
     "requests of 8 rows, 8 under way": (served(8, 8), 4096),
     "requests of 8 rows, 512 under way": (served(8, 512), 8192),
+    "predict of 1 row, 1 connection": (predicted(1), 1024),
+    "predict of 2 rows, 1 connection": (predicted(2), 1024),
+    "predict of 1 row with an id, 1 connection": (predicted(1, "X-Request-Id: a\r\n"), 1024),
 }

@@ -146,8 +146,9 @@ class Scheduler:
 
     def create_request_batch(self) -> Session:
         """Makes a session for many requests; see `create_session`."""
-        session = self.create_session()
-        origin = self.plan.origins[""]
+        (session,) = self._sessions.create(1)
+        self._runner.wake()
+        origin = self._wiring.plan.origins[""]
         session.carry(RequestBatch(len(origin.terminals), origin.outputs))
         return session
 

@@ -9,7 +9,6 @@ import json
 import math
 import secrets
 from collections.abc import Iterable
-from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -36,8 +35,11 @@ def json_of(value: Any) -> bytes:
         Problem: something in it has no form in JSON.
     """
     if orjson is not None and type(value) in _HOLDERS and _is_plain((value,)):
-        with suppress(TypeError):  # a number that is too long, say: below
+        try:
             text: bytes = orjson.dumps(value)
+        except TypeError:
+            pass  # a number that is too long, say: below
+        else:
             return text
     if isinstance(value, dict):
         pairs = (_scalar(str(name)) + b":" + json_of(held) for name, held in value.items())

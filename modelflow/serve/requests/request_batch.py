@@ -105,14 +105,19 @@ class RequestBatch:
         if not members:
             self._model.time_limit.forget(self)
             return None, False
-        due = [member.deadline for member in members]
+        rows: list[Buffer] = []
+        sizes, deadlines = [], []
+        for member in members:
+            rows += member.rows
+            sizes.append(member.size)
+            deadlines.append(member.deadline)
         submitted = submit_rows(
             scheduler,
-            [row for member in members for row in member.rows],
+            rows,
             self,
             on_room,
-            sizes=[member.size for member in members],
-            deadlines=due if any(due) else None,
+            sizes=sizes,
+            deadlines=deadlines if any(deadlines) else None,
             is_together=True,
         )
         count = submitted.count
