@@ -317,6 +317,10 @@ def test_results_of_a_source_are_received_from_its_stream():
         unknown = r"no source 'number'; did you mean 'numbers'\? \(sources: 'numbers'\)"
         with pytest.raises(KeyError, match=unknown):
             flow.create_stream_io(source="number")
+        with pytest.raises(
+            TypeError, match="context: got 'numbers'; expected a mapping, or source="
+        ):
+            flow.create_stream_io("numbers")
 
 
 def test_a_failing_open_leaves_nothing_behind():

@@ -55,7 +55,10 @@ class Flow(FlowLife):
         Raises:
             KeyError: the graph has no such source.
             StreamClosed: the flow does not run, or its graph has no input.
+            TypeError: ``context`` is no mapping.
         """
+        if not (context is None or isinstance(context, Mapping)):
+            raise TypeError(f"context: got {context!r:.60}; expected a mapping, or source=NODE")
         scheduler = self._running_scheduler()
         if source is None:
             stream = StreamIO(scheduler, scheduler.create_session())
@@ -63,7 +66,7 @@ class Flow(FlowLife):
             stream = StreamIO(scheduler, scheduler.sources[source], is_owner=False)
         else:
             names = ", ".join(map(repr, scheduler.sources)) or "none"
-            near = did_you_mean(source, scheduler.sources)
+            near = did_you_mean(str(source), scheduler.sources)
             raise KeyError(f"the graph has no source {source!r}{near} (sources: {names})")
         if context:
             stream.context.update(context)

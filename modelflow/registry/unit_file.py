@@ -83,7 +83,10 @@ class UnitFileReader:
             try:
                 found = self._of_type(find_unit)
             except ConfigError as error:  # of the description itself: a name, a port twice
-                self._sections.wrong((), str(error))
+                if error.findings:
+                    self._sections.findings += error.findings
+                else:
+                    self._sections.wrong((), str(error))
         if self._sections.findings or found is None:
             raise ConfigError(self._sections.findings)
         return found

@@ -66,7 +66,8 @@ class SessionRegistry:
         if not plan.entries:
             names = ", ".join(map(repr, self.of_sources))
             raise StreamClosed(
-                f"flow {plan.name!r} has no input; it is fed by its sources: {names}"
+                f"flow {plan.name!r} has no input; it is fed by its sources: {names} "
+                "(create_stream_io(source=...) receives from one)"
             )
         if self._dropped:
             self.end_dropped()

@@ -20,8 +20,8 @@ class Context:
             input, in order; a condition and a loop one value on one output; an expand any number,
             as many on every output; a collapse one on every output; a stream unit any number. A
             value that stands for an input inherits its meta, key by key.
-        session: The session's context, a dict shared by all units of the session. Only a normal
-            unit that is not ``is_per_stream`` is given buffers of many sessions: there it is empty.
+        session: The session's context, a dict shared by all units of the session. Only a
+            ``Normal(is_per_stream=False)`` is given buffers of many sessions: there it is empty.
         state: The unit's own dict for the stream (source and stream kinds), empty at its start.
         stream_meta: The small values that belong to the stream as a whole; what a stream unit adds
             before its first output reaches every unit behind it. As ``session``, else empty.

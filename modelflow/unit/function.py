@@ -14,7 +14,7 @@ from modelflow.unit.function_units import (
     ExpandFunction,
     FunctionUnit,
 )
-from modelflow.unit.kind import Kind, Normal, kind_of
+from modelflow.unit.kind import KIND_TYPES, Kind, Normal, kind_of
 from modelflow.unit.port import Port
 from modelflow.unit.signature import Signature, read_signature
 from modelflow.unit.spec import FlowUnitSpec
@@ -131,7 +131,10 @@ def _check_fields(more: Mapping[str, Any], signature: Signature) -> None:
     known = {field.name for field in dataclasses.fields(FlowUnitSpec) if field.init} - _SET
     for name in more:
         if name not in known:
-            near = did_you_mean(name, {*known, *inspect.signature(flowunit).parameters} - {"more"})
+            names = {*known, *inspect.signature(flowunit).parameters} - {"more"}
+            kinds = [kind for kind in KIND_TYPES if name in kind.__dataclass_fields__]
+            inside = " or ".join(f"kind=modelflow.{kind.__name__}({name}=...)" for kind in kinds)
+            near = f"; expected {inside}" if kinds else did_you_mean(name, names)
             raise ConfigError(
                 f"{signature.location}: flow unit function {signature.name}(): @flowunit has no "
                 f"{name!r}{near}"
@@ -145,13 +148,13 @@ _SET = frozenset({"name", "devices", "kind", "inputs", "outputs", "options", "lo
 def _kind_and_type(signature: Signature, given: str | Kind) -> tuple[Kind, type[FunctionUnit]]:
     """Returns the kind that is given, and the class that calls a function of it."""
     try:
-        kind = kind_of(given) if isinstance(given, str) else given
+        kind = kind_of(given)
     except ConfigError as error:
         raise _wrong(signature, str(error)) from None
     found = FUNCTION_UNITS.get(type(kind))
     yields = inspect.isgeneratorfunction(signature.function)
     if found is None:
-        problem = "a stream unit keeps state: write it as a class (modelflow.FlowUnit)"
+        problem = "is a stream unit, which keeps state: write it as a class (modelflow.FlowUnit)"
     elif yields and signature.inputs and found is not ExpandFunction:
         problem = f"yields, and is of the kind '{kind}'; expected a return, or kind='expand'"
     elif found is ConditionFunction and len(signature.outputs) < 2:

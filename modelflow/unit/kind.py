@@ -132,6 +132,17 @@ class Stream(Kind):
 
     count: Count = Count.ANY
 
+    def __post_init__(self) -> None:
+        """Checks the count.
+
+        Raises:
+            ConfigError: it is no `Count`.
+        """
+        given: object = self.count
+        if not isinstance(given, Count):
+            expected = ", ".join(f"Count.{count.name}" for count in Count)
+            raise ConfigError(f"Stream: got count={given!r}; expected one of {expected}")
+
 
 @dataclass(frozen=True, slots=True)
 class Condition(Kind):
@@ -179,13 +190,20 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-def kind_of(name: str) -> Kind:
-    """Returns the kind that a text names, such as ``"stream"``, with its defaults.
+KIND_TYPES = tuple(type(kind) for kind in _KINDS.values())
+"""The classes of which a kind is one."""
+
+
+def kind_of(given: object) -> Kind:
+    """Returns the kind that is given, or that a text names (``"stream"``), with its defaults.
 
     Raises:
         ConfigError: there is none such.
     """
+    if isinstance(given, KIND_TYPES):
+        return given
+    name = given if isinstance(given, str) else ""
     if name not in _KINDS:
-        expected = f"expected one of {', '.join(_KINDS)}"
-        raise ConfigError(f"got kind={name!r}; {expected}{did_you_mean(name, _KINDS)}")
+        expected = f"expected one of {', '.join(_KINDS)}, or a value such as Normal()"
+        raise ConfigError(f"got kind={given!r}; {expected}{did_you_mean(name, _KINDS)}")
     return _KINDS[name]

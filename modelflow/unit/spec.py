@@ -10,9 +10,16 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from modelflow.errors import BadRequest, ConfigError, Location, OptionsError, did_you_mean
+from modelflow.errors import (
+    BadRequest,
+    ConfigError,
+    Finding,
+    Location,
+    OptionsError,
+    did_you_mean,
+)
 from modelflow.unit.advice import Advise
-from modelflow.unit.kind import Kind, Normal, Source
+from modelflow.unit.kind import KIND_TYPES, Kind, Normal, Source
 from modelflow.unit.option import REQUIRED, Config, Option, options_of
 from modelflow.unit.port import ARRAY_TYPES, Port
 
@@ -158,19 +165,19 @@ class FlowUnitSpec:
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
-                self._refuse(f"{what} {twice[0]!r} is declared twice", self.location)
+                self._refuse(f"{what} {twice[0]!r} is declared twice")
         self._check_values()
 
-    def _refuse(self, text: str, location: Location | None = None) -> NoReturn:
-        at = "" if location is None else f"{location}: "
-        raise ConfigError(f"{at}flow unit {self.name!r}: {text}")
+    def _refuse(self, text: str) -> NoReturn:
+        message, at = f"flow unit {self.name!r}: {text}", self.location
+        raise ConfigError([Finding(at, message, error=ConfigError)] if at else message)
 
     def _check_values(self) -> None:
         for name in ("batch_size", "max_batch_size", "threads"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 expected = "a whole number of at least 1, or None"
-                self._refuse(f"{name}: got {value!r}; expected {expected}", self.location)
+                self._refuse(f"{name}: got {value!r}; expected {expected}")
         if not self.is_type_checked:
             return
         for what, ports in (("input", self.inputs), ("output", self.outputs)):
@@ -181,12 +188,12 @@ class FlowUnitSpec:
                         f"arrays: {', '.join(ARRAY_TYPES)}"
                         f"{did_you_mean(str(port.dtype), ARRAY_TYPES)}"
                     )
-                    self._refuse(text, self.location)
+                    self._refuse(text)
 
     def _check_ports(self) -> None:
-        given: object = self.kind
-        if not isinstance(given, Kind):
-            self._refuse(f"got kind={given!r}; expected a Kind such as modelflow.Stream()")
+        if type(self.kind) not in KIND_TYPES:
+            expected = ", ".join(f"{kind.__name__}()" for kind in KIND_TYPES)
+            self._refuse(f"got kind={self.kind!r}; expected one of {expected}")
         if not self.inputs and self.kind == Normal():
             object.__setattr__(self, "kind", Source())
         kind = f"a unit of the kind '{self.kind}' has"

@@ -122,6 +122,11 @@ def test_flags_tell_the_kind(tmp_path, flags, kind):
         ('type = "python"', 'type = "resise"', "did you mean 'resize'"),
         ("stream = false", "stream = 'perhaps'", "expected true or false"),
         ("[config]", "[encryption]\nrootkey='x'\n[config]", "decryption plug-in"),
+        (
+            "[output",
+            "[output.output2]\nname = 'out'\n[output",
+            r"^[^:]*: flow unit 'double': output",
+        ),
     ],
 )
 def test_a_wrong_unit_file_says_what_and_where(tmp_path, old, new, message):

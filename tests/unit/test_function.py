@@ -390,6 +390,23 @@ def test_a_kind_may_be_a_value():
     assert double.SPEC.kind == Normal(is_batch_retried=False)
 
 
+@pytest.mark.parametrize("kind", [Normal, None, 3])
+def test_what_is_no_kind_is_refused(kind):
+    with pytest.raises(ConfigError, match=r"got kind=.*; expected one of normal, .* Normal\(\)$"):
+
+        @flowunit(kind=kind)
+        def double(value):
+            return 2 * value
+
+
+def test_a_word_of_a_kind_is_told_to_stand_inside_it():
+    with pytest.raises(ConfigError, match=r"expected kind=modelflow.Source\(opens_sessions=...\)$"):
+
+        @flowunit(opens_sessions=True)
+        def numbers():
+            return [1]
+
+
 @pytest.mark.parametrize("kind", ["expand", "collapse", "condition", "loop"])
 def test_other_kinds_are_no_sources(kind):
     with pytest.raises(ConfigError, match=f"got no input; a unit of the kind '{kind}' has at"):

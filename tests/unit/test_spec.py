@@ -2,8 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from modelflow.errors import ConfigError
-from modelflow.unit.kind import Normal, Source, Stream, kind_of
+from modelflow.errors import ConfigError, Location
+from modelflow.unit.kind import Kind, Normal, Source, Stream, kind_of
 from modelflow.unit.option import Option, option
 from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
@@ -84,7 +84,9 @@ def test_kinds_that_give_something_need_an_output(kind):
         (Source(), (Port("in"),), "got 1 inputs; a unit of the kind 'source' has none"),
         (Stream(), (), r"'stream' has at least one \(without inputs: kind=Source\(\)\)"),
         (Normal(is_per_stream=True), (), "got no input; a unit of the kind 'normal' has at least"),
-        ("stream", (Port("in"),), r"got kind='stream'; expected a Kind such as modelflow.Stream"),
+        ("stream", (Port("in"),), r"got kind='stream'; expected one of Normal\(\), .* Stream\(\)"),
+        (Stream, (Port("in"),), r"got kind=<class .*Stream'>; expected one of Normal\(\), "),
+        (Kind(), (Port("in"),), r"got kind=Kind\(\); expected one of Normal\(\), "),
     ],
 )
 def test_a_unit_without_inputs_is_a_source_and_no_other(kind, inputs, message):
@@ -99,6 +101,19 @@ def test_a_unit_without_inputs_that_says_no_kind_is_a_source():
 def test_a_field_that_means_nothing_for_a_kind_cannot_be_written():
     with pytest.raises(TypeError, match="is_per_stream"):
         Stream(is_per_stream=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("count", ["same", True])
+def test_a_stream_has_a_count(count):
+    with pytest.raises(ConfigError, match=f"got count={count!r}; expected one of Count.ANY, "):
+        Stream(count)
+
+
+def test_what_is_wrong_is_told_with_the_place():
+    place = Location("app.py", 7)
+    with pytest.raises(ConfigError, match=r"^app.py:7: flow unit 'unit': got 1 inputs") as caught:
+        FlowUnitSpec("unit", {"cpu": FlowUnit}, inputs=(Port("in"),), kind=Source(), location=place)
+    assert [finding.location for finding in caught.value.findings] == [place]
 
 
 def test_a_text_names_a_kind():
