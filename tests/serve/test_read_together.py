@@ -490,7 +490,9 @@ def test_texts_are_bytes_however_long_those_of_others_are():
     graph = TYPED.format(node="").partition("[serve.output")[0]
     with Server({"m": modelflow.Flow(graph, units=[text])}, ServeOptions(http_port=0)) as server:
         tensor = {"name": "input", "datatype": "FP32", "shape": [1, 1]}
-        bodies = [{"inputs": [{**tensor, "data": [length]}]} for length in (1, 9)]
+        bodies: list[dict[str, Any]] = [
+            {"inputs": [{**tensor, "data": [length]}]} for length in (1, 9)
+        ]
         messages = [_message(json.dumps(body).encode(), INFER) for body in bodies]
         found = _answers(server, [b"".join(messages)], 2)
         asked_for = {"name": "output", "parameters": {"classification": 1}}
