@@ -40,9 +40,11 @@ def datatype_of(dtype: np.dtype[Any]) -> str:
 
     ``bfloat16``, which other packages add to NumPy, is ``BF16``.
     """
-    known = _NAMES.get(dtype)
+    known = _NAMES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
     if known is not None:
         return known
+    if dtype.kind in "SUT":  # texts in an array, of which each length is a type of its own
+        return "BYTES"
     return "BF16" if dtype.name == "bfloat16" else dtype.name
 
 

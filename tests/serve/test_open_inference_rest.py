@@ -121,6 +121,7 @@ def test_what_is_wrong_is_said(server, document, status, text):
     [
         (b"x" * 10, {"Inference-Header-Content-Length": "11"}, 400, "11"),
         (b"x" * 10, {"Inference-Header-Content-Length": "-1"}, 400, "expected a number of bytes"),
+        (b"", {"Inference-Header-Content-Length": "9" * 5000}, 400, "expected a number of bytes"),
         (b"12345", {"Inference-Header-Content-Length": "0"}, 400, ""),
         (b"x", {"Content-Encoding": "br"}, 415, "expected gzip"),
         (b"x" * 20, {"Content-Encoding": "gzip"}, 400, "no gzip"),

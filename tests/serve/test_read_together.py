@@ -352,6 +352,20 @@ LATE = {
 }
 
 
+@pytest.mark.parametrize(("timeout", "status"), [(50_000, 504), (-1, 400)])
+def test_a_timeout_is_one_however_its_name_is_written(timeout, status):
+    tensor = '{"name": "input", "datatype": "FP32", "shape": [1, 1], "data": [5]}'
+    body = f'{{"inputs": [{tensor}], "parameters": {{"time\\u006fut": {timeout}}}}}'.encode()
+    serving, entered, go = _waiting(8)
+    with serving as server, _connect(server) as first, _connect(server) as second:
+        first.sendall(_row(0))  # the unit has it
+        assert entered.acquire(timeout=60)
+        second.sendall(_message(body, INFER))
+        assert _answer(second)[0] == status
+        go.set()
+        assert _answer(first)[0] == 200
+
+
 @pytest.mark.parametrize("late", LATE)
 def test_a_deadline_passes_while_the_request_waits_unread_behind_others(late):
     with _blocked() as (server, ask_for):
@@ -440,6 +454,49 @@ def test_outputs_stand_in_the_order_of_the_graph_whichever_comes_first():
         message = _message(json.dumps({"inputs": [rows]}).encode(), INFER)
         ((status, found),) = _answers(server, [message], 1)
     assert (status, [tensor["name"] for tensor in found["outputs"]]) == (200, ["output", "last"])
+
+
+@pytest.mark.parametrize(("dtype", "status"), [("longdouble", 400), (">f4", 200)])
+def test_a_type_that_binary_has_not_is_refused_to_those_alone_that_want_it(dtype, status):
+    @modelflow.flowunit(name="mean", outputs=["strange", "plain"])
+    def both(row):
+        return {"strange": row.astype(dtype), "plain": row}
+
+    del function._declared["mean"]
+    graph = TYPED.format(node="").replace(
+        "mean -> output", "mean\n    mean:strange -> output\n    mean:plain -> plain"
+    )
+    graph = graph.replace("output [type=output]", "output [type=output] plain [type=output]")
+    flow = modelflow.Flow(graph.partition("[serve.output")[0], units=[both])
+    tensor = {"name": "input", "datatype": "FP32", "shape": [1, 1], "data": [1]}
+    bodies = [
+        {"inputs": [tensor], "outputs": [{"name": name, "parameters": {"binary_data": True}}]}
+        for name in ("plain", "output")
+    ]
+    messages = [_message(json.dumps(body).encode(), INFER) for body in bodies]
+    with Server({"m": flow}, ServeOptions(http_port=0)) as server:
+        alone = _whole_answers(server, messages, 2)
+        assert _whole_answers(server, [b"".join(messages)], 2) == alone
+    assert [found[0] for found in alone] == [200, status]
+    assert status != 200 or b'"datatype":"FP32"' in alone[1][2]
+
+
+def test_texts_are_bytes_however_long_those_of_others_are():
+    @modelflow.flowunit(name="mean")
+    def text(row):
+        return np.str_("a" * int(row[0]))
+
+    del function._declared["mean"]
+    graph = TYPED.format(node="").partition("[serve.output")[0]
+    with Server({"m": modelflow.Flow(graph, units=[text])}, ServeOptions(http_port=0)) as server:
+        tensor = {"name": "input", "datatype": "FP32", "shape": [1, 1]}
+        messages = [
+            _message(json.dumps({"inputs": [{**tensor, "data": [length]}]}).encode(), INFER)
+            for length in (1, 9)
+        ]
+        found = _answers(server, [b"".join(messages)], 2)
+    assert [document["outputs"][0]["datatype"] for _, document in found] == ["BYTES"] * 2
+    assert [document["outputs"][0]["data"] for _, document in found] == [["a"], ["a" * 9]]
 
 
 def test_an_item_that_fails_is_told_its_error_and_the_others_their_answers():

@@ -171,8 +171,11 @@ class NormalCall(UnitCall, BatchCall):
         return settled
 
     def _wrap_plain(self, values: list[Any], columns: Columns) -> list[Buffer] | None:
-        """Wraps numbers, texts and arrays; None: others are there, or meta to be inherited."""
-        if not _PLAIN.issuperset(map(type, values)):
+        """Wraps a list of numbers, texts and arrays; None: it is none, or meta is to be inherited.
+
+        What is no list may give other things one after the other than by place: a dict gives keys.
+        """
+        if type(values) is not list or not _PLAIN.issuperset(map(type, values)):
             return None
         for column in columns if self._inherits_meta else ():
             for buffer in column:

@@ -40,7 +40,7 @@ from modelflow.wire.open_inference.infer_json import (
     read_infer,
     read_raw_input,
 )
-from modelflow.wire.problem import Code, Problem, refuse
+from modelflow.wire.problem import Code, Problem, refuse, shorten
 from modelflow.wire.tensor import DATATYPES, TensorSpec, datatype_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _MODEL = r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>\d+))?"
 _LENGTH = b"inference-header-content-length"
+_MOST_DIGITS = 18
 
 
 class OpenInferenceRest:
@@ -170,23 +171,28 @@ def _reply(http_request: Any, body: bytes, length: int | None) -> Reply:
 
 def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> InferRequest:
     body = whole_body(http_request, options.expanded)
-    length = http_request.head.named.get(_LENGTH)
-    if length is not None and not length.isdigit():
-        text = length.decode("latin-1")
-        refuse(f"Inference-Header-Content-Length: {text!r}; expected a number of bytes")
-    if length is not None and not int(length):
-        return _read_raw(body, model)
-    return read_infer(body, None if length is None else int(length), options.json)
+    length = _header_length(http_request)
+    return _read_raw(body, model) if length == 0 else read_infer(body, length, options.json)
 
 
 def _cut(http_request: HttpRequest, options: ServeOptions) -> CutRequest | None:
     """Returns a request as form and data; None: it is to be read by itself."""
-    length = http_request.head.named.get(_LENGTH)
-    if length is None:
-        return cut_infer(http_request.body, None, options.json)
-    if not length.isdigit() or not int(length):
+    try:
+        length = _header_length(http_request)
+    except Problem:
         return None
-    return cut_infer(http_request.body, int(length), options.json)
+    return None if length == 0 else cut_infer(http_request.body, length, options.json)
+
+
+def _header_length(http_request: HttpRequest) -> int | None:
+    """Returns how many bytes of a body are its document; None: all."""
+    text = http_request.head.named.get(_LENGTH)
+    if text is None:
+        return None
+    if not text.isdigit() or len(text) > _MOST_DIGITS:
+        shown = shorten(text.decode("latin-1"))
+        refuse(f"Inference-Header-Content-Length: {shown}; expected a number of bytes")
+    return int(text)
 
 
 def _fits(request: CutRequest, model: Model) -> bool:
@@ -200,7 +206,8 @@ def _fits(request: CutRequest, model: Model) -> bool:
         model.options.check_rows(len(tensor.array), where)
     except Problem:
         return False  # it is told by itself
-    return tensor.name == port.name
+    # Whoever writes "timeout" in another way has a deadline, too.
+    return tensor.name == port.name and "timeout" not in request.form.parameters
 
 
 def _read_raw(body: bytes, model: Model) -> InferRequest:

@@ -22,12 +22,15 @@ from modelflow.wire.open_inference.infer import InferRequest, InferTensor
 from modelflow.wire.open_inference.infer_json import read_infer
 from modelflow.wire.problem import Problem, refuse
 from modelflow.wire.raw_tensor import from_raw
+from modelflow.wire.tensor import check_shape
 
 _DATA = re.compile(rb'"data"\s*:\s*(?=\[)')
 # A number that no client sends: where it stands in a document, its data stand.
 _MARK = secrets.randbits(62)
-# Elements of a form, which has zeros in their place.
-_MOST = 16 << 10
+# Elements of a form, which has zeros in their place, and bytes of its text: forms are kept, whoever
+# sends them.
+_MOST = 8 << 10
+_LONGEST = 2 << 10
 
 
 class CutRequest(NamedTuple):
@@ -69,9 +72,13 @@ def cut_infer(body: bytes, header_length: int | None, limits: JsonLimits) -> Cut
             depth = len(body) - start - len(body[start:].lstrip(b"["))
             closed = body.find(b"]" * depth, start)
             end = len(body) if closed < 0 else closed + depth
+            if len(body) - (end - start) > _LONGEST:
+                return None
             form = _read_form(body[:start], body[end:], limits)
             check_limits(body, limits)
             data = read_json(body[start:end], limits)
+        elif header_length > _LONGEST:
+            return None
         else:
             data = body[header_length:]
             form = _read_form(body[:header_length], len(data), limits)
@@ -98,7 +105,8 @@ def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferR
         document = read_json(b"%b[%d]%b" % (before, _MARK, behind), limits)
         try:
             (part,) = document["inputs"]
-            count, zero = math.prod(part["shape"]), "false" if part["datatype"] == "BOOL" else "0"
+            count = math.prod(check_shape(part["shape"], "data"))
+            zero = "false" if part["datatype"] == "BOOL" else "0"
             if part["data"] != [_MARK] or count > _MOST:
                 return None
             zeros = ",".join([zero] * count).encode()

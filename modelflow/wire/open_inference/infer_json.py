@@ -25,7 +25,7 @@ from modelflow.wire.open_inference.infer import (
 )
 from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.raw_tensor import BF16, element_type, from_raw, to_raw
-from modelflow.wire.tensor import TensorSpec, check_shape, datatype_of
+from modelflow.wire.tensor import DATATYPES, TensorSpec, check_shape, datatype_of
 
 T = TypeVar("T")
 
@@ -228,6 +228,8 @@ def infer_answers(
         if column is None or column.dtype.kind not in "biuf" or not column.size:
             return None
         datatype = datatype_of(column.dtype)
+        if datatype not in DATATYPES:  # whoever wants it in binary is refused
+            return None
         are_binary = [request.is_binary(name) for request in requests]
         texts = [] if all(are_binary) else row_texts(column.reshape(len(column), -1))
         data = to_raw(column, datatype, f"output {name!r}") if any(are_binary) else b""

@@ -305,6 +305,26 @@ def test_what_a_batch_gave_is_told_by_its_parts():
     assert [text in str(buffer.error) for buffer in column] == [True] * 4
 
 
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (tuple, [5, 6]),
+        (np.array, [5, 6]),
+        (lambda rows: dict(enumerate(rows)), [5, 6]),
+        (set, "'set' object is not subscriptable"),
+    ],
+)
+def test_a_row_is_given_what_stands_at_its_place(make, found):
+    def process(ctx):
+        ctx.outputs["out"] = make([b.data for b in ctx.input()])
+
+    (column,) = run(call_of(process), [5, 6])
+    if isinstance(found, str):
+        assert [found in str(buffer.error) for buffer in column] == [True, True]
+    else:
+        assert [buffer.data for buffer in column] == found
+
+
 def test_an_array_of_another_type_than_declared_is_an_error_of_its_row():
     def process(ctx):
         ctx.emit([b.data.astype("f4" if b.data[0] else "f8") for b in ctx.input()])

@@ -1,6 +1,7 @@
 """Infer requests as form and data: what is joined of them is what is read of each as a whole."""
 
 import json
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -118,6 +119,8 @@ def test_tensors_in_binary_are_joined():
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[-1],"data":[1]}]}',
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[99999999999],"data":[1]}]}',
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1.5],"data":[1]}]}',
+        b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"id":"%b"}'
+        % (b"a" * 4000),
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]',
         b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1],"data":[2]}]}',
     ],
@@ -131,3 +134,18 @@ def test_limits_count_the_whole_document():
     assert cut_infer(body, None, JsonLimits(depth=5)) is not None
     assert cut_infer(body, None, JsonLimits(depth=4)) is None
     assert cut_infer(body, None, JsonLimits(elements=4)) is None
+
+
+def test_what_is_kept_of_a_request_is_little_whatever_it_says():
+    cut_infer((PLAIN % ("[1]", "a")).encode().replace(b"[2,2]", b"[1]"), None, LIMITS)
+    bodies = [
+        (PLAIN % ("[1]", number)).replace("[2,2]", shape).encode()
+        for number, shape in enumerate(['[9000000,"a"]', "[9000000,[0]]", "[9999]"])
+    ]
+    tracemalloc.start()
+    try:
+        assert [cut_infer(body, None, LIMITS) for body in bodies] == [None] * 3
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1 << 20
