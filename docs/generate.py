@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import click
 
@@ -200,6 +200,8 @@ def _named(module: str, name: str) -> Any:
 def _home(module: str, name: str) -> str:
     """Returns where a name is defined: its docstring stands there."""
     found = _named(module, name)
+    if get_origin(found) is Literal:  # it knows neither its name nor its module
+        return f"{module}.{name}"
     return f"{getattr(found, '__module__', module)}.{getattr(found, '__name__', name)}"
 
 

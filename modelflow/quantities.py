@@ -2,24 +2,19 @@
 
 import math
 import re
-from typing import Any, Literal
+from typing import Any
 
 # 31 years. What waits takes no infinite time, and none that is much longer.
 _MOST = 1e9
 
-_PER_SECOND = {"seconds": 1, "milliseconds": 1000}
 
-
-def check_seconds(
-    name: str, value: Any, unit: Literal["seconds", "milliseconds"] = "seconds"
-) -> float:
+def check_seconds(name: str, value: Any) -> float:
     """Returns the seconds that were given as a time.
 
     Args:
         name: The argument that it was given as, for the error.
         value: What was given; negative: the time is over. ``math.inf``, and whatever is longer than
             30 years, is as long as nobody waits.
-        unit: What the number counts.
 
     Raises:
         TypeError: it is no number.
@@ -30,15 +25,13 @@ def check_seconds(
     except TypeError:
         kind = type(value).__name__
         raise TypeError(
-            f"{name}: got {value!r:.80} ({kind}); expected a number of {unit}"
+            f"{name}: got {value!r:.80} ({kind}); expected a number of seconds"
         ) from None
     except OverflowError:  # an integer that is larger than any float
         is_nan = False
     if is_nan:
-        raise ValueError(f"{name}: got {value!r}; expected a number of {unit}")
-    scale = _PER_SECOND[unit]
-    most = _MOST * scale
-    return float(max(-most, min(value, most))) / scale
+        raise ValueError(f"{name}: got {value!r}; expected a number of seconds")
+    return float(max(-_MOST, min(value, _MOST)))
 
 
 def check_limits(

@@ -190,7 +190,7 @@ def test_a_flow_is_started_once_and_stopped_once():
     assert stream.context == {"user": "me"}
     flow.stop()
     flow.stop()
-    assert flow.wait(60_000)
+    assert flow.wait(60)
     with pytest.raises(StreamClosed, match="it is stopped"):
         flow.create_stream_io()
 

@@ -125,21 +125,22 @@ class FlowLife:
         if findings:
             raise GraphError(findings)
 
-    def wait(self, timeout_ms: float = 0) -> bool:
+    def wait(self, timeout: float | None = None) -> bool:
         """Waits until every source is done (a flow without sources: until it is stopped).
 
         Args:
-            timeout_ms: Longest wait in milliseconds; 0: as long as it takes.
+            timeout: Longest wait in seconds; None: as long as it takes; 0: do not wait.
 
         Returns:
             False if the time passed before.
 
         Raises:
             FlowFailed: the flow itself failed.
-            TypeError, ValueError: ``timeout_ms`` is no number.
+            TypeError, ValueError: ``timeout`` is no number.
         """
-        seconds = check_seconds("timeout_ms", timeout_ms, "milliseconds")
-        return self._running_scheduler().wait(seconds or None)
+        if timeout is not None:
+            timeout = check_seconds("timeout", timeout)
+        return self._running_scheduler().wait(timeout)
 
     def stop(self, drain: bool = True, timeout: float | None = None, *, wait: bool = True) -> None:
         """Ends the flow: every unit is closed once, every thread joined. May be called again.

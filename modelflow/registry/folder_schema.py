@@ -24,7 +24,7 @@ BASE_KEYS: tuple[Option, ...] = (
     Option("collapse_all", bool, True, "It is called with the whole sub-stream."),
     Option("expand", bool, False, "An expand unit."),
     Option("loop", bool, False, "A loop unit."),
-    Option("stream_same_count", bool, False, "A stream unit that keeps the count."),
+    Option("stream_same_count", bool, False, "A stream unit that keeps the count: `Count.SAME`."),
     Option("max_batch_size", int | None, None, "Most buffers in a call; 0: no bound.", minimum=0),
     Option("default_batch_size", int | None, None, "Default of batch_size.", minimum=1),
     Option("exception_visible", bool, False, "It can be given buffers in error."),

@@ -311,7 +311,7 @@ def test_descriptions_that_do_not_fit_say_why():
 
 def test_a_copy_plays_and_has_every_frame(video, tmp_path):
     with modelflow.Flow(COPY % (video, "", tmp_path / "copy.mp4")) as flow:
-        assert flow.wait(60_000)
+        assert flow.wait(60)
     copied = frames_of(tmp_path / "copy.mp4")
     assert len(copied) == 60
     for number, pixels in enumerate(copied):
@@ -353,14 +353,14 @@ def test_the_text_that_is_sent_goes_before_the_meta_and_frames_say_what_was_open
 
 def test_several_videos_run_at_once(video, tmp_path):
     with modelflow.Flow(COPY % (video, ", repeat=4", tmp_path / "{stem}_{repeat}.mp4")) as flow:
-        assert flow.wait(60_000)
+        assert flow.wait(60)
     for number in range(4):
         assert len(frames_of(tmp_path / f"a_{number}.mp4")) == 60
 
 
 def test_two_sessions_do_not_write_one_file(video, tmp_path):
     with modelflow.Flow(COPY % (video, ", repeat=2", tmp_path / "one.mp4")) as flow:
-        assert flow.wait(60_000)
+        assert flow.wait(60)
         (source,) = flow.scheduler.sources
         stream = flow.create_stream_io(source=source)
         texts = {str(error) for error in stream.errors}
@@ -381,7 +381,7 @@ def test_a_video_can_be_played_whatever_went_wrong_before(video, tmp_path):
         "decode -> encode", "decode -> every_third_fails -> encode"
     )
     with modelflow.Flow(graph, units=[every_third_fails]) as flow:
-        assert flow.wait(60_000)
+        assert flow.wait(60)
         (source,) = flow.scheduler.sources
         stream = flow.create_stream_io(source=source)
         assert stream._session.progress.error_count == 20
@@ -533,7 +533,7 @@ def test_a_video_is_published_over_rtsp(video):
     while not is_listening(port):
         assert server.is_alive()
     with modelflow.Flow(COPY % (video, "", url)) as flow:
-        assert flow.wait(60_000)
+        assert flow.wait(60)
         (source,) = flow.scheduler.sources
         stream = flow.create_stream_io(source=source)
         assert not stream.errors

@@ -117,12 +117,12 @@ def test_what_matches_is_accepted(text):
         (
             "i -> stream -> join:a i -> join:b join -> o",
             StreamMismatchError,
-            "stream:out (numbered anew by 'stream')",
+            "stream:out (numbered anew by 'stream', a stream unit without Count.SAME)",
         ),
         (
             "i -> condition condition:yes -> stream -> o condition:no -> o",
             PortError,
-            "stream:out (numbered anew by 'stream') and condition:no",
+            "a stream unit without Count.SAME) and condition:no",
         ),
         (
             "i -> loop loop:back -> one -> o loop:exit -> sink",

@@ -276,7 +276,7 @@ class Flow:
         if self._is_reported:
             return Status(StatusCode.STATUS_SHUTDOWN)
         try:
-            is_over = self._flow.wait(timemout if timemout > 0 else (0.001 if timemout < 0 else 0))
+            is_over = self._flow.wait(max(0.0, timemout / 1e3) if timemout else None)
         except (FlowFailed, StreamError) as error:
             self._result, is_over = _result_of(error), True
         if not is_over:

@@ -287,7 +287,9 @@ class _Finder:
         if not node.inputs:
             return f"from the source {level.origin!r}"
         how = {ScopeOf.OPENED: "expanded by", ScopeOf.LOOPED: "inside the loop"}
-        return f"{how.get(node.kind.scope, 'numbered anew by')} {level.origin!r}"
+        if node.kind.scope in how:
+            return f"{how[node.kind.scope]} {level.origin!r}"
+        return f"numbered anew by {level.origin!r}, a stream unit without Count.SAME"
 
 
 def _keeps_numbers(node: Node) -> bool:

@@ -94,8 +94,8 @@ class StreamCall(UnitCall):
             if missing > 0:
                 is_short = True
                 message = (
-                    f"ended {missing} buffers short on output {name!r}; a stream unit that is "
-                    "declared same_count gives one for each"
+                    f"ended {missing} buffers short on output {name!r}; a stream unit with "
+                    "Count.SAME gives one for each"
                 )
                 bad = Buffer.from_error(self._error(error or ValueError(message), stream.stream))
                 given.extend(bad.twin() for _ in range(missing))
@@ -145,7 +145,7 @@ class StreamCall(UnitCall):
             if numbering.is_same_count and new + len(given) > numbering.owed:
                 raise ValueError(
                     f"gave {new} values on output {name!r} for {numbering.owed - len(given)} that "
-                    "are owed; a stream unit that is declared same_count gives one for each"
+                    "are owed; a stream unit with Count.SAME gives one for each"
                 )
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
             buffers = self._wrap_output(context.outputs[name])
