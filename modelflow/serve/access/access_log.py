@@ -142,15 +142,17 @@ def _stdout() -> BinaryIO:
 
 def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[bytes]:
     """What is written at once: whole lines, as many as there are, or as fit in so many bytes."""
-    text = b""
+    parts: list[bytes] = []
+    size = 0
     for line in lines:
         data = json_of(line) + b"\n"
-        if most is not None and text and len(text) + len(data) > most:
-            yield text
-            text = b""
-        text += data
-    if text:
-        yield text
+        if most is not None and parts and size + len(data) > most:
+            yield b"".join(parts)
+            parts, size = [], 0
+        parts.append(data)
+        size += len(data)
+    if parts:
+        yield b"".join(parts)
 
 
 class _Order:
