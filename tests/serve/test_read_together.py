@@ -490,11 +490,16 @@ def test_texts_are_bytes_however_long_those_of_others_are():
     graph = TYPED.format(node="").partition("[serve.output")[0]
     with Server({"m": modelflow.Flow(graph, units=[text])}, ServeOptions(http_port=0)) as server:
         tensor = {"name": "input", "datatype": "FP32", "shape": [1, 1]}
-        messages = [
-            _message(json.dumps({"inputs": [{**tensor, "data": [length]}]}).encode(), INFER)
-            for length in (1, 9)
+        bodies: list[dict[str, Any]] = [
+            {"inputs": [{**tensor, "data": [length]}]} for length in (1, 9)
         ]
+        messages = [_message(json.dumps(body).encode(), INFER) for body in bodies]
         found = _answers(server, [b"".join(messages)], 2)
+        asked_for = {"name": "output", "parameters": {"classification": 1}}
+        bodies = [{**body, "outputs": [asked_for]} for body in bodies]
+        messages = [_message(json.dumps(body).encode(), INFER) for body in bodies]
+        alone = _answers(server, messages, 2)
+        assert _answers(server, [b"".join(messages)], 2) == alone
     assert [document["outputs"][0]["datatype"] for _, document in found] == ["BYTES"] * 2
     assert [document["outputs"][0]["data"] for _, document in found] == [["a"], ["a" * 9]]
 

@@ -94,12 +94,11 @@ def test_requests_that_fail_are_no_load():
 
 def test_it_can_be_stopped_from_another_thread():
     with modelflow.Flow(GRAPH.replace("THREADS", "1"), units=[work]) as flow:
-        tuning = Tuning(flow, ROWS, Goal(), clients=4, seconds=600.0)
         began = threading.Event()
-        tuning._told = lambda _: began.set()
+        tuning = Tuning(flow, ROWS, Goal(), clients=4, seconds=600.0, told=lambda _: began.set())
 
         def stop():
-            began.wait(60)
+            assert began.wait(60)
             tuning.stop()
 
         stopper = threading.Thread(target=stop)

@@ -173,6 +173,8 @@ def column_of(buffers: Sequence[Buffer]) -> Array | None:
     first = data[0]
     if len(set(map(type, data))) > 1 or not isinstance(first, np.ndarray | np.generic | float):
         return None
+    if isinstance(first, str | bytes):  # NumPy's; an array of them is as wide as the longest
+        return None
     if isinstance(first, np.ndarray):
         for one in data:
             if one.shape != first.shape or one.dtype != first.dtype:

@@ -5,7 +5,6 @@
 together of a form that was read and of data that is JSON means what it would mean as a whole.
 """
 
-import math
 import re
 import secrets
 from collections.abc import Sequence
@@ -13,23 +12,24 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from modelflow.wire.json_outline import JsonLimits, check_limits
 from modelflow.wire.json_reader import read_json
 from modelflow.wire.json_to_array import array_of
 from modelflow.wire.open_inference.infer import InferRequest, InferTensor
-from modelflow.wire.open_inference.infer_json import read_infer
+from modelflow.wire.open_inference.infer_json import read_document, read_infer
 from modelflow.wire.problem import Problem, refuse
-from modelflow.wire.raw_tensor import from_raw
+from modelflow.wire.raw_tensor import element_type, from_raw
 from modelflow.wire.tensor import check_shape
 
 _DATA = re.compile(rb'"data"\s*:\s*(?=\[)')
 # A number that no client sends: where it stands in a document, its data stand.
 _MARK = secrets.randbits(62)
-# Elements of a form, which has zeros in their place, and bytes of its text: forms are kept, whoever
-# sends them.
-_MOST = 8 << 10
+# The bytes of a number, which stands for all elements of a form.
+_ZERO = bytes(8)
+# Bytes of a form: forms are kept, whoever sends them.
 _LONGEST = 2 << 10
 
 
@@ -105,14 +105,16 @@ def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferR
         document = read_json(b"%b[%d]%b" % (before, _MARK, behind), limits)
         try:
             (part,) = document["inputs"]
-            count = math.prod(check_shape(part["shape"], "data"))
-            zero = "false" if part["datatype"] == "BOOL" else "0"
-            if part["data"] != [_MARK] or count > _MOST:
+            if part["data"] != [_MARK]:
                 return None
-            zeros = ",".join([zero] * count).encode()
-        except (KeyError, TypeError, ValueError):  # it has not one input of a shape
+            shape, dtype = (
+                check_shape(part["shape"], "data"),
+                element_type(part["datatype"], "data"),
+            )
+            part["data"] = np.ndarray(shape, dtype, _ZERO, strides=[0] * len(shape))
+        except (KeyError, TypeError, ValueError):  # it has not one input of a shape, of numbers
             return None
-        form = read_infer(b"%b[%b]%b" % (before, zeros, behind), None, limits)
+        form = read_document(document, memoryview(b""))
     if len(form.inputs) != 1:
         return None
     (tensor,) = form.inputs.values()

@@ -51,9 +51,22 @@ def read_infer(
             "expected how many of them are JSON"
         )
     document = read_json(body if length == view.nbytes else view[:length], limits)
+    return read_document(document, view[length:])
+
+
+def read_document(document: Any, data: memoryview) -> InferRequest:
+    """Reads the document of a request.
+
+    Args:
+        document: What `read_json` gave.
+        data: What follows it. Tensors in binary become views on it.
+
+    Raises:
+        Problem: it is no request, or a length in it is not the true one.
+    """
     if not isinstance(document, dict):
         refuse(f"request: {json_type(document)}; expected a JSON object with 'inputs'")
-    parts = _Parts(view[length:])
+    parts = _Parts(data)
     if "inputs" not in document:
         refuse("request: no 'inputs'; expected a list of the model's inputs")
     inputs = [_input(part, at, parts) for at, part in enumerate(_list(document, "inputs"))]
