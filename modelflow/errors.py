@@ -272,6 +272,16 @@ def is_users(file: str) -> bool:
     return not file.startswith(("<", *_packages()))
 
 
+def find_line(error: BaseException | None) -> str:
+    """Returns the line of the user's own code that raised, ``my_units.py:9``; ``""``: none did."""
+    import traceback  # only where somebody asks
+
+    for frame in reversed(traceback.extract_tb(error.__traceback__ if error else None)):
+        if is_users(frame.filename):
+            return f"{below_here(frame.filename)}:{frame.lineno}"
+    return ""
+
+
 class FlowUnitError(ModelflowError):
     """An error that belongs to one buffer (or to the opening of a unit).
 
@@ -343,16 +353,7 @@ class FlowUnitError(ModelflowError):
 
         Relative to the working folder, if it is below that.
         """
-        if self._where:
-            return self._where
-        import traceback  # only where somebody asks
-
-        cause = self.__cause__
-        frames = traceback.extract_tb(cause.__traceback__ if cause is not None else None)
-        for frame in reversed(frames):
-            if is_users(frame.filename):
-                return f"{below_here(frame.filename)}:{frame.lineno}"
-        return ""
+        return self._where or find_line(self.__cause__)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"

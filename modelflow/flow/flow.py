@@ -49,12 +49,13 @@ class Flow(FlowLife):
 
         Args:
             context: First content of the dict that the session's units share.
-            source: A source node of the graph: the session that it feeds, to receive from; None: a
-                new session of the graph's inputs.
+            source: A source node of the graph: the session that it feeds, to receive from, also
+                when the flow has ended; None: a new session of the graph's inputs.
 
         Raises:
             KeyError: the graph has no such source.
-            StreamClosed: the flow does not run, or its graph has no input.
+            StreamClosed: the flow was not started; for a new session: it does not run, or its
+                graph has no input.
             TypeError: ``context`` is no mapping.
         """
         if not (context is None or isinstance(context, Mapping)):

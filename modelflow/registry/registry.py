@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean
+from modelflow.errors import ConfigError, UnknownFlowUnitError, did_you_mean, find_line
 from modelflow.plugins import find_entry_points
 from modelflow.registry.folder import UnusableUnit, read_folder
 from modelflow.registry.folder_modules import UnitFolders
@@ -224,8 +224,11 @@ def _import(name: str) -> FlowUnitSpec:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # whatever the module does when it is imported
+        found = f"{type(error).__name__}: {error}"
+        line = find_line(error)
         raise ConfigError(
-            f"flow unit {name!r}: cannot import {module_name!r}: {type(error).__name__}: {error}"
+            f"flow unit {name!r}: cannot import {module_name!r}: {found}"
+            f"{f' ({line})' if line and line not in found else ''}"
             f"{_describe_search(module_name, error)}"
         ) from error
     unit = getattr(module, attribute, None)
