@@ -627,6 +627,33 @@ def test_requests_that_cannot_be_read_together_are_read_each_by_itself(server, m
     assert server.model("m").admission.under_way == 0
 
 
+@pytest.mark.parametrize(
+    ("wrong", "alone"),
+    [
+        (b'{"instances": [["a"]]}', 1),  # fits with no other
+        (b'{"inputs": [[5.0]]}', 1),  # in columns
+        (b'{"instances": [[1.0, 2.0]]}', 0),  # of another length
+        (b"{", 1),
+    ],
+)
+def test_a_request_that_fits_with_no_other_has_no_other_read_alone(
+    server, monkeypatch, wrong, alone
+):
+    bodies = []
+    ask = PredictReader.ask
+
+    def noted(reader, http_request, *more):
+        bodies.append(http_request.body)
+        ask(reader, http_request, *more)
+
+    monkeypatch.setattr(PredictReader, "ask", noted)
+    messages = [*map(_row, range(5)), _message(wrong), *map(_row, range(5, 12))]
+    found = _answers(server, [b"".join(messages)], len(messages))
+    del found[5]
+    assert [document["predictions"] for _, document in found] == [[float(n)] for n in range(12)]
+    assert bodies == [wrong] * alone
+
+
 def test_where_answers_cannot_be_written_each_client_is_told_so(server, monkeypatch):
     def answers(*_):
         raise MemoryError

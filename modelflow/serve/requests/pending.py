@@ -47,8 +47,8 @@ class ReadRows(NamedTuple):
     """What was read of requests that came together.
 
     Attributes:
-        places: Which of them ask for rows that fit the model, by place; the others are to be read
-            by themselves.
+        places: Which of them ask for rows that fit the model, by place; the others are read again,
+            and by themselves where none is left that fits.
         sizes: How many rows each of these has, 1 at the least.
         rows: Those of all, ``(rows, ...)``.
         details: What the answer to each depends on.
@@ -72,7 +72,11 @@ class RowReader(Protocol):
     """
 
     def rows(self, requests: Sequence[Any], model: "ServedModel") -> ReadRows:
-        """Reads requests to a model; which of them, is up to the reader."""
+        """Reads requests to a model; which of them, is up to the reader.
+
+        Raises:
+            Problem: what is wrong with one of them; the halves are read then.
+        """
 
     def answers(
         self,
@@ -176,21 +180,31 @@ class PendingRequests:
         """Reads all that are here; returns those that go on together."""
         batches = []
         for reader, waiting in self._take().items():
-            members = [*waiting]
-            places = self._read(reader, members)
-            together = [members[place] for place in places]
-            ends = [*accumulate([member.size for member in together], initial=0)]
-            start = 0
-            while start < len(together):
-                stop = max(start + 1, bisect_right(ends, ends[start] + _MOST_ROWS) - 1)
-                batches.append(RequestBatch(self._model, reader, together[start:stop]))
-                start = stop
-            for place in sorted({*range(len(members))}.difference(places)):
-                self._read_alone(reader, members[place])
+            groups = [[*waiting]]
+            while groups:
+                members = groups.pop()
+                places = self._read(reader, members)
+                if places is None:  # one that is wrong costs the others a few readings
+                    middle = len(members) // 2
+                    groups += [members[middle:], members[:middle]]
+                    continue
+                together = [members[place] for place in places]
+                ends = [*accumulate([member.size for member in together], initial=0)]
+                start = 0
+                while start < len(together):
+                    stop = max(start + 1, bisect_right(ends, ends[start] + _MOST_ROWS) - 1)
+                    batches.append(RequestBatch(self._model, reader, together[start:stop]))
+                    start = stop
+                others = sorted({*range(len(members))}.difference(places))
+                if others and together:
+                    groups.append([members[place] for place in others])
+                    continue
+                for place in others:
+                    self._read_alone(reader, members[place])
         return batches
 
-    def _read(self, reader: RowReader, members: Sequence[BatchMember]) -> Sequence[int]:
-        """Reads them; returns the places of those that go on together."""
+    def _read(self, reader: RowReader, members: Sequence[BatchMember]) -> Sequence[int] | None:
+        """Reads them; returns the places of those that go on together; None: halves may."""
         if not members:  # all have gone
             return ()
         try:
@@ -201,6 +215,8 @@ class PendingRequests:
                 start, end = end, end + size
                 member = members[place]
                 member.size, member.details, member.rows = size, known, buffers[start:end]
+        except Problem:
+            return None if len(members) > 1 else ()
         except Exception:
             logger.exception("requests could not be read together; each is read by itself")
             return ()

@@ -131,10 +131,9 @@ class InferReader(RestRowReader):
             if fits[form]:
                 places.append(place)
                 found.append(request)
-        try:
-            rows = join_data(found)
-        except (Problem, IndexError):  # of one; or none is here
+        if not found:
             return NOT_TOGETHER
+        rows = join_data(found)
         sizes = [len(request.tensor.array) for request in found]
         return ReadRows(places, sizes, rows, [request.form for request in found])
 

@@ -27,7 +27,7 @@ from modelflow.serve.requests.request_batch import BatchMember
 from modelflow.serve.requests.rows import check_item
 from modelflow.serve.rest.row_reader import RestRowReader, terms_of
 from modelflow.wire.json_to_array import array_of
-from modelflow.wire.problem import Problem
+from modelflow.wire.problem import refuse
 from modelflow.wire.tf_serving.documents import (
     CLASSIFY_METHOD,
     REGRESS_METHOD,
@@ -66,27 +66,26 @@ class PredictReader(RestRowReader):
         http_request.on_gone = model.infer(arrays, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
-        """Returns which requests ask for rows that fit, and these."""
+        """Returns which requests ask for rows, and these; see `RowReader.rows`."""
         read = read_rows([http_request.body for http_request in requests])
         found = [rows for rows in read if rows]
         places: Sequence[int] = range(len(read))
         if len(found) < len(read):
             places = [place for place, rows in enumerate(read) if rows]
+        if not found:
+            return NOT_TOGETHER
         sizes, values = [*map(len, found)], [*chain.from_iterable(found)]
         (port,) = model.signature.inputs
-        most = max(sizes, default=0)
-        try:
-            array = array_of(values, model.types[port.name], _WHERE)
-            check_item(port, array[0])
-            elements = most * array[0].size
-            model.options.check_elements(elements, _WHERE)
-            model.options.check_rows(most, _WHERE)
-        except (Problem, IndexError):  # one is wrong, or they differ; or none is here
-            return NOT_TOGETHER
+        most = max(sizes)
+        array = array_of(values, model.types[port.name], _WHERE)
+        check_item(port, array[0])
+        elements = most * array[0].size
+        model.options.check_elements(elements, _WHERE)
+        model.options.check_rows(most, _WHERE)
         # Of rows without numbers nobody has counted the lists.
         limits = self.options.json
         if array.ndim >= limits.depth or not 0 < elements <= limits.elements:
-            return NOT_TOGETHER
+            refuse(f"{_WHERE}: nobody has counted its lists")
         return ReadRows(places, sizes, array, [True] * len(places))
 
     def replies(
