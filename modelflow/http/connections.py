@@ -141,10 +141,14 @@ class Connections:
                 self._ended.set_result(None)
             self._on_change()
 
-    async def wait_until_ended(self) -> None:
-        """Ends each as soon as its requests are answered, and waits until all are."""
+    def end(self) -> None:
+        """Ends each as soon as its requests are answered. May be called again."""
         for one in list(self._open):
             one.end()
+
+    async def wait_until_ended(self) -> None:
+        """Ends each as soon as its requests are answered, and waits until all are."""
+        self.end()
         if self._open:
             self._ended = self._ended or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._ended)  # others may wait for it, and longer

@@ -262,6 +262,7 @@ class Server:
             await self._is_ending.wait()
             for _ in range(3):  # who has connected already is still let in, and told
                 await asyncio.sleep(0)
+            self._connections.end()  # before nobody listens: whoever sees that has been told
         self._is_leaving = True
         await self._end(self._last_seconds)
         self._is_leaving = False  # it has come: nothing can hasten it any more
