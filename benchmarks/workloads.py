@@ -5,8 +5,8 @@ import json
 import socket
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
+from serving_peers.first_server import GRAPH as FIRST
+from serving_peers.first_server import first
 
 import modelflow
 from modelflow.ipc.loop_queue import LoopQueue
@@ -33,24 +33,6 @@ SAME = modelflow.FlowUnitSpec(
     inputs=(modelflow.Port("in"),),
     outputs=(modelflow.Port("out"),),
 )
-
-
-@modelflow.flowunit(batched=True)
-def first(rows: list[npt.NDArray[np.float32]]) -> list[float]:
-    """Gives the first number of each row."""
-    return [float(row[0]) for row in rows]
-
-
-FIRST = """
-[graph]
-graphconf = "digraph first { rows [type=input] first firsts [type=output] rows -> first -> firsts }"
-[serve.input.rows]
-datatype = "FP32"
-shape = [-1]
-[serve.output.firsts]
-datatype = "FP32"
-shape = []
-"""
 
 
 def graph(nodes: int, attributes: str) -> str:

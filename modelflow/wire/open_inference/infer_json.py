@@ -236,6 +236,8 @@ def infer_answers(
         requests: What was asked.
         sizes: How many rows each request has.
     """
+    if any(output.classes for one in requests for output in one.outputs.values()):
+        return None
     written = []
     for name, column in columns.items():
         if column is None or column.dtype.kind not in "biuf" or not column.size:
@@ -247,8 +249,6 @@ def infer_answers(
         texts = [] if all(are_binary) else row_texts(column.reshape(len(column), -1))
         data = to_raw(column, datatype, f"output {name!r}") if any(are_binary) else b""
         written.append((name, datatype, column.shape[1:], are_binary, texts, data))
-    if any(output.classes for one in requests for output in one.outputs.values()):
-        return None
     head = _write_members(model_name=model_name, model_version=model_version)
     answers, end, rows = [], 0, sum(sizes)
     for place, (request, size) in enumerate(zip(requests, sizes, strict=True)):
