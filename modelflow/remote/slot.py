@@ -95,12 +95,15 @@ class Slot(Generic[Process]):
         return self.is_leaving or self._terms.is_over()
 
     def lose(self) -> bool:
-        """Has its replica count as lost; returns whether it has not before. ``changed`` is held."""
+        """Has its replica end; returns whether it counts as lost. ``changed`` is held.
+
+        It does not when it was lost before, or when nobody is left who waited for it.
+        """
         if not self.is_ready:
             return False
-        self.is_ready, self._is_lost = False, True
+        self.is_ready, self._is_lost = False, not self._is_over
         self._terms.changed.notify_all()
-        return True
+        return self._is_lost
 
     def _keep(self) -> None:
         """Starts replicas, one after the other, until none is needed any more."""
@@ -156,15 +159,14 @@ class Slot(Generic[Process]):
                 if left is not None and left <= 0 and not self.busy and not self.is_reserved:
                     break
                 terms.clock.wait(terms.changed, None if left is None else max(left, 1.0))
-            is_lost = self._is_lost
+            is_lost, is_dead = self._is_lost, not self.is_ready
             self.is_ready = False
-            is_left = self._is_over  # whoever waited for it has gone: nothing is lost
-            is_over = is_left or not is_lost
+            is_over = self._is_over or not is_lost
             if is_over:
                 terms.give_up(self)
-        if is_lost:
-            if not is_left:
-                self.on_lost(replica.reason())
+        if is_lost:  # also when the pool ends just now: it has been counted
+            self.on_lost(replica.reason())
+        if is_dead:
             _quietly(replica.kill)
         with terms.changed:
             while self.busy:  # calls are told that it is lost, and go
