@@ -4,15 +4,20 @@ import asyncio
 import contextlib
 import gc
 import http.client
+import itertools
 import json
+import os
 import socket
 import threading
+import uuid
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 import modelflow
 from modelflow.http.request import HttpRequest, RequestHead
@@ -21,7 +26,7 @@ from modelflow.serve.rest.tf_serving import PredictReader
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
 from modelflow.wire.json_outline import JsonLimits
-from tests.serve.clients import TYPED, ask, served
+from tests.serve.clients import TYPED, ask, send, served
 
 PREDICT = "/v1/models/m:predict"
 NUMBERS = st.floats(0, 1e3, width=32) | st.integers(0, 1000)  # below, an id is answered
@@ -62,6 +67,18 @@ OTHERS = st.sampled_from(
 def server():
     with served() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    """A server, and what it writes into its access log: to be read as it comes."""
+    path = tmp_path_factory.mktemp("log") / "access"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with served(access_log=str(path)) as running:
+        os.set_blocking(reading, True)
+        with os.fdopen(reading) as lines:
+            yield running, lines
 
 
 INFER = "/v2/models/m/infer"
@@ -151,12 +168,63 @@ def _whole_answer(client):
     return response.status, headers, response.read()
 
 
+def _logged(lines, count):
+    """What the next lines of an access log say, but of times, connections and made-up ids."""
+    found = []
+    for line in itertools.islice(lines, count):
+        said = json.loads(line)
+        for name in ("time", "client", "ms", "request_id"):
+            if name != "request_id" or len(said[name]) == len(uuid.uuid4().hex):
+                del said[name]
+        found.append(sorted(said.items(), key=str))
+    return sorted(found, key=str)
+
+
+def _counted(server):
+    """What the metrics count of the requests to a model."""
+    _, _, text = send(server, "GET", "/metrics")
+    return Counter(
+        {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text.decode())
+            for sample in family.samples
+            if sample.name in COUNTED
+        }
+    )
+
+
+COUNTED = {
+    "modelflow_requests_total",
+    "modelflow_requests_under_way",
+    "modelflow_request_seconds_count",
+    "modelflow_node_errors_total",
+    "nv_inference_request_success",
+    "nv_inference_request_failure",
+    "nv_inference_count",
+    ":tensorflow:serving:request_count",
+    ":tensorflow:serving:request_latency_count",
+}
+
+
 @given(st.lists(st.tuples(PREDICTS | infer_requests(), HEADERS), min_size=1, max_size=12))
-def test_requests_that_come_together_are_answered_as_each_alone(server, requests):
+def test_requests_that_come_together_are_answered_logged_and_counted_as_each_alone(
+    logged, requests
+):
+    server, lines = logged
     messages = [_message(body, path, (*headers, *more)) for (path, headers, body), more in requests]
-    alone = _whole_answers(server, messages, len(messages))
-    assert _whole_answers(server, [b"".join(messages)], len(messages)) == alone
-    assert server.model("m").admission.under_way == 0
+    seen = []
+    for pieces in (messages, [b"".join(messages)]):
+        before = _counted(server)
+        answers = _whole_answers(server, pieces, len(messages))
+        for _, headers, _ in answers:
+            if len(headers["x-request-id"]) == len(uuid.uuid4().hex):
+                del headers["x-request-id"]  # made up
+        counts = _counted(server)
+        counts.subtract(before)
+        next(lines)  # of the first look at the metrics
+        seen.append((answers, _logged(lines, len(messages)), counts))
+        next(lines)
+    assert seen[1] == seen[0]
 
 
 def test_rows_of_different_requests_are_not_mixed(server):
