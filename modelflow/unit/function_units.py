@@ -82,7 +82,9 @@ class FunctionUnit(FlowUnit):
     def _process_batch(self, ctx: Context) -> None:
         answer = self._signature.function(*self._columns(ctx), **self._options)
         for name, values in self._by_output(answer).items():
-            if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            if type(values) is not list and (
+                isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable)
+            ):
                 raise TypeError(
                     f"{self._signature.name}() gave {type(values).__name__} for output "
                     f"{name!r}; a batched function gives a list"

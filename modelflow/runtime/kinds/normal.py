@@ -175,14 +175,14 @@ class NormalCall(UnitCall, BatchCall):
 
         What is no list may give other things one after the other than by place: a dict gives keys.
         """
-        if type(values) is not list or not _PLAIN.issuperset(map(type, values)):
+        if type(values) is not list or not _PLAIN.issuperset(types := {*map(type, values)}):
             return None
         for column in columns if self._inherits_meta else ():
             for buffer in column:
                 if buffer._meta:
                     return None
         settled = [*map(Buffer, values)]
-        for buffer in settled:
+        for buffer in settled if np.ndarray in types else ():
             if type(buffer.data) is np.ndarray:
                 freeze(buffer, self._is_single)
         return settled
