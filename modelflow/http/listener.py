@@ -30,7 +30,8 @@ class ReplyTimeouts(Generic[Waiting]):
         seconds: How long each waits.
         until: Until when, in the seconds of `time.monotonic`; who adds to it without `add` looks
             whether there is a `timer`, which `begin` sets.
-        timer: When it is looked who gives up; None: nobody waits.
+        timer: When it is looked who gives up; None: nobody waits. It stays where all have an
+            answer: to make one for each request that is alone costs more than to look once.
     """
 
     def __init__(self, seconds: float, give_up: Callable[[Waiting], None]) -> None:
@@ -53,9 +54,6 @@ class ReplyTimeouts(Generic[Waiting]):
     def forget(self, waiting: Waiting) -> None:
         """Waits no more. May be called again."""
         self.until.pop(waiting, None)
-        if not self.until and self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
 
     def _look(self) -> None:
         self.timer = None

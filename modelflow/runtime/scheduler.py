@@ -19,7 +19,6 @@ from modelflow.runtime.flow_state import FlowState, SchedulerOptions
 from modelflow.runtime.lifecycle import FlowShutdown, FlowStartup
 from modelflow.runtime.reconfiguring import Reconfiguration
 from modelflow.runtime.runners import InlineRunner, Runner, ThreadRunner
-from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.session_registry import SessionRegistry
 from modelflow.runtime.stats import FlowStats
@@ -146,10 +145,8 @@ class Scheduler:
 
     def create_request_batch(self) -> Session:
         """Makes a session for many requests; see `create_session`."""
-        (session,) = self._sessions.create(1)
+        (session,) = self._sessions.create(1, is_request_batch=True)
         self._runner.wake()
-        origin = self._wiring.plan.origins[""]
-        session.carry(RequestBatch(len(origin.terminals), origin.outputs))
         return session
 
     def create_sessions(self, count: int) -> list[Session]:

@@ -13,6 +13,7 @@ from functools import partial
 from modelflow.errors import StreamClosed
 from modelflow.runtime.flow_state import FlowState
 from modelflow.runtime.kinds.source import SourceWorker
+from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.results import SharedResults
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stats import RequestStats
@@ -60,8 +61,13 @@ class SessionRegistry:
 
     # -- made -----------------------------------------------------------------------------------
 
-    def create(self, count: int) -> list[Session]:
-        """Makes sessions of the graph's own inputs; see `Scheduler.create_sessions`."""
+    def create(self, count: int, *, is_request_batch: bool = False) -> list[Session]:
+        """Makes sessions of the graph's own inputs; see `Scheduler.create_sessions`.
+
+        Args:
+            count: How many.
+            is_request_batch: Many requests share each; see `Scheduler.create_request_batch`.
+        """
         plan, life = self._wiring.plan, self._life
         if not plan.entries:
             names = ", ".join(map(repr, self.of_sources))
@@ -71,12 +77,14 @@ class SessionRegistry:
             )
         if self._dropped:
             self.end_dropped()
-        made = [
-            self._wiring.session(str(next(self._numbers)), "", self._on_finished)
-            for _ in range(count)
-        ]
-        now = life.clock.now()
-        for session in made:
+        made, now, origin = [], life.clock.now(), plan.origins[""]
+        for _ in range(count):
+            request_batch = None
+            if is_request_batch:
+                request_batch = RequestBatch(len(origin.terminals), origin.outputs)
+            name = str(next(self._numbers))
+            session = self._wiring.session(name, "", self._on_finished, request_batch=request_batch)
+            made.append(session)
             session.began = now
             if self.recorder is not None:
                 self._sample(self.recorder, session)
@@ -130,13 +138,15 @@ class SessionRegistry:
             is_new = self.known.pop(session, self) is None
             if is_new and session.began is not None and session.progress.sent:
                 seconds = life.clock.now() - session.began
+                request_batch = session.request_batch
                 if (
                     session.spoilt is None
-                    and session.request_batch is None
                     and not session.is_cancelled
+                    and (request_batch is None or not request_batch.gone)
                 ):
-                    self.stats.ok += 1
-                    self.stats.latencies.add(seconds)
+                    requests = 1 if request_batch is None else request_batch.size
+                    self.stats.ok += requests
+                    self.stats.latencies.add(seconds, requests)
                 else:
                     self._count(session, seconds)
             if life.changed.count:

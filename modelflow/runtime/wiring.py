@@ -14,6 +14,7 @@ from modelflow.runtime.entry.submitter import Submitter
 from modelflow.runtime.flow_state import SchedulerOptions
 from modelflow.runtime.kinds import running_kind
 from modelflow.runtime.session.in_flight import InFlight
+from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.session import Session
 from modelflow.runtime.stages.instances import UnitInstances
 from modelflow.runtime.stages.merge import BRANCH, ORDER, Merge
@@ -73,6 +74,7 @@ class Wiring:
         origin: str,
         on_finished: Callable[[Session], None],
         opener: Session | None = None,
+        request_batch: RequestBatch | None = None,
     ) -> Session:
         """Makes a session whose data begins at ``origin`` (see `ExecutionPlan.origins`)."""
         session = Session(
@@ -82,6 +84,7 @@ class Wiring:
             in_flight=self._in_flight,
             on_finished=on_finished,
             opener=opener,
+            request_batch=request_batch,
         )
         session.on_error = self._on_error
         return session

@@ -1,6 +1,7 @@
 """How long answers are waited for."""
 
 import asyncio
+import time
 
 from modelflow.http.listener import ReplyTimeouts
 
@@ -42,11 +43,25 @@ def test_who_is_answered_does_not_give_up():
     assert run(0.01, use) == ["second", "last"]
 
 
-def test_no_timer_is_left_when_nobody_waits():
-    async def main():
-        patience = ReplyTimeouts(3600.0, lambda _: None)
-        patience.add("one")
-        patience.forget("one")
-        assert patience.timer is None
+def test_those_who_come_one_after_the_other_share_a_timer_and_wait_their_own_time():
+    looks = []
 
-    asyncio.run(main())
+    class Loop(asyncio.SelectorEventLoop):
+        def call_later(self, delay, *what, **options):
+            looks.append(delay)
+            return super().call_later(delay, *what, **options)
+
+    async def main():
+        given_up = asyncio.get_running_loop().create_future()
+        patience = ReplyTimeouts(0.05, given_up.set_result)
+        for number in range(100):
+            patience.add(number)
+            patience.forget(number)
+        assert looks == [0.05]
+        began = time.monotonic()
+        patience.add("last")
+        assert await given_up == "last"
+        assert time.monotonic() - began >= 0.05
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(main())

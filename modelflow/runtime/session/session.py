@@ -93,7 +93,7 @@ class Session:
     watcher: Watcher | None
     """Who is told of every batch that its rows are in; None: nobody."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a session is
         self,
         name: str,
         origin: str,
@@ -102,6 +102,7 @@ class Session:
         in_flight: "InFlight | None",
         on_finished: Callable[["Session"], None],
         opener: "Session | None" = None,
+        request_batch: "RequestBatch | None" = None,
     ) -> None:
         """Makes a session that nothing has entered yet.
 
@@ -113,20 +114,23 @@ class Session:
             on_finished: Called once, when the end has passed every terminal or it is cancelled.
             opener: The session of the source that has begun this one with one buffer; it is given
                 the results and the errors.
+            request_batch: Who waits for each of its rows; None: its results are read as one stream.
         """
         self.name = name
         self.origin = origin
         self.context = {}
         self.stream = Stream(self)
         self.meta = self.stream.meta
-        self.request_batch = self.watcher = self.handoff = self.began = self.spoilt = None
-        self.on_error = None
-        self.results = {
-            output: Results() if opener is None else SharedResults(opener.results[output])
-            for output in ends.outputs
-        }
+        self.watcher = self.handoff = self.began = self.spoilt = self.on_error = None
+        self.request_batch = request_batch
+        self.results = {}
+        if request_batch is None:
+            for output in ends.outputs:
+                of_opener = None if opener is None else opener.results[output]
+                self.results[output] = Results() if of_opener is None else SharedResults(of_opener)
         self.single_outputs = ends.single_outputs
         self.progress = Progress(ends, self.results, in_flight)
+        self.progress.is_collected = request_batch is not None
         self.is_cancelled = self.is_stopped = self.has_deadlines = False
         self.failure = None
         self._opener = opener
@@ -142,12 +146,6 @@ class Session:
     def reader(self) -> Progress:
         """The progress of the session whose reader takes the results."""
         return self.progress if self._opener is None else self._opener.progress
-
-    def carry(self, request_batch: "RequestBatch") -> None:
-        """Has its rows be those of many requests; before any has entered."""
-        self.request_batch = request_batch
-        self.results = {}
-        self.progress.is_collected = True
 
     def spoil(self, positions: Sequence[int], buffers: Sequence[Buffer]) -> None:
         """Notes the rows in error among those that leave the graph, which its figures tell."""

@@ -31,10 +31,11 @@ class ModelCounts:
         self.seconds = self.answer_seconds = self.failed_seconds = 0.0
         self.last = 0.0
         self.latencies = [0] * (len(BOUNDS) + 1)
-        self._worked = 0
+        self._newly_worked = 0
 
     def on_answer(self, rows: int, seconds: float, answer_seconds: float = 0.0) -> None:
         """Counts a request that was answered."""
+        self._newly_worked += 1
         self.outcomes["OK"] += 1
         self.rows += rows
         self.seconds += seconds
@@ -50,6 +51,7 @@ class ModelCounts:
             seconds: How long each took.
             answer_seconds: The part of that behind the graph, the same for each.
         """
+        self._newly_worked += len(seconds)
         self.outcomes["OK"] += len(seconds)
         self.rows += rows
         self.seconds += sum(seconds)
@@ -60,6 +62,8 @@ class ModelCounts:
 
     def on_failure(self, code: Code, rows: int = 0, seconds: float = 0.0) -> None:
         """Counts a request that failed."""
+        if code not in (Code.CANCELLED, Code.DEADLINE_EXCEEDED):
+            self._newly_worked += 1
         self.outcomes[str(code)] += 1
         self.failed_rows += rows
         self.failed_seconds += seconds
@@ -72,9 +76,8 @@ class ModelCounts:
 
     def count_newly_worked(self) -> int:
         """Returns how many were not given up, since this was asked last."""
-        given_up = self.outcomes[str(Code.CANCELLED)] + self.outcomes[str(Code.DEADLINE_EXCEEDED)]
-        before, self._worked = self._worked, self.requests - given_up
-        return self._worked - before
+        count, self._newly_worked = self._newly_worked, 0
+        return count
 
     @property
     def failures(self) -> int:

@@ -25,11 +25,6 @@ class _Level:
     def __init__(self) -> None:
         self.seconds = self.answers = self.seen = 0.0
 
-    def note(self, seconds: float, answers: int, now: float) -> None:
-        self.seconds = self.seconds * _KEPT + seconds
-        self.answers = self.answers * _KEPT + answers
-        self.seen = now
-
     @property
     def interval(self) -> float:
         """Seconds from one answer to the next."""
@@ -57,8 +52,12 @@ class WaitEstimator:
             seconds: How long they had, all together.
             answers: How many were answered.
         """
-        level = self._levels.setdefault(under_way.bit_length(), _Level())
-        level.note(seconds, answers, self._now())
+        level = self._levels.get(bits := under_way.bit_length())
+        if level is None:
+            self._levels[bits] = level = _Level()
+        level.seconds = level.seconds * _KEPT + seconds
+        level.answers = level.answers * _KEPT + answers
+        level.seen = self._now()
 
     def wait(self, number: int) -> float | None:
         """Returns the seconds in which so many requests are answered; None: it is not known."""
