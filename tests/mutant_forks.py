@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -118,6 +119,7 @@ def _learn(session: pytest.Session, items: Sequence[pytest.Item]) -> Iterator[tu
         began = time.perf_counter()
         _run_item(items, place)
         if session.testsfailed:
+            print(f"\n{item.nodeid} fails", file=sys.stderr, flush=True)
             os._exit(_KILLED)
         seconds = time.perf_counter() - began
         yield item.nodeid, Call(_digest(item.path), seconds, sorted(state()._stats))
