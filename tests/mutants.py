@@ -32,6 +32,7 @@ TESTS = (
     "tests/device/test_plug_in.py",
     "tests/test_flow.py",
     "tests/plan",
+    "tests/test_request.py",
     "tests/test_stream_io.py",
 )
 _PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
