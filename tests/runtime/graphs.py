@@ -131,7 +131,7 @@ def results_of(graph, *values, port="input", **options):
     return next(iter(given.values())) if len(given) == 1 else given
 
 
-def fed_by_a_source():
+def fed_by_a_source(**more):
     """An inline scheduler with one source, which feeds the output."""
     nodes = {"source": unit_of(None, inputs=()), "output": "output"}
-    return Running(graph_of(nodes, ["source -> output"]), is_inline=True).scheduler
+    return Running(graph_of(nodes, ["source -> output"]), is_inline=True, **more).scheduler

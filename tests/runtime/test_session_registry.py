@@ -1,10 +1,15 @@
 """The sessions of a flow that are not over."""
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from modelflow.buffer import Buffer
-from modelflow.errors import FlowUnitError, StreamClosed
-from tests.runtime.graphs import Running, chain, fed_by_a_source, graph_of, spec_of
+from modelflow.errors import Cancelled, FlowUnitError, StreamClosed
+from modelflow.stream_io.request import Request, submit
+from tests.runtime.fake_clock import FakeClock
+from tests.runtime.graphs import Running, chain, fed_by_a_source, graph_of, spec_of, unit_of
 from tests.runtime.test_scheduler import counting_source
 
 
@@ -62,3 +67,84 @@ def test_a_session_that_a_source_opens_too_late_ends_for_the_same_reason(is_abor
     assert opened.is_cancelled
     text = "flow 'test' is not running: it is new"
     assert str(opened.failure) == (text if is_aborted else "it is over")
+
+
+def odd(ctx):
+    """Fails for odd numbers."""
+    ctx.emit([ValueError("odd") if one.data % 2 else one for one in ctx.input()])
+
+
+@pytest.mark.parametrize("is_inline", [False, True])
+def test_a_flow_knows_how_its_sessions_ended(is_inline):
+    clock = FakeClock()
+    graph = chain((unit_of(odd), {"batch_size": 4}))
+    with Running(graph, is_inline=is_inline, clock=clock) as flow:
+        for value in range(5):
+            flow.session().exchange({"input": [value]})
+        flow.session().exchange({"input": [2, 4, 5]})  # one of three fails: so does the request
+        late = flow.session()
+        late.exchange({"input": [2]}, deadline=-1.0)
+        gone = flow.session()
+        gone.send("input", 2)
+        gone.cancel()
+        with pytest.raises(Cancelled):
+            gone.recv("output")
+        flow.session().close_input()  # nothing was sent: no request
+        stats = flow.scheduler.statistics()
+    assert stats.requests == {"ok": 3, "failed": 3, "expired": 1, "cancelled": 1}
+    assert stats.latency.count == 7
+    node = flow.scheduler.statistics()["n0"]  # a worker may have held the cancelled row until now
+    assert (node.errors, node.failures, node.expired) == (3, {"ValueError": 3}, 1)
+    assert node.buffers + node.dropped == 10
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_requests_that_share_a_session_count_each_by_how_they_ended(rows):
+    """Those in error that were given up are cancelled, and nothing else."""
+    told = []
+    with Running(chain(unit_of(odd)), is_inline=True) as flow:
+        made = [Request({"input": [value] * rows}, told.append) for value in range(7)]
+        made += [Request({"input": [value] * rows}, told.append, deadline=-1.0) for value in (0, 1)]
+        made[1].cancel()
+        made[2].cancel()
+        for group in (made, [Request({"input": [8] * rows}, told.append)]):
+            submit(flow.scheduler, group)
+            flow.scheduler.pump()
+        stats = flow.scheduler.statistics()
+    assert len(told) == 10
+    assert stats.requests == {"ok": 4, "cancelled": 2, "failed": 2, "expired": 2}
+    assert stats.latency.count == 8
+
+
+def test_requests_that_share_a_session_are_all_cancelled_with_it():
+    told, entered, go_on = [], threading.Event(), threading.Event()
+
+    def wait(ctx):
+        entered.set()
+        go_on.wait(60)
+        ctx.emit(ctx.input())
+
+    with Running(chain((unit_of(wait), {"threads": 1, "batch_size": 1}))) as flow:
+        submit(flow.scheduler, [Request({"input": [value]}, told.append) for value in range(3)])
+        assert entered.wait(60)
+        (session,) = flow.scheduler._sessions.known
+        flow.scheduler.cancel(session)
+        go_on.set()
+    assert (len(told), flow.scheduler.statistics().requests) == (3, {"cancelled": 3})
+
+
+def test_who_records_is_asked_of_each_session_when_it_is_opened_by_a_source_too():
+    asked = []
+
+    class Recorder:
+        def watcher(self, name, began, leave):
+            asked.append((name, began))
+            return SimpleNamespace(over=None, leave=leave)
+
+    clock = FakeClock()
+    scheduler = fed_by_a_source(clock=clock)
+    scheduler._sessions.recorder = Recorder()
+    clock.advance(5.0)
+    opened = scheduler._sessions.open_for(scheduler.sources["source"])
+    assert asked == [("source/0", clock.now())]
+    assert opened.watcher.leave == opened.unwatch

@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-from modelflow.errors import Cancelled, QueueFullError
+from modelflow.errors import QueueFullError
 from modelflow.runtime.stats import FlowStats, NodeStats, RequestStats
-from modelflow.stream_io.request import Request, submit
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, unit_of
 
@@ -27,46 +26,6 @@ def test_requests_are_counted_by_how_they_ended_those_that_ran_with_their_time()
     assert stats.outcomes() == {"ok": 3, "failed": 2, "cancelled": 5}
     latency = stats.latencies.histogram()
     assert (latency.count, latency.total) == (3, 7.0)
-
-
-def odd(ctx):
-    """Fails for odd numbers."""
-    ctx.emit([ValueError("odd") if one.data % 2 else one for one in ctx.input()])
-
-
-@pytest.mark.parametrize("is_inline", [False, True])
-def test_a_flow_knows_how_its_sessions_ended(is_inline):
-    clock = FakeClock()
-    graph = chain((unit_of(odd), {"batch_size": 4}))
-    with Running(graph, is_inline=is_inline, clock=clock) as flow:
-        for value in range(5):
-            flow.session().exchange({"input": [value]})
-        flow.session().exchange({"input": [2, 4, 5]})  # one of three fails: so does the request
-        late = flow.session()
-        late.exchange({"input": [2]}, deadline=-1.0)
-        gone = flow.session()
-        gone.send("input", 2)
-        gone.cancel()
-        with pytest.raises(Cancelled):
-            gone.recv("output")
-        flow.session().close_input()  # nothing was sent: no request
-        stats = flow.scheduler.statistics()
-    assert stats.requests == {"ok": 3, "failed": 3, "expired": 1, "cancelled": 1}
-    assert stats.latency.count == 7
-    node = flow.scheduler.statistics()["n0"]  # a worker may have held the cancelled row until now
-    assert (node.errors, node.failures, node.expired) == (3, {"ValueError": 3}, 1)
-    assert node.buffers + node.dropped == 10
-
-
-def test_requests_of_one_row_count_each():
-    ended = []
-    with Running(chain(unit_of(odd)), is_inline=True) as flow:
-        made = [Request({"input": [value]}, ended.append) for value in range(7)]
-        submit(flow.scheduler, made)
-        flow.scheduler.pump()
-        stats = flow.scheduler.statistics()
-    assert len(ended) == 7
-    assert stats.requests == {"ok": 4, "failed": 3}
 
 
 def test_a_refused_row_is_a_request_that_was_rejected():
