@@ -49,7 +49,7 @@ def test_no_request_is_lost_while_versions_change_nor_by_an_orderly_end(tmp_path
         except (OSError, http.client.HTTPException, AssertionError) as error:
             amiss.append(error)
 
-    arguments = ("m.dot", "times", "--versions", "latest", "--poll", "0.05")
+    arguments = ("m.dot", "times", "--versions", "latest", "--poll", "0.05", "--drain-delay", "0.1")
     with serving(tmp_path, *arguments, option=option) as replica_group:
         children = replica_group.children()
         asked = [("m", "x"), ("times", [1.0, 1.0])] * 4
