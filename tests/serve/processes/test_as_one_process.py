@@ -30,7 +30,7 @@ OTHERWISE = (
             "a_stop_while_models_are_loaded_loads_no_more",
             "what_is_unloaded_while_it_is_loaded_never_answers",
             "whoever_waits_for_a_load_is_told_when_the_server_stops",
-            "a_dozen_reloads_under_load_fail_no_request",
+            "reloads_of_a_file_under_load_fail_no_request",
         )
     ),
 )
