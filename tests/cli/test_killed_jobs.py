@@ -183,12 +183,13 @@ def test_an_item_that_kills_its_process_is_an_error_after_three_deaths(job, outp
     guilty = (7, 130) if output == "o.jsonl" else (130,)
     for number in guilty:
         (job / "texts" / f"{number}.txt").write_text("poison")
-    codes = []
+    codes, told = [], ""
     while not codes or codes[-1] < 0:
         done = programs.run(command(output, "--errors", "bad"), cwd=job)
         codes.append(done.returncode)
+        told = done.stderr
         assert len(codes) <= 3 * len(guilty) + 1, "it is tried without an end"
-    assert "texts/130.txt: the process has died 3 times while it was worked on" in done.stderr
+    assert "texts/130.txt: the process has died 3 times while it was worked on" in told
     assert codes == [-signal.SIGSEGV] * (len(codes) - 1) + [1]
     expected = {number: number for number in range(COUNT)}
     expected |= dict.fromkeys(range(3, COUNT, 50), 3)

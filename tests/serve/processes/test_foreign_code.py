@@ -40,7 +40,7 @@ def unready(replica_group):
 
 def test_what_hangs_is_given_up_and_holds_up_neither_others_nor_the_end(tmp_path, kind):
     write_models(tmp_path, "hang", good="works", bad="Loads", bad2="Loads")
-    more = ("--load-timeout", "0.3", "--allow-repository", "--drain-timeout", "0.2")
+    more = ("--load-timeout", "0.3", "--allow-repository", "--drain-timeout", "1")
     graphs = ("good.dot", "bad.dot", "bad2.dot")
     with serving(tmp_path, *graphs, *more, **kind) as replica_group:
         children = replica_group.children()

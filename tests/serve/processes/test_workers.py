@@ -201,6 +201,8 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(folder
     """Whoever kills them from outside, again and again, blames no model."""
     with crashing.connections(3) as all_of_them:
         who = crashing.who(all_of_them[0], "n")
+        ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
+        answered = crashing.metrics()[ok]
         under_way = all_of_them[1]
         ask_what_sticks(folder, under_way)
         assert AT_ONCE in crashing.kill(who, "the process of the models was ended")
@@ -211,8 +213,7 @@ def test_without_the_models_workers_say_to_come_again_until_they_are_back(folder
         for one in all_of_them:  # each worker is told by itself that they are back
             assert crashing.who_is_back(one, "n") not in (who, *crashing.children()[:2])
         # What was counted is counted still.
-        ok = "modelflow_requests_total", ("code", "OK"), ("model", "n"), M[1]
-        wait_until(lambda: crashing.metrics().get(ok, 0) >= 3)
+        wait_until(lambda: crashing.metrics().get(ok, 0) == answered + 3)
         assert "in 1 s" in crashing.kill(crashing.who(name="n"))
         assert crashing.who_is_back(name="n") in crashing.children()
         assert not any("out of service" in line for line in crashing.said)
