@@ -40,19 +40,19 @@ def test_a_ctrl_c_at_any_place_of_a_start_is_raised_and_leaves_no_thread():
 
 
 def test_flows_that_end_at_random_moments_leave_nothing_behind():
-    counts, _ = attack_flows(60, number=1)
-    assert sum(counts.values()) == 60
+    counts, _ = attack_flows(30, number=1)
+    assert sum(counts.values()) == 30
 
 
 @pytest.mark.slow
 def test_ready_graphs_that_end_at_random_moments_leave_nothing_behind(tmp_path):
     names = ["files, threads", "files, two broken"]
-    found = attack_ready(20, 1, tmp_path, names)
-    assert [sum(found[name]["counts"].values()) for name in names] == [20, 20]
+    found = attack_ready(8, 1, tmp_path, names)
+    assert [sum(found[name]["counts"].values()) for name in names] == [8, 8]
 
 
 @pytest.mark.slow
 def test_programs_that_signals_end_leave_nothing_behind(tmp_path):
     names = {"files, thread", "files, process", "files, broken"}
-    codes, _ = attack_programs(6, 1, tmp_path, names)
-    assert sum(codes.values()) == 6
+    codes, _ = attack_programs(3, 1, tmp_path, names)
+    assert sum(codes.values()) == 3

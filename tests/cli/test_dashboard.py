@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests import programs
+from tests.in_process import run_here
 
 UNITS = '''
 import pathlib, time
@@ -67,9 +68,8 @@ def first_event(url):
     return found
 
 
-@pytest.mark.parametrize("words", [("graph.dot", "--dashboard"), ("--dashboard", "graph.dot")])
-def test_a_run_is_shown_until_it_ends(folder, words):
-    with started(folder, "run", *words) as process:
+def test_a_run_is_shown_until_it_ends(folder):
+    with started(folder, "run", "--dashboard", "graph.dot") as process:
         url = printed(process, r"dashboard: (http://127\.0\.0\.1:\d+/\?token=\S+)")
         name, data = first_event(url)
         assert name == "event: picture"
@@ -117,8 +117,9 @@ def test_a_flow_of_another_process_is_shown(folder):
         (("dashboard", "ftp://there"), 1, "ftp://there: expected a port (1 to 65535), HOST:PORT"),
     ],
 )
-def test_what_is_wrong_is_said(folder, arguments, code, text):
+def test_what_is_wrong_is_said(folder, monkeypatch, arguments, code, text):
     (folder / "go").touch()
-    done = programs.run(["python", "-m", "modelflow", *arguments], cwd=folder)
+    monkeypatch.chdir(folder)
+    done = run_here(arguments, env={})
     assert done.returncode == code
     assert text in done.stderr

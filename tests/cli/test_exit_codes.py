@@ -1,5 +1,6 @@
 """The codes of docs/reference/exit-codes.md, each by a command that ends with it."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +16,7 @@ import pytest
 from modelflow.signals import ExitCode
 from tests import programs
 from tests.cli import impatient
+from tests.in_process import run_here
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "exit-codes.md"
 PROFILE = Path(__file__).with_name("slow_profile.json")
@@ -47,6 +49,11 @@ def folder(tmp_path):
     return tmp_path
 
 
+def ends_here(folder, line):
+    with contextlib.chdir(folder):
+        return run_here(tuple(line.split()), env={})
+
+
 def ends(folder, line):
     return programs.run(["bash", "-c", f"{sys.executable} -m modelflow {line}"], cwd=folder)
 
@@ -65,7 +72,7 @@ def ends(folder, line):
     ],
 )
 def test_a_command_ends_with_the_code_of_the_page(folder, line, code):
-    done = ends(folder, line)
+    done = ends_here(folder, line)
     assert done.returncode == code, done.stderr
 
 
@@ -159,7 +166,7 @@ def test_streams_that_are_closed_or_full(folder, line, code, message):
     ],
 )
 def test_what_an_option_names_is_written_whole_or_not_at_all(folder, line, option, file):
-    full = ends(folder, line.replace(file, f"full/{file}"))
+    full = ends_here(folder, line.replace(file, f"full/{file}"))
     assert full.stderr.endswith(
         f"{option} full/{file}: cannot be written: No such file or directory\n"
     )
@@ -174,13 +181,13 @@ def test_what_an_option_names_is_written_whole_or_not_at_all(folder, line, optio
     assert (folder / file).read_text() == "before"
     linked = f"link{os.path.splitext(file)[1]}"
     os.rename(folder / "link", folder / linked)
-    assert ends(folder, line.replace(file, linked)).returncode == 0
+    assert ends_here(folder, line.replace(file, linked)).returncode == 0
     assert (folder / linked).is_symlink()
     assert len((folder / file).read_text()) > len("before")
     assert (folder / file).stat().st_mode & 0o777 == 0o600
     assert not list(folder.glob(".*.part"))
     device = "/dev/null" if option == "--json" else "/dev/null --format dot"
-    assert ends(folder, line.replace(file, device)).returncode == 0
+    assert ends_here(folder, line.replace(file, device)).returncode == 0
     assert Path("/dev/null").is_char_device()
 
 

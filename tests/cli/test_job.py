@@ -132,14 +132,14 @@ def test_quiet_says_nothing_but_errors(modelflow_here, job):
 
 def test_options_may_come_from_the_environment(modelflow_here, job):
     more = {"MODELFLOW_RUN_QUIET": "1", "MODELFLOW_RUN_KEEP_GOING": "1"}
-    done = programs.run(
-        [sys.executable, "-m", "modelflow", *RUN], cwd=job, env={**os.environ, **more}, text=True
-    )
+    done = modelflow_here(*RUN, env=more)
     assert done.returncode == 0
     assert "items" not in done.stderr
 
 
-def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(modelflow, job):
+def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(
+    modelflow, modelflow_here, job
+):
     (job / "mark").touch()
     done = modelflow(*RESUMED)
     assert done.returncode == -signal.SIGKILL
@@ -147,17 +147,17 @@ def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(modelflow,
     (job / "o.jsonl").write_bytes((job / "o.jsonl").read_bytes() + b'{"index": 36, "cut o')
     (job / "o.done").write_bytes((job / "o.done").read_bytes() + b'{"done": ["te')
     (job / "mark").unlink()
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert done.returncode == 1
     assert f"done before, {60 - before} items left" in done.stderr or not before
     # What was under way when it was killed is done first.
     assert sorted(numbers(lines(job / "o.jsonl"))) == list(range(60))
     assert [line["index"] for line in lines(job / "o.jsonl")] == list(range(60))
-    done = modelflow(*RESUMED)
+    done = modelflow_here(*RESUMED)
     assert done.returncode == 1, "who starts it again until all is well is told that it is"
     assert "0 items, 0 errors" in done.stderr
     assert "5 errors in what was done before" in done.stderr
-    assert modelflow(*RESUMED, "--keep-going").returncode == 0
+    assert modelflow_here(*RESUMED, "--keep-going").returncode == 0
     assert len(lines(job / "o.jsonl")) == 60
 
 
@@ -197,13 +197,13 @@ def test_a_file_is_the_same_however_it_is_named(modelflow_here, job):
     assert len(lines(job / "o.jsonl")) == 60
 
 
-def test_a_job_into_a_folder_goes_on_as_well(modelflow, job):
+def test_a_job_into_a_folder_goes_on_as_well(modelflow, modelflow_here, job):
     (job / "mark").touch()
     into_folder = (*RUN[:-1], "out/", "--resume", "o.done")
     assert modelflow(*into_folder).returncode == -signal.SIGKILL
     (job / "out" / ".000007_7.json.0123456789ab.part").write_text("cut o")
     (job / "mark").unlink()
-    assert modelflow(*into_folder).returncode == 1
+    assert modelflow_here(*into_folder).returncode == 1
     found = sorted(os.listdir(job / "out"))
     good = [number for number in range(60) if number % 12 != 3]
     assert found == [f"{number:06d}_{number}.json" for number in good]

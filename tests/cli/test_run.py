@@ -153,10 +153,14 @@ def test_an_output_that_cannot_be_written_is_said(modelflow_here, folder, where,
 
 
 @pytest.mark.parametrize("where", ["/dev/full", "-", "full.json"])
-def test_a_disk_that_is_full_is_said_with_how_far_the_run_came(folder, where):
+def test_a_disk_that_is_full_is_said_with_how_far_the_run_came(modelflow_here, folder, where):
     (folder / "full.json").symlink_to("/dev/full")
-    command = "python -m modelflow run small.toml --input photos --output"
-    done = programs.run(["sh", "-c", f"{command} {where} > /dev/full"], cwd=folder)
+    words = ("run", "small.toml", "--input", "photos", "--output", where)
+    if where == "-":
+        command = f"python -m modelflow {' '.join(words)} > /dev/full"
+        done = programs.run(["sh", "-c", command], cwd=folder)
+    else:
+        done = modelflow_here(*words)
     assert done.returncode == 1
     named = "standard output" if where == "-" else where
     assert f"--output {where}: cannot write {named}: No space left on device" in done.stderr

@@ -17,6 +17,7 @@ import pytest
 from modelflow.cli.main import main
 from modelflow.cli.serve.models import add_names
 from tests import programs
+from tests.in_process import run_here
 from tests.serve.models_on_disk import write_model
 
 GRAPH = """digraph upper {
@@ -75,31 +76,25 @@ def serving(graph, *arguments, said="serves "):
             pytest.fail("it has ended without serving")
 
 
-def ask(address, name="upper"):
+def ask(address, name="upper", key="none"):
     body = json.dumps({"instances": ["a", "b"]}).encode()
     url = f"{address}/v1/models/{name}:predict"
-    with urllib.request.urlopen(url, body, timeout=60) as response:
+    request = urllib.request.Request(url, body, {"x-api-key": key})
+    with urllib.request.urlopen(request, timeout=60) as response:
         return json.load(response)
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_graph_is_served_until_a_signal_ends_it(graph, how, code):
-    with serving(graph, "upper.dot") as (process, address):
-        assert ask(address) == {"predictions": ["A", "B"]}
-        process.send_signal(how)
-        assert process.wait(60) == code
-
-
-def test_graphs_have_the_names_that_they_are_given(graph):
-    with serving(graph, "one=upper.dot", "two=upper.dot") as (_, address):
-        assert ask(address, "one") == ask(address, "two") == {"predictions": ["A", "B"]}
-
-
-def test_units_beside_a_graph_are_found_wherever_the_command_is_started(graph):
+def test_graphs_have_the_names_that_they_are_given_until_an_interrupt_ends_all(graph):
+    """Units beside a graph are found wherever the command is started; gRPC may be off."""
     elsewhere = graph.parent / "elsewhere"
     elsewhere.mkdir()
-    with serving(elsewhere / "here", str(graph)) as (_, address):
-        assert ask(address) == {"predictions": ["A", "B"]}
+    names = (f"one={graph}", f"two={graph}", str(graph))
+    with serving(elsewhere / "here", *names, "--grpc", "off") as (process, address):
+        for name in ("one", "two", "upper"):
+            assert ask(address, name) == {"predictions": ["A", "B"]}
+        process.send_signal(signal.SIGINT)
+        assert "gRPC" not in process.stderr.read()
+        assert process.wait(60) == 130
 
 
 def test_two_modules_of_one_name_beside_two_graphs_are_refused(graph):
@@ -113,21 +108,47 @@ def test_two_modules_of_one_name_beside_two_graphs_are_refused(graph):
     assert "the module 'units' beside the graph is another than the one that was" in told
 
 
-def test_the_signal_to_read_again_finds_new_versions(graph):
-    for number, unit in (("1", "upper"), ("2", "lower")):
-        folder = graph.parent / "many" / number
-        folder.mkdir(parents=True)
-        (folder / "graph.dot").write_text(GRAPH.replace("units:upper", f"units:{unit}"))
-    second = graph.parent / "second"
-    (graph.parent / "many" / "2").rename(second)
-    with serving(graph, "many") as (process, address):
-        assert ask(address, "many") == {"predictions": ["A", "B"]}
-        second.rename(graph.parent / "many" / "2")
+def test_what_a_file_of_options_names_is_read_again_at_a_signal(graph):
+    """A folder of graphs is a repository, whose models are named by their files or folders."""
+    folder, models = graph.parent, graph.parent / "models"
+    models.mkdir()
+    (models / "upper.toml").write_text(f"[graph]\ngraphconf = '''{graph.read_text()}'''\n")
+    for path, unit in (("many/1", "upper"), ("second", "lower")):
+        (folder / path).mkdir(parents=True)
+        (folder / path / "graph.dot").write_text(GRAPH.replace("units:upper", f"units:{unit}"))
+    (folder / "keys").write_text("old")
+    (folder / "serve.toml").write_text(
+        'sources = ["models", "many"]\napi_key_file = "keys"\naccess_log = "log"\n'
+        'drain_delay = 0.1\nlabel = ["upper:best=1"]\n'
+    )
+    with serving(graph, "--config", "serve.toml") as (process, address):
+
+        def status(key):
+            request = urllib.request.Request(f"{address}/v2", headers={"x-api-key": key})
+            try:
+                with urllib.request.urlopen(request, timeout=60) as response:
+                    return response.status
+            except urllib.error.HTTPError as error:
+                error.close()
+                return error.code
+
+        assert (status("old"), status("new")) == (200, 401)
+        assert ask(address, "upper/labels/best", "old") == {"predictions": ["A", "B"]}
+        assert ask(address, "many", "old") == {"predictions": ["A", "B"]}
+        (folder / "second").rename(folder / "many" / "2")
+        (folder / "keys").write_text("new")
+        (folder / "log").rename(folder / "log.1")
         process.send_signal(signal.SIGHUP)
-        while ask(address, "many") != {"predictions": ["a", "b"]}:
+        while status("new") != 200 or not (folder / "log").exists():
             pass
+        while ask(address, "many", "new") != {"predictions": ["a", "b"]}:
+            pass
+        assert status("old") == 401
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
+    text = (folder / "log.1").read_text() + (folder / "log").read_text()
+    lines = [json.loads(line)["status"] for line in text.splitlines()]
+    assert (lines[:2], lines[-1]) == ([200, 401], 401)
 
 
 def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
@@ -146,22 +167,6 @@ def test_a_signal_while_a_model_is_loaded_ends_it_without_an_answer(graph):
         assert "serves" not in process.stderr.read()
 
 
-def test_models_of_a_folder_are_named_by_their_files(graph):
-    (graph.parent / "models").mkdir()
-    graph.rename(graph.parent / "models" / "upper.dot")
-    with serving(graph, "models", "--label", "upper:best=1") as (_, address):
-        assert ask(address, "upper/labels/best") == {"predictions": ["A", "B"]}
-
-
-def test_a_folder_of_toml_graphs_is_a_repository(graph):
-    folder = graph.parent / "models"
-    folder.mkdir()
-    text = graph.read_text()
-    (folder / "upper.toml").write_text(f"[graph]\ngraphconf = '''{text}'''\n")
-    with serving(graph, "models") as (_, address):
-        assert ask(address, "upper") == {"predictions": ["A", "B"]}
-
-
 def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
     monkeypatch.chdir(graph.parent)
     with pytest.raises(SystemExit) as ended:
@@ -175,18 +180,20 @@ def test_what_clients_will_see_is_printed(graph, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("http", "grpc", "printed"),
-    [
-        ("0", "0", r"http://127\.0\.0\.1:\d+\n.* 127\.0\.0\.1:\d+\n"),
-        ("[::1]:0", "[::1]:0", r"http://\[::1\]:\d+\n.* \[::1\]:\d+\n"),
-    ],
+    ("host", "kind", "printed"),
+    [("", "auto", r"127\.0\.0\.1"), ("[::1]:", "native", r"\[::1\]"), ("", "grpcio", ".*")],
 )
-def test_addresses_are_taken_without_a_host_and_printed_as_urls(graph, http, grpc, printed):
-    command = ["python", "-m", "modelflow", "serve", "upper.dot", "--http", http, "--grpc", grpc]
+def test_addresses_are_taken_without_a_host_and_answered_as_printed(graph, host, kind, printed):
+    words = ("upper.dot", "--http", f"{host}0", "--grpc", f"{host}0", "--grpc-server", kind)
+    command = ["python", "-m", "modelflow", "serve", *words]
     with programs.started(command, cwd=graph.parent, stderr=subprocess.PIPE, text=True) as process:
         served = (line for line in process.stderr if line.startswith("serves "))
-        said = next(served) + next(served)
-    assert re.search(printed, said), said
+        http, over_grpc = next(served), next(served)
+        assert re.search(rf"http://{printed}:\d+\n", http)
+        assert re.search(rf"serves upper over gRPC at {printed}:\d+\n", over_grpc)
+        with grpc.insecure_channel(over_grpc.split()[-1]) as channel:
+            ready = channel.unary_unary("/inference.GRPCInferenceService/ModelReady")
+            assert ready(b"\n\x05upper", timeout=60) == b"\x08\x01"
 
 
 @pytest.mark.parametrize(
@@ -221,23 +228,6 @@ def test_what_is_wrong_is_said(arguments, code, text, capsys):
     assert text in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["auto", "native", "grpcio"])
-def test_grpc_is_answered_where_it_is_told(graph, kind):
-    with serving(graph, "upper.dot", "--grpc-server", kind) as (process, _):
-        told = process.stderr.readline()
-        assert told.startswith("serves upper over gRPC at 127.0.0.1:")
-        with grpc.insecure_channel(told.split()[-1]) as channel:
-            ready = channel.unary_unary("/inference.GRPCInferenceService/ModelReady")
-            assert ready(b"\n\x05upper", timeout=60) == b"\x08\x01"
-
-
-def test_grpc_may_be_off(graph):
-    with serving(graph, "upper.dot", "--grpc", "off") as (process, _):
-        process.send_signal(signal.SIGTERM)
-        assert "gRPC" not in process.stderr.read()
-        assert process.wait(60) == 143
-
-
 @pytest.mark.parametrize(("asked", "is_off"), [((), True), (("--grpc", "127.0.0.1:0"), False)])
 def test_without_its_packages_grpc_is_off_unless_it_is_asked_for(
     graph, monkeypatch, capsys, asked, is_off
@@ -254,7 +244,7 @@ def test_without_its_packages_grpc_is_off_unless_it_is_asked_for(
     assert f"{http}/: cannot listen there: Address already in use; give another" in told
 
 
-def test_a_batching_file_says_how_models_are_batched_and_a_wrong_one_ends_it(tmp_path):
+def test_a_batching_file_says_how_models_are_batched_and_a_wrong_one_ends_it(tmp_path, monkeypatch):
     write_model(tmp_path / "m.onnx", 2)
     file = tmp_path / "batching_config.txt"
     file.write_text("max_batch_size { value: 4 }")
@@ -264,46 +254,11 @@ def test_a_batching_file_says_how_models_are_batched_and_a_wrong_one_ends_it(tmp
         with contextlib.closing(response):
             assert json.load(response)["max_batch_size"] == 4
     file.write_text("max_batch_sise { value: 4 }")
-    command = [sys.executable, "-m", "modelflow", "serve", *FREE, "m.onnx", option, file.name]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    monkeypatch.chdir(tmp_path)
+    ended = run_here(("serve", *FREE, "m.onnx", option, file.name), env={})
     assert ended.returncode != 0
     assert "did you mean 'max_batch_size'" in ended.stderr
     assert "Traceback" not in ended.stderr
-
-
-def test_what_guards_a_server_stands_in_a_file_and_is_read_again(graph):
-    folder = graph.parent
-    (folder / "keys").write_text("old")
-    (folder / "serve.toml").write_text(
-        'sources = ["upper.dot"]\napi_key_file = "keys"\naccess_log = "log"\n'
-    )
-    with serving(graph, "--config", "serve.toml") as (process, address):
-
-        def status(key):
-            request = urllib.request.Request(f"{address}/v2", headers={"x-api-key": key})
-            try:
-                with urllib.request.urlopen(request, timeout=60) as response:
-                    return response.status
-            except urllib.error.HTTPError as error:
-                error.close()
-                return error.code
-
-        assert (status("old"), status("new")) == (200, 401)
-        (folder / "keys").write_text("new")
-        (folder / "log").rename(folder / "log.1")
-        process.send_signal(signal.SIGHUP)
-        while status("new") != 200 or not (folder / "log").exists():
-            pass
-        assert status("old") == 401
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
-    text = (folder / "log.1").read_text() + (folder / "log").read_text()
-    lines = text.splitlines()
-    assert [json.loads(line)["status"] for line in (lines[0], lines[1], lines[-1])] == [
-        200,
-        401,
-        401,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -315,11 +270,9 @@ def test_what_guards_a_server_stands_in_a_file_and_is_read_again(graph):
         (("--cors-origin", "x"), "CORS origin: got 'x'"),
     ],
 )
-def test_what_cannot_guard_a_server_is_said_before_it_listens(graph, arguments, text):
-    command = [sys.executable, "-m", "modelflow", "serve", *FREE, "upper.dot", *arguments]
-    done = subprocess.run(
-        command, cwd=graph.parent, stderr=subprocess.PIPE, text=True, timeout=60, check=False
-    )
+def test_what_cannot_guard_a_server_is_said_before_it_listens(graph, monkeypatch, arguments, text):
+    monkeypatch.chdir(graph.parent)
+    done = run_here(("serve", *FREE, "upper.dot", *arguments), env={})
     assert (done.returncode, text in done.stderr) == (1, True), done.stderr
     assert "listens" not in done.stderr
     assert "give another address" not in done.stderr

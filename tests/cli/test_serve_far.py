@@ -1,18 +1,16 @@
-"""``modelflow serve --on processes``: what graphs place runs there, and the rest here."""
+"""``modelflow serve --on processes``: what graphs place runs there, and the rest here; its end."""
 
 import contextlib
+import http.client
 import os
 import signal
-import sys
 import threading
 import urllib.error
 import urllib.request
 
 import pytest
-from click.testing import CliRunner
 
-from modelflow.cli.main import cli
-from tests import programs
+from tests.in_process import run_here
 from tests.served import ask, serving
 
 UNITS = """
@@ -77,82 +75,31 @@ HERE = GRAPH.replace(", placement=apart", "")
 ON = ("--on", "processes")
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "units.py").write_text(UNITS)
     (tmp_path / "far.toml").write_text(GRAPH)
     (tmp_path / "here.toml").write_text(HERE)
     return tmp_path
 
 
-def refused(folder, *words):
-    done = programs.run([sys.executable, "-m", "modelflow", "serve", *words], cwd=folder)
-    assert done.returncode == 2, done.stderr
-    return done.stderr.strip().splitlines()[-1]
+def said(*words):
+    """The status of a command that serves nothing, and what it has said."""
+    done = run_here(("serve", *words, "--http", "127.0.0.1:0", "--grpc", "off"), env={})
+    return done.returncode, done.stderr
 
 
 def test_what_a_graph_places_runs_elsewhere_and_a_graph_beside_it_here(folder):
-    with serving(folder, "far.toml", "here.toml", *ON) as (process, address):
-        assert ask(address, "here") == process.pid
-        assert ask(address, "far") != process.pid
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
-
-
-def test_without_it_everything_runs_here(folder):
-    with serving(folder, "far.toml") as (process, address):
-        assert ask(address, "far") == process.pid
-
-
-def test_it_comes_from_the_environment_as_every_option_does(folder):
-    with serving(folder, "far.toml", env={"MODELFLOW_SERVE_ON": "processes"}) as (process, address):
-        assert ask(address, "far") != process.pid
-
-
-def test_a_node_is_placed_by_an_override_as_well(folder):
-    words = ("here.toml", "--set", "work.placement=apart", *ON)
-    with serving(folder, *words) as (process, address):
-        assert ask(address, "here") != process.pid
-
-
-def test_a_graph_of_a_repository_that_is_read_again_has_replicas_of_its_own(folder):
-    models = folder / "models"
-    (models / "far").mkdir(parents=True)
-    (models / "far" / "1").mkdir()
-    (models / "far" / "1" / "graph.toml").write_text(GRAPH)
-    with serving(folder, "models", *ON, "--allow-repository") as (_, address):
-        before = ask(address, "far")
-        url = f"{address}/v2/repository/models/far/load"
-        urllib.request.urlopen(url, b"{}", timeout=60).close()
-        assert ask(address, "far") != before
-        with pytest.raises(ProcessLookupError):  # the old one has ended, with its last request
-            while True:
-                os.kill(before, 0)
-
-
-def test_an_archive_is_served_with_what_it_places_elsewhere(folder):
-    command = [sys.executable, "-m", "modelflow", "pack", "far.toml", "-o", "app.mfz"]
-    programs.run(command, cwd=folder, check=True)
-    (folder / "units.py").unlink()
-    with serving(folder, "app.mfz", *ON) as (process, address):
-        assert ask(address, "app") != process.pid
-
-
-@pytest.mark.parametrize("many", [("--workers", "2"), ("--replicas", "2")])
-def test_several_processes_have_what_is_placed_elsewhere(folder, many):
-    with serving(folder, "far.toml", "here.toml", *many, *ON) as (process, address):
-        here, far = ask(address, "here"), ask(address, "far")
-        assert len({process.pid, here, far}) == 3
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
-
-
-def test_a_request_that_is_worked_on_elsewhere_is_answered_before_the_end(folder):
-    (folder / "far.toml").write_text(GRAPH.replace("units:process", "units:held"))
+    """A request that is worked on elsewhere is answered before the end."""
+    (folder / "held.toml").write_text(GRAPH.replace("units:process", "units:held"))
     os.mkfifo(folder / "pipe")
     found = []
-    with serving(folder, "far.toml", *ON) as (process, address):
-        asking = threading.Thread(target=lambda: found.append(ask(address, "far")))
+    graphs, env = ("far.toml", "here.toml", "held=held.toml"), {"MODELFLOW_SERVE_ON": "processes"}
+    with serving(folder, *graphs, env=env) as (process, address):
+        assert ask(address, "here") == process.pid
+        assert ask(address, "far") != process.pid
+        asking = threading.Thread(target=lambda: found.append(ask(address, "held")))
         asking.start()
         with (folder / "pipe").open("w"):  # the unit is at it
             process.send_signal(signal.SIGTERM)
@@ -165,22 +112,72 @@ def test_a_request_that_is_worked_on_elsewhere_is_answered_before_the_end(folder
     assert found[0] != process.pid
 
 
-def test_a_ctrl_c_ends_it_and_its_replicas_at_once(folder):
-    with serving(folder, "far.toml", *ON) as (process, address):
-        far = ask(address, "far")
+def test_without_it_everything_runs_here(folder):
+    with serving(folder, "far.toml") as (process, address):
+        assert ask(address, "far") == process.pid
+
+
+def test_a_node_is_placed_by_an_override_as_well_and_ends_at_once_with_a_ctrl_c(folder):
+    words = ("here.toml", "--set", "work.placement=apart", *ON)
+    with serving(folder, *words) as (process, address):
+        far = ask(address, "here")
+        assert far != process.pid
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         with pytest.raises(ProcessLookupError):
             os.kill(far, 0)
 
 
+def test_graphs_of_a_repository_and_archives_have_replicas_of_their_own(folder):
+    (folder / "app.toml").write_text(GRAPH.replace("units:", "packed:"))
+    (folder / "units.py").rename(folder / "packed.py")
+    run_here(("pack", "app.toml", "-o", "app.mfz"), env={}, check=True)
+    (folder / "packed.py").rename(folder / "units.py")
+    version = folder / "models" / "far" / "1"
+    version.mkdir(parents=True)
+    (version / "graph.toml").write_text(GRAPH)
+    with serving(folder, "models", "app.mfz", *ON, "--allow-repository") as (process, address):
+        before = ask(address, "far")
+        url = f"{address}/v2/repository/models/far/load"
+        urllib.request.urlopen(url, b"{}", timeout=60).close()
+        assert ask(address, "far") != before
+        with pytest.raises(ProcessLookupError):  # the old one has ended, with its last request
+            while True:
+                os.kill(before, 0)
+        assert len({process.pid, ask(address, "far"), ask(address, "app")}) == 3
+
+
+def is_ready(connection):
+    connection.request("GET", "/v2/health/ready")
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status == 200
+
+
+@pytest.mark.parametrize("many", [(), ("--workers", "2"), ("--replicas", "2")])
+def test_one_that_leaves_is_not_ready_and_answers_until_it_ends(folder, many):
+    """With what it places elsewhere, however many its processes; nobody waits out its delay."""
+    words = ("far.toml", "here.toml", *many, *ON, "--drain-delay", "600")
+    with serving(folder, *words) as (process, address):
+        here, far = ask(address, "here"), ask(address, "far")
+        assert len({process.pid, here, far}) == (3 if many else 2)
+        client = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        with contextlib.closing(client) as asking:
+            assert is_ready(asking)
+            process.send_signal(signal.SIGTERM)
+            while is_ready(asking):
+                pass
+            assert ask(address, "far"), "a new connection is not answered"
+            assert not is_ready(asking), "an old connection is not answered"
+            process.send_signal(signal.SIGINT)  # it waits no longer
+            assert process.wait(60) in (130, 143)
+
+
 def test_a_replica_that_cannot_begin_is_told_as_what_does_not_load(folder):
     (folder / "far.toml").write_text(GRAPH.replace("units:process", "units:Broken"))
-    command = [sys.executable, "-m", "modelflow", "serve", "far.toml", *ON, "--http", "127.0.0.1:0"]
-    done = programs.run([*command, "--grpc", "off"], cwd=folder)
-    assert done.returncode == 1
-    assert "placement 'apart': no replica: " in done.stderr
-    assert "no such weights" in done.stderr
+    code, told = said("far.toml", *ON)
+    assert (code, "placement 'apart': no replica: " in told) == (1, True), told
+    assert "no such weights" in told
 
 
 def counted(replica, figures):
@@ -212,31 +209,29 @@ def test_where_no_replica_is_left_clients_are_told_to_come_again(folder):
         process.send_signal(signal.SIGTERM)
 
 
-def test_what_clients_will_see_is_printed_of_a_graph_that_places_nodes(folder):
-    command = [sys.executable, "-m", "modelflow", "serve", "far.toml", *ON, "--describe"]
-    assert "far" in programs.run(command, cwd=folder, check=True).stdout
+def test_what_clients_will_see_is_printed_of_a_graph_that_places_nodes():
+    done = run_here(("serve", "far.toml", *ON, "--describe"), env={}, check=True)
+    assert "far" in done.stdout
 
 
 # -- what is refused ------------------------------------------------------------------------------
 
 
-def test_it_is_refused_where_no_graph_places_a_node(folder):
+def test_it_is_refused_where_no_graph_places_a_node():
     expected = (
         "Error: --on processes: got no graph that places a node (models: here; placements that "
         "they declare: apart); expected a node with placement=NAME, as declared in "
         "[placement.NAME]"
     )
-    assert refused(folder, "here.toml", *ON) == expected
-    assert refused(folder, "here.toml", *ON, "--replicas", "2") == expected
+    for many in ((), ("--replicas", "2")):
+        code, told = said("here.toml", *ON, *many)
+        assert (code, told.strip().splitlines()[-1]) == (2, expected)
 
 
 def test_a_graph_that_is_wrong_is_told_as_what_it_is(folder):
     (folder / "here.toml").write_text("[graph]\ngraphconf = 'digraph {'\n")
-    command = [sys.executable, "-m", "modelflow", "serve", "here.toml", *ON]
-    done = programs.run([*command, "--http", "127.0.0.1:0", "--grpc", "off"], cwd=folder)
-    assert done.returncode == 1
-    assert "here.toml:2" in done.stderr
-    assert "--on" not in done.stderr
+    code, told = said("here.toml", *ON)
+    assert (code, "here.toml:2" in told, "--on" in told) == (1, True, False), told
 
 
 @pytest.mark.parametrize(
@@ -260,7 +255,6 @@ def test_a_graph_that_is_wrong_is_told_as_what_it_is(folder):
         (("--on", "auto", "--share", ""), "--share: got ''; expected a name"),
     ],
 )
-def test_options_that_mean_nothing_are_told_with_what_does(folder, words, told):
-    done = CliRunner().invoke(cli, ["serve", str(folder / "far.toml"), *words])
-    assert done.exit_code == 2
-    assert done.output.strip().splitlines()[-1] == f"Error: {told}"
+def test_options_that_mean_nothing_are_told_with_what_does(words, told):
+    code, text = said("far.toml", *words)
+    assert (code, text.strip().splitlines()[-1]) == (2, f"Error: {told}")

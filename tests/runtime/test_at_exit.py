@@ -112,32 +112,6 @@ def test_a_stream_of_the_parent_is_refused_in_a_forked_process():
     assert (status, said) == (0, [*["True"] * 5, "7", "1"]), errors
 
 
-def test_a_child_that_was_forked_under_load_ends_in_the_ordinary_way():
-    status, said, errors = run(
-        """
-        sys.setswitchinterval(1e-5)
-        with flow() as f:
-            stopping = threading.Event()
-            def load():
-                while not stopping.is_set():
-                    f.infer(1)
-            threads = [threading.Thread(target=load) for _ in range(4)]
-            for t in threads: t.start()
-            children = []
-            for i in range(20):
-                child = os.fork()
-                if not child:
-                    sys.exit(0)  # threads and hooks of the interpreter are ended as ever
-                children.append(child)
-            ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-            stopping.set()
-            for t in threads: t.join()
-            print(ends == [0] * 20, f.infer(2).data, flush=True)
-        """
-    )
-    assert (status, said) == (0, ["True", "2"]), errors
-
-
 def test_a_flow_made_after_the_fork_runs_in_the_child():
     status, said, errors = run(
         """

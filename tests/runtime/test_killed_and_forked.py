@@ -58,7 +58,7 @@ with modelflow.Flow(text, units=[same]) as flow:
     for thread in threads:
         thread.start()
     stream = flow.create_stream_io()
-    for _ in range(20):
+    for _ in range(4):
         child = os.fork()
         if not child:
             for call in (stream.recv, stream.close_input, lambda: flow.infer(1)):

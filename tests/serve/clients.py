@@ -4,8 +4,10 @@ import http.client
 import json
 
 import numpy as np
+import pytest
 
 import modelflow
+from modelflow.serve.options import GrpcKind
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
 
@@ -66,3 +68,7 @@ def ask(server, path, document=None, method=None, headers=None):
     method = method or ("GET" if document is None else "POST")
     status, found, text = send(server, method, path, body, headers)
     return status, json.loads(text) if text else None, found
+
+
+of_rest = pytest.mark.parametrize("grpc_server", [GrpcKind.NATIVE], indirect=True, ids=str)
+"""Marks tests of REST, for which it is all one which server answers gRPC beside."""

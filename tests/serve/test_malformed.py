@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import modelflow
 from tests.http.clients import answer, is_ended
 from tests.http.clients import request as http_request
-from tests.serve.clients import ask, send
+from tests.serve.clients import ask, of_rest, send
 from tests.serve.grpc.stub import OIP, PREDICTION, SECONDS, X, grpc_served, infer, predict, stub
 
 PREDICT = "/v1/models/m:predict"
@@ -258,24 +258,28 @@ EXAMPLES = [
 ]
 
 
+@of_rest
 @pytest.mark.parametrize("body", PREDICTS, ids=itertools.count())
 def test_a_predict_that_is_wrong_is_400(server, body):
     status, found, _ = ask(server, PREDICT, body)
     assert (status, list(found)) == (400, ["error"]), found
 
 
+@of_rest
 @pytest.mark.parametrize("body", EXAMPLES, ids=itertools.count())
 def test_examples_that_are_wrong_are_400(server, body):
     status, found, _ = ask(server, "/v1/models/m:classify", body)
     assert (status, list(found)) == (400, ["error"]), found
 
 
+@of_rest
 @pytest.mark.parametrize("body", INFERS, ids=itertools.count())
 def test_an_infer_that_is_wrong_is_400(server, body):
     status, found, _ = ask(server, INFER, body)
     assert (status, list(found)) == (400, ["error"]), found
 
 
+@of_rest
 @pytest.mark.parametrize("path", [GENERATE, STREAM])
 @pytest.mark.parametrize("body", NO_DOCUMENTS[3:], ids=itertools.count())
 def test_a_generate_that_is_wrong_is_400(server, path, body):
@@ -316,12 +320,14 @@ LIES = [
 ]
 
 
+@of_rest
 @pytest.mark.parametrize(("length", "body"), LIES, ids=itertools.count())
 def test_a_length_that_lies_is_400(server, length, body):
     status, found, _ = ask(server, INFER, body, headers={LENGTH: length})
     assert (status, list(found)) == (400, ["error"]), found
 
 
+@of_rest
 @pytest.mark.parametrize(
     "element", [b"", b"\1", b"\4\0\0\0ab", b"\xff\xff\xff\xff", struct.pack("<I", 2) + b"abcd"]
 )
@@ -334,6 +340,7 @@ def test_texts_whose_lengths_lie_are_400(server, element):
     assert status == 400
 
 
+@of_rest
 @pytest.mark.parametrize(
     ("encoding", "body", "status"),
     [
@@ -349,6 +356,7 @@ def test_a_body_that_is_compressed_wrongly_is_refused(server, encoding, body, st
     assert (found[0], list(found[1])) == (status, ["error"])
 
 
+@of_rest
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1e-999", "-0.0"])
 def test_numbers_at_the_edge_are_answered(server, number):
     body = f'{{"instances": [[0.5, {number}]]}}'.encode()
@@ -357,6 +365,7 @@ def test_numbers_at_the_edge_are_answered(server, number):
     assert text.startswith((b'{"predictions":[', b'{"error":'))
 
 
+@of_rest
 @pytest.mark.parametrize("path", [PREDICT, INFER, GENERATE, STREAM])
 def test_who_goes_in_the_middle_of_a_body_is_forgotten(server, path):
     whole = http_request(path, tensor())
@@ -365,6 +374,7 @@ def test_who_goes_in_the_middle_of_a_body_is_forgotten(server, path):
             client.sendall(whole[:cut])
 
 
+@of_rest
 @pytest.mark.parametrize("path", [PREDICT, INFER])
 def test_a_body_that_comes_byte_by_byte_is_read(server, path):
     body = tensor() if path == INFER else b'{"instances": [[1.0]]}'
@@ -385,6 +395,7 @@ def test_a_body_that_does_not_come_is_408():
         assert is_ended(client)
 
 
+@of_rest
 @pytest.mark.parametrize(
     ("head", "status"),
     [
@@ -426,6 +437,7 @@ def mangled(data):
     )
 
 
+@of_rest
 @FUZZ
 @given(
     st.one_of(
@@ -439,6 +451,7 @@ def test_a_mangled_predict_is_answered_or_400(server, body):
     assert status in {200, 400}, found
 
 
+@of_rest
 @FUZZ
 @given(st.one_of(mangled(tensor()), mangled(BINARY + X.tobytes())), st.integers(0, 200))
 def test_a_mangled_infer_is_answered_or_400(server, body, length):
@@ -454,6 +467,7 @@ JSON = st.recursive(
 )
 
 
+@of_rest
 @FUZZ
 @given(
     JSON,

@@ -16,7 +16,7 @@ from modelflow.serve.repository.source import ModelConfig
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.tf_serving.tensor_proto import array_of_proto, fill_proto
-from tests.serve.clients import ask
+from tests.serve.clients import ask, of_rest
 from tests.serve.grpc.stub import PREDICTION, stub
 from tests.serve.half_plus_two import CLASSIFY, REGRESS, example, tensorflow
 from tests.serve.tensorflow_serving_models import MODELS, write
@@ -287,6 +287,7 @@ def test_tensorflow_itself_predicts_so(itself, model, signature, asked, answered
     assert document_of(outputs, "instances" in asked) == answered
 
 
+@of_rest
 @of_predictions
 def test_a_model_predicts_over_rest(server, model, signature, asked, answered):
     body = {**filled(asked), **({} if signature == DEFAULT else {"signature_name": signature})}
@@ -333,6 +334,7 @@ def test_tensorflow_itself_reads_examples_so(itself, model, signature, method, e
     assert rows == results
 
 
+@of_rest
 @of_examples
 def test_a_model_reads_examples_over_rest(server, model, signature, method, examples, results):
     body = {"signature_name": signature, "examples": examples}
@@ -394,6 +396,7 @@ def test_tensorflow_itself_counts_so(itself, model):
     assert found == [{"output": value} for _, _, value in COUNTS]
 
 
+@of_rest
 @of_counters
 def test_a_model_counts_over_rest(server, model):
     bodies = [{"signature_name": name, "inputs": inputs} for name, inputs, _ in COUNTS]
@@ -412,6 +415,7 @@ def test_a_model_counts_over_grpc(server, model):
     assert found == [(number, value) for _, _, value in COUNTS]
 
 
+@of_rest
 @of_counters
 def test_a_single_input_needs_no_name(server, model):
     bodies = [
@@ -447,6 +451,7 @@ def test_a_version_that_is_loaded_again_counts_anew_beside_the_old(model):
 # -- what is told of a model ----------------------------------------------------------------------
 
 
+@of_rest
 @pytest.mark.parametrize("model", ["half_plus_three"], indirect=True)
 def test_the_version_is_the_number_of_the_folder(server, model):
     status = {"error_code": "OK", "error_message": ""}

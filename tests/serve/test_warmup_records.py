@@ -1,5 +1,7 @@
 """Recorded requests, run before a version is served."""
 
+import shutil
+
 import pytest
 
 from modelflow.errors import EngineError, FlowFailed
@@ -14,6 +16,11 @@ from tests.serve.half_plus_two import (
     tensorflow,
     write_saved_model,
 )
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return write_saved_model(tmp_path_factory.mktemp("saved") / "m")
 
 
 def write_records(model, *logs):
@@ -50,8 +57,8 @@ ALL = (
 )
 
 
-def test_every_kind_of_record_is_run_before_a_version_is_served(tmp_path):
-    model = write_saved_model(tmp_path / "m")
+def test_every_kind_of_record_is_run_before_a_version_is_served(tmp_path, saved):
+    model = shutil.copytree(saved, tmp_path / "m")
     path = write_records(model, *(log(*one) for one in ALL))
     assert len(list(read_records(path))) == 5
     with Server({"m": model}, ServeOptions(http_port=0)) as server:
@@ -69,8 +76,8 @@ def test_every_kind_of_record_is_run_before_a_version_is_served(tmp_path):
         (("regress_log", "regress", "z"), "record 1: "),
     ],
 )
-def test_a_version_whose_record_fails_is_not_served(tmp_path, bad, text):
-    model = write_saved_model(tmp_path / "m")
+def test_a_version_whose_record_fails_is_not_served(tmp_path, saved, bad, text):
+    model = shutil.copytree(saved, tmp_path / "m")
     write_records(model, log("predict_log", ""), log(*bad))
     with pytest.raises((EngineError, FlowFailed)) as refused:
         Server({"m": model}, ServeOptions(http_port=0)).start()
@@ -78,11 +85,11 @@ def test_a_version_whose_record_fails_is_not_served(tmp_path, bad, text):
     assert text in str(refused.value)
 
 
-def test_what_runs_goes_on_where_the_record_of_a_new_version_fails(tmp_path):
-    write_saved_model(tmp_path / "m" / "1")
+def test_what_runs_goes_on_where_the_record_of_a_new_version_fails(tmp_path, saved):
+    shutil.copytree(saved, tmp_path / "m" / "1")
     options = ServeOptions(http_port=0, is_repository_open=True)
     with Server({"m": tmp_path / "m"}, options) as server:
-        new = write_saved_model(tmp_path / "new")
+        new = shutil.copytree(saved, tmp_path / "new")
         write_records(new, log("predict_log", "x"))
         new.rename(tmp_path / "m" / "2")
         status, found, _ = ask(server, "/v2/repository/models/m/load", {})

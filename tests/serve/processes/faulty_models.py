@@ -5,6 +5,7 @@ import json
 import time
 
 from tests.programs import LIMIT
+from tests.serve.processes.server_processes import PAUSE
 
 GRAPH = """digraph %(name)s {
     input [type=input]
@@ -110,4 +111,5 @@ def ask_until(replica_group, status, name, text):
     while (found := ask(replica_group, name, text))[0] != status:
         assert found[0] in (0, 404, 503), found
         assert time.monotonic() < end, (found, "".join(replica_group.said))
+        time.sleep(PAUSE)
     return found[1]

@@ -1,6 +1,5 @@
 """``modelflow serve --replicas N``, or ``--workers N``, as a process, and plain clients for it."""
 
-import collections
 import contextlib
 import http.client
 import json
@@ -15,14 +14,29 @@ import threading
 import time
 from pathlib import Path
 
+from modelflow.wire.proto import TF_SERVING
 from tests import programs
 
+PAUSE = 0.02
+"""Seconds between two looks, which are left to those that are waited for."""
 GRAPH = """digraph who {
     input [type=input]
     who [flowunit="units:%s"]
     output [type=output]
     input -> who -> output
 }"""
+SAID = [
+    ("/readyz", None),
+    ("/livez", None),
+    ("/v2", None),
+    ("/v1/models/m", None),
+    ("/v1/models/m/metadata", None),
+    ("/v2/models/m", None),
+    ("/v2/models/m/config", None),
+    ("/openapi.json", None),
+    ("/v2/repository/index", {}),
+]
+"""What is asked by a path and a document; every process answers it."""
 UNITS = """
 import os
 import time
@@ -97,16 +111,29 @@ class Fleet:
             self.said.append("")
             self._news.notify_all()
 
-    def wait_for(self, text, count=1):
-        """Waits until so many lines hold a text; returns that line."""
+    def wait_for(self, text, count=1, since=0):
+        """Waits until so many lines, from one on, hold a text; returns that line."""
+
+        def found():
+            return [line for line in self.said[since:] if text in line]
+
         with self._news:
             self._news.wait_for(
-                lambda: sum(text in line for line in self.said) >= count or "" in self.said,
+                lambda: len(found()) >= count or "" in self.said,
                 programs.LIMIT,
             )
-            found = [line for line in self.said if text in line]
-            assert len(found) >= count, "".join(self.said)
-            return found[count - 1]
+            assert len(found()) >= count, "".join(self.said)
+            return found()[count - 1]
+
+    def kill(self, pid, said="another takes its place"):
+        """Kills a process, and waits until something was said of it since; returns that line."""
+        before = len(self.said)
+        os.kill(pid, signal.SIGKILL)
+        return self.wait_for(said, since=before)
+
+    def wait_until_whole(self):
+        """Waits until all replicas are there."""
+        wait_until(lambda: self.metrics()["modelflow_replicas_up",] == 2)
 
     def end(self, number=None):
         """Sends a signal, and returns the exit code."""
@@ -135,6 +162,20 @@ class Fleet:
             text = response.read()
             return response.status, text if path == "/metrics" else json.loads(text or b"null")
 
+    @contextlib.contextmanager
+    def connections(self, count=4):
+        """Connections to all processes that take them, by turns."""
+        with contextlib.ExitStack() as stack:
+            yield [stack.enter_context(contextlib.closing(self.connect())) for _ in range(count)]
+
+    def everywhere(self, path, document=None):
+        """What each process answers."""
+        with self.connections() as all_of_them:
+            return [self.ask(path, document, connection=one) for one in all_of_them]
+
+    def statuses(self, path):
+        return {status for status, _ in self.everywhere(path)}
+
     def who(self, connection=None, name="m"):
         """Which process answers."""
         return _process_of(*self._predicted(connection, name))
@@ -142,7 +183,7 @@ class Fleet:
     def who_is_back(self, connection=None, name="m"):
         """Which process answers, once one does: until then clients are told to come again."""
         while (answer := self._predicted(connection, name))[0] == 503:
-            pass
+            time.sleep(PAUSE)
         return _process_of(*answer)
 
     def _predicted(self, connection, name):
@@ -201,6 +242,7 @@ def wait_until(is_so):
     end = time.monotonic() + programs.LIMIT
     while not is_so():
         assert time.monotonic() < end, "it has not come to be so"
+        time.sleep(PAUSE)
 
 
 def wait_until_closed(replica_group):
@@ -219,27 +261,12 @@ def wait_until_ended(pids):
                 assert select.select([descriptor], [], [], programs.LIMIT)[0], "it has not ended"
 
 
-def lost_by_the_end(replica_group):
-    """Ends processes in order under load; returns what went wrong for clients.
-
-    A client that has connected is to be answered; who comes later is refused.
-    """
-    amiss, answered = [], collections.Counter()
-
-    def load():
-        try:
-            while True:
-                answered[replica_group.who()] += 1
-        except ConnectionRefusedError:
-            pass
-        except (OSError, http.client.HTTPException, AssertionError) as error:
-            amiss.append(error)
-
-    threads = [threading.Thread(target=load) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: answered.total() > 40)
-    assert replica_group.end(signal.SIGTERM) == 143
-    for thread in threads:
-        thread.join()
-    return amiss
+def who_over_grpc(client):
+    """Which process answers."""
+    message = TF_SERVING["tensorflow.serving.PredictRequest"]()
+    message.model_spec.name = "m"
+    message.inputs["input"].dtype = 7
+    message.inputs["input"].tensor_shape.dim.add().size = 1
+    message.inputs["input"].string_val.append(b"x")
+    answer = client.call("tensorflow.serving.PredictionService", "Predict", message)
+    return answer.outputs["output"].string_val[0]

@@ -1,6 +1,5 @@
 """Models that hang or end their process, in each kind of server: what others see of it."""
 
-import contextlib
 import os
 import signal
 import threading
@@ -22,6 +21,7 @@ KINDS = {
     "workers": {"option": "--workers", "count": 2},
 }
 SEVERAL = [kind for kind in KINDS if kind != "alone"]
+YES = (200, {"output": "YES"})
 
 
 @pytest.fixture(params=KINDS)
@@ -38,12 +38,13 @@ def unready(replica_group):
     return (replica_group.ask("/readyz")[1] or {}).get("error", "")
 
 
-def test_loads_that_hang_are_given_up_and_hold_up_neither_others_nor_the_end(tmp_path, kind):
+def test_what_hangs_is_given_up_and_holds_up_neither_others_nor_the_end(tmp_path, kind):
     write_models(tmp_path, "hang", good="works", bad="Loads", bad2="Loads")
-    more = ("--load-timeout", "0.3", "--allow-repository", "--drain-timeout", "0.2")
+    more = ("--load-timeout", "0.3", "--allow-repository", "--drain-timeout", "1")
     graphs = ("good.dot", "bad.dot", "bad2.dot")
     with serving(tmp_path, *graphs, *more, **kind) as replica_group:
-        assert ask(replica_group, "good", "yes") == (200, {"output": "YES"})
+        children = replica_group.children()
+        assert ask(replica_group, "good", "yes") == YES
         assert "model 'bad2': version 1: it was not loaded within 0.3 s" in unready(replica_group)
         assert "node 'unit' has been in open for " in unready(replica_group)
         assert replica_group.ask("/livez")[0] == 200
@@ -54,19 +55,11 @@ def test_loads_that_hang_are_given_up_and_hold_up_neither_others_nor_the_end(tmp
         (tmp_path / "load").write_text("hang")
         status, found = replica_group.ask("/v2/repository/models/bad/load", {})
         assert (status, "it was not loaded within 0.3 s" in found["error"]) == (400, True)
-        assert ask(replica_group, "bad", "it serves as before") == (
-            200,
-            {"output": "it serves as before"},
-        )
-        assert replica_group.end(signal.SIGTERM) == (1 if kind is KINDS["alone"] else 143)
+        as_before = "it serves as before"
+        assert ask(replica_group, "bad", as_before) == (200, {"output": as_before})
 
-
-def test_a_request_that_hangs_holds_up_neither_whoever_asks_nor_the_end(tmp_path, kind):
-    write_models(tmp_path, m="works")
-    with serving(tmp_path, "m.dot", "--drain-timeout", "0.2", **kind) as replica_group:
-        children = replica_group.children()
         for _ in range(2):
-            status, found = ask(replica_group, "m", "hang", {"Inference-Timeout-Ms": "100"})
+            status, found = ask(replica_group, "good", "hang", {"Inference-Timeout-Ms": "100"})
             assert (status, found["error"]) == (504, "its deadline passed before it was computed")
         assert replica_group.ask("/livez")[0] == 200
         code = replica_group.end(signal.SIGTERM)
@@ -76,9 +69,7 @@ def test_a_request_that_hangs_holds_up_neither_whoever_asks_nor_the_end(tmp_path
         assert "did not return within " in said or "is killed" in said
 
 
-def test_processes_end_with_their_supervisor_though_one_keeps_the_interpreter_busy(
-    tmp_path, several
-):
+def test_all_end_with_their_supervisor_though_one_keeps_the_interpreter_busy(tmp_path, several):
     write_models(tmp_path, m="works")
     with serving(tmp_path, "m.dot", **several) as replica_group:
         children = replica_group.children()
@@ -90,12 +81,15 @@ def test_processes_end_with_their_supervisor_though_one_keeps_the_interpreter_bu
         asking.join()
 
 
-def test_a_unit_that_forks_ends_nothing(tmp_path, kind):
+def test_a_unit_ends_nothing_by_an_exception_or_a_fork(tmp_path, kind):
     write_models(tmp_path, m="works")
     with serving(tmp_path, "m.dot", **kind) as replica_group:
         children = replica_group.children()
+        for what in ("leave", "raise", "memory"):
+            assert ask(replica_group, "m", what)[0] in (400, 500)
         for _ in range(4):
             assert ask(replica_group, "m", "fork")[0] == 200
+        assert ask(replica_group, "m", "yes") == YES
         assert replica_group.children() == children
         replica_group.process.send_signal(signal.SIGTERM)
         assert replica_group.process.wait(programs.LIMIT) == 143
@@ -106,22 +100,13 @@ def test_a_unit_that_forks_ends_nothing(tmp_path, kind):
         wait_until_ended(left)
 
 
-def test_a_unit_may_end_nothing_by_an_exception(tmp_path, kind):
-    write_models(tmp_path, m="works")
-    with serving(tmp_path, "m.dot", **kind) as replica_group:
-        for what in ("leave", "raise", "memory"):
-            assert ask(replica_group, "m", what)[0] in (400, 500)
-        assert ask(replica_group, "m", "yes") == (200, {"output": "YES"})
-        assert replica_group.end(signal.SIGTERM) == 143
-
-
-@pytest.mark.parametrize("how", ["abort", "exit"])
+@pytest.mark.parametrize(("among", "how"), [("replicas", "abort"), ("workers", "exit")])
 def test_a_model_whose_load_ends_the_process_is_out_of_service_and_others_serve(
-    tmp_path, several, how
+    tmp_path, among, how
 ):
     write_models(tmp_path, how, good="works", bad="Loads")
     graphs = ("good.dot", "bad.dot", "--allow-repository")
-    with serving(tmp_path, *graphs, **several) as replica_group:
+    with serving(tmp_path, *graphs, **KINDS[among]) as replica_group:
         assert ask_until(replica_group, 200, "good", "yes") == {"output": "YES"}
         why = "it has ended its process 2 times while it was loaded"
         assert unready(replica_group) == f"model 'bad': version 1: {why}"
@@ -158,109 +143,69 @@ def test_a_request_that_ends_the_process_twice_takes_its_model_out_of_service(tm
         assert replica_group.end(signal.SIGTERM) == 143
 
 
-@pytest.mark.parametrize("among", ["one", "replicas", "workers"])
+ISOLATED = {
+    "one": ("good.dot", "bad.toml", "other.dot", "broken.toml", "--isolate", "other"),
+    "replicas": ("good.dot", "bad.dot", "other.dot", "--isolate", "other", "--isolate", "good"),
+    "workers": ("good.dot", "bad.dot", "other.dot", "--isolate", "other"),
+}
+"""Who has a process of its own: what its graph or an option says, with replicas all models."""
+
+
+@pytest.mark.parametrize("among", ISOLATED)
 def test_an_isolated_model_ends_no_process_but_its_own(tmp_path, among):
     write_models(tmp_path, good="works", bad="works", other="works")
-    more = () if among == "one" else (f"--{among}", "2")
-    graphs = ("good.dot", "bad.dot", "other.dot", "--isolate", "other", *more)
-    with serving(tmp_path, *graphs, option="--isolate", count="bad") as replica_group:
+    graph = (tmp_path / "bad.dot").read_text()
+    isolated = "[serve]\nisolate = true\n"
+    (tmp_path / "bad.toml").write_text(f"{isolated}[graph]\ngraphconf = '''{graph}'''")
+    (tmp_path / "broken.toml").write_text(f"{isolated}[[nodes]]")
+    own = () if among == "one" else ("--isolate", "bad")
+    kind = KINDS["alone" if among == "one" else among]
+    arguments = (*ISOLATED[among], *own, "--allow-repository")
+    with serving(tmp_path, *arguments, **kind) as replica_group:
         for name in ("good", "bad", "other"):
-            assert ask_until(replica_group, 200, name, "yes") == {"output": "YES"}
+            assert ask_until(replica_group, 200, name, "yes") == YES[1]
+        # It is loaded and unloaded as any other.
+        assert replica_group.ask("/v2/repository/models/bad/unload", {})[0] == 200
+        assert ask(replica_group, "bad", "yes")[0] == 404
+        assert ask(replica_group, "good", "yes") == YES
+        assert replica_group.ask("/v2/repository/models/bad/load", {})[0] == 200
+        assert ask(replica_group, "bad", "yes") == YES
+        rows = replica_group.ask("/v2/repository/index", {})[1]
+        index = {one["name"]: one["state"] for one in rows if one["name"] != "broken"}
+        assert index == {"good": "READY", "bad": "READY", "other": "READY"}
+        figures = replica_group.metrics()
+        ok = ("code", "OK"), ("model", "good"), ("version", "1")
+        assert figures["modelflow_requests_total", *ok] == 2
+        deaths = {key[1]: value for key, value in figures.items() if "deaths_total" in key[0]}
+        assert ("process", "the process of model 'bad'") in deaths
+        assert not any(deaths.values())
+
         before = replica_group.children()
         for _ in range(2):
             ask_until(replica_group, 200, "bad", "yes")
             assert ask(replica_group, "bad", "abort")[0] == 503
-            assert ask(replica_group, "good", "yes")[0] == 200
+            assert ask(replica_group, "good", "yes") == YES
         replica_group.wait_for("model 'bad', version 1, is out of service")
         assert ask_until(replica_group, 404, "bad", "yes")
-        assert ask(replica_group, "good", "yes")[0] == ask(replica_group, "other", "yes")[0] == 200
-        assert unready(replica_group).startswith(
-            "model 'bad': version 1: it has ended its process 2 times"
-        )
+        assert ask(replica_group, "good", "yes") == ask(replica_group, "other", "yes") == YES
+        assert "model 'bad': version 1: it has ended its process 2 times" in unready(replica_group)
         after = replica_group.children()
         assert len(set(before) & set(after)) == len(before) - 1  # all but its own
         assert replica_group.end(signal.SIGTERM) == 143
 
 
-def test_an_isolated_model_is_loaded_and_unloaded_as_any_other(tmp_path):
-    write_models(tmp_path, good="works", bad="works")
-    graphs = ("good.dot", "bad.dot", "--allow-repository")
-    with serving(tmp_path, *graphs, option="--isolate", count="bad") as replica_group:
-        ask_until(replica_group, 200, "bad", "yes")
-        assert replica_group.ask("/v2/repository/models/bad/unload", {})[0] == 200
-        assert ask(replica_group, "bad", "yes")[0] == 404
-        assert ask(replica_group, "good", "yes")[0] == 200
-        assert replica_group.ask("/v2/repository/models/bad/load", {})[0] == 200
-        assert ask(replica_group, "bad", "yes") == (200, {"output": "YES"})
-        index = {
-            one["name"]: one["state"] for one in replica_group.ask("/v2/repository/index", {})[1]
-        }
-        assert index == {"good": "READY", "bad": "READY"}
-        ok = ("code", "OK"), ("model", "good"), ("version", "1")
-        figures = replica_group.metrics()
-        assert figures["modelflow_requests_total", *ok] == 1
-        for name in ("replica 1", "the process of model 'bad'"):
-            assert figures["modelflow_process_deaths_total", ("process", name)] == 0
-        assert replica_group.end(signal.SIGTERM) == 143
-
-
-def test_all_models_may_be_isolated(tmp_path):
-    write_models(tmp_path, bad="works")
-    with serving(tmp_path, "bad.dot", option="--isolate", count="bad") as replica_group:
-        assert ask_until(replica_group, 200, "bad", "yes") == {"output": "YES"}
-        assert replica_group.end(signal.SIGTERM) == 143
-
-
-def test_a_graph_may_ask_for_a_process_of_its_own(tmp_path):
-    write_models(tmp_path, good="works", bad="works")
-    graph = (tmp_path / "bad.dot").read_text()
-    (tmp_path / "bad.toml").write_text(
-        f"[serve]\nisolate = true\n[graph]\ngraphconf = '''{graph}'''"
-    )
-    (tmp_path / "broken.toml").write_text("[serve]\nisolate = true\n[[nodes]]")
-    sources = ("good.dot", "bad.toml", "broken.toml")
-    with serving(tmp_path, *sources, option="--load-timeout", count=60) as replica_group:
-        assert ask_until(replica_group, 200, "bad", "yes") == {"output": "YES"}
-        assert ask(replica_group, "bad", "abort")[0] == 503
-        assert ask(replica_group, "good", "yes") == (200, {"output": "YES"})
-        assert ask_until(replica_group, 200, "bad", "yes") == {"output": "YES"}
-        assert replica_group.end(signal.SIGTERM) == 143
-
-
-def test_a_model_that_is_not_there_cannot_be_isolated(tmp_path):
-    write_models(tmp_path, good="works")
-    with serving(
-        tmp_path, "good.dot", option="--isolate", count="god", said="Error"
-    ) as replica_group:
-        said = replica_group.wait_for("no such model")
-        assert "--isolate god: there is no such model; did you mean 'good'? (models: good)" in said
-        assert replica_group.end() == 2
-
-
-def test_processes_that_are_killed_from_outside_blame_no_model(tmp_path, several):
-    write_models(tmp_path, m="works")
-    with serving(tmp_path, "m.dot", **several) as replica_group:
-        for _ in range(3):
-            ask_until(replica_group, 200, "m", "yes")
-            children = replica_group.children()
-            os.kill(children[0], signal.SIGKILL)
-            wait_until_ended(children[:1])
-        assert ask_until(replica_group, 200, "m", "yes") == {"output": "YES"}
-        assert "out of service" not in "".join(replica_group.said)
-        assert replica_group.end(signal.SIGTERM) == 143
-
-
-def test_while_no_replica_lives_clients_are_told_to_come_again(tmp_path):
+def test_replicas_that_are_killed_from_outside_blame_no_model(tmp_path):
+    """While none of them lives clients are told to come again."""
     write_models(tmp_path, m="works")
     with serving(tmp_path, "m.dot", **KINDS["replicas"]) as replica_group:
         for count in (2, 4):  # those that follow the second time come after a pause
             wait_until(lambda: len(replica_group.children()) == 2)
             for child in replica_group.children():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)
             replica_group.wait_for("another takes its place", count=count)
         assert replica_group.ask("/livez")[0] == 200
         status, found = ask(replica_group, "m", "yes")
         assert status in (0, 200) or found["error"].endswith("come again")
-        assert ask_until(replica_group, 200, "m", "yes") == {"output": "YES"}
+        assert ask_until(replica_group, 200, "m", "yes") == YES[1]
+        assert "out of service" not in "".join(replica_group.said)
         assert replica_group.end(signal.SIGTERM) == 143

@@ -1,80 +1,155 @@
-"""Several processes behind one port, from outside: their life, and what clients see of it."""
+"""Several replicas behind one port: what they tell and do together, and their life."""
 
 import collections
 import contextlib
 import http.client
-import json
 import os
 import signal
-import socket
 import threading
-import urllib.request
 from pathlib import Path
 
+import grpc
 import pytest
 
 from modelflow.serve.processes.supervisor.child import describe_exit
 from tests import programs
-from tests.serve.certificates import Authority
+from tests.serve.grpc.stub import Stub, refused
+from tests.serve.models_on_disk import write_version
 from tests.serve.processes.server_processes import (
+    GRAPH,
+    SAID,
     serving,
     wait_until,
-    wait_until_closed,
+    who_over_grpc,
     write_graphs,
 )
 
-
-def test_connections_are_shared_out_evenly(tmp_path):
-    with serving(write_graphs(tmp_path), "m.dot") as replica_group, contextlib.ExitStack() as stack:
-        connections = [
-            stack.enter_context(contextlib.closing(replica_group.connect())) for _ in range(8)
-        ]
-        found = [replica_group.who(one) for one in connections]
-        assert collections.Counter(found) == dict.fromkeys(replica_group.children(), 4)
-        assert [replica_group.who(one) for one in connections] == found  # each stays where it is
-        gone = found[0]
-        for one, pid in zip(connections, found, strict=True):
-            if pid == gone:
-                one.close()
-        wait_until(lambda: replica_group.who() == gone)  # that it has fewer now has been told
-        again = [stack.enter_context(contextlib.closing(replica_group.connect())) for _ in range(4)]
-        assert {replica_group.who(one) for one in again} == {gone}
+M = (("model", "m"), ("version", "1"))
+OK = (("code", "OK"), *M)
+RELOAD = "tensorflow.serving.ModelService", "HandleReloadConfigRequest"
 
 
-@pytest.mark.parametrize(
-    ("path", "document"),
-    [
-        ("/readyz", None),
-        ("/livez", None),
-        ("/v2", None),
-        ("/v1/models/m", None),
-        ("/v1/models/m/metadata", None),
-        ("/v2/models/m", None),
-        ("/v2/models/m/config", None),
-        ("/v2/models/m/stats", None),
-        ("/openapi.json", None),
-        ("/v2/repository/index", {}),
-        ("/v2/models/m/generate", {"input": "x"}),
-    ],
-)
-def test_every_replica_answers_everything(replica_group, path, document):
+@contextlib.contextmanager
+def stubs(replica_group):
+    """A client over gRPC for each of two replicas."""
     with contextlib.ExitStack() as stack:
-        connections = [
-            stack.enter_context(contextlib.closing(replica_group.connect())) for _ in range(4)
-        ]
-        for one in connections:
-            assert replica_group.ask(path, document, connection=one)[0] == 200
+        found, seen = [], set()
+        while len(seen) < 2:
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = stack.enter_context(grpc.insecure_channel(replica_group.grpc, options))
+            client = Stub(channel)
+            who = who_over_grpc(client)
+            if who not in seen:
+                seen.add(who)
+                found.append(client)
+        yield found
 
 
 @pytest.fixture(scope="module")
-def replica_group(tmp_path_factory):
-    with serving(write_graphs(tmp_path_factory.mktemp("graphs")), "m.dot") as replica_group:
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graphs")
+    return write_graphs(folder, m="who", n="who", broken="who")
+
+
+@pytest.fixture(scope="module")
+def replica_group(folder):
+    graphs = ("m.dot", "n.dot", "broken.dot")
+    arguments = (*graphs, "--allow-repository", "--grpc", "127.0.0.1:0")
+    with serving(folder, *arguments) as replica_group:
         yield replica_group
 
 
+# -- what all of them tell and do ---------------------------------------------------------------
+
+
+def test_connections_are_shared_out_evenly(replica_group):
+    with replica_group.connections(8) as all_of_them, contextlib.ExitStack() as stack:
+        found = [replica_group.who(one) for one in all_of_them]
+        assert collections.Counter(found) == dict.fromkeys(replica_group.children(), 4)
+        assert [replica_group.who(one) for one in all_of_them] == found  # each stays where it is
+        gone = found[0]
+        for one, pid in zip(all_of_them, found, strict=True):
+            if pid == gone:
+                one.close()
+        wait_until(lambda: replica_group.who() == gone)  # that it has fewer now has been told
+        again = stack.enter_context(replica_group.connections(4))
+        assert {replica_group.who(one) for one in again} == {gone}
+
+
+@pytest.mark.parametrize(("path", "document"), [*SAID, ("/v2/models/m/stats", None)])
+def test_every_replica_answers_everything(replica_group, path, document):
+    assert {status for status, _ in replica_group.everywhere(path, document)} == {200}
+
+
 def test_what_is_the_same_in_all_is_said_once(replica_group):
-    assert sum("is served" in line for line in replica_group.said) == 1
-    assert sum(line.startswith("serves m at") for line in replica_group.said) == 1
+    said = replica_group.said
+    assert sum("'m', version 1 is served" in line for line in said) == 1
+    assert sum(line.startswith("serves ") and " at http://" in line for line in said) == 1
+
+
+def test_figures_are_of_all(replica_group):
+    figures = replica_group.metrics()
+    asked = figures.get(("modelflow_requests_total", *OK), 0)
+    assert {replica_group.who() for _ in range(10)} == set(replica_group.children())
+    assert replica_group.ask("/v1/models/m:predict", {"instances": []})[0] == 400
+    asked += 10
+    figures = replica_group.metrics()
+    node = ("model", "m"), ("node", "who"), ("unit", "who"), M[1]
+    assert figures["modelflow_requests_total", *OK] == asked
+    assert figures["modelflow_request_seconds_count", *M] == asked
+    assert figures["nv_inference_request_success", *M] == asked
+    assert figures["modelflow_node_buffers_total", *node] == asked
+    assert (figures["modelflow_replicas_up",], figures["modelflow_replicas",]) == (2, 2)
+    for status, document in replica_group.everywhere("/v2/models/m/stats"):
+        (stats,) = document["model_stats"]
+        assert (status, stats["inference_count"], stats["execution_count"]) == (200, asked, asked)
+        assert stats["inference_stats"]["success"]["count"] == asked
+    for status, document in replica_group.everywhere("/stats/m"):
+        (node,) = (node for node in document["nodes"] if node["node"] == "who")
+        assert (status, node["buffers"]) == (200, asked)
+        assert document["process"]["resident_bytes"] > 0
+
+
+def test_a_replica_that_does_not_answer_is_left_out_and_said_to_be(replica_group):
+    with replica_group.connections(2) as (one, two):
+        pids = [replica_group.who(one), replica_group.who(two)]
+        asked = replica_group.metrics()["modelflow_requests_total", *OK]
+        os.kill(pids[0], signal.SIGSTOP)
+        text = replica_group.ask("/metrics", connection=two)[1].decode()
+        assert "modelflow_replicas_up 1.0" in text
+        assert f'modelflow_requests_total{{code="OK",model="m",version="1"}} {asked}' in text
+        os.kill(pids[0], signal.SIGCONT)
+        replica_group.wait_until_whole()
+
+
+def test_what_does_not_load_is_told_once(replica_group, folder):
+    status, document = replica_group.ask("/v2/repository/models/x/load", {})
+    assert (status, document["error"].count("there is no such model")) == (404, 1)
+    (folder / "broken.dot").write_text(GRAPH % "gone")
+    status, document = replica_group.ask("/v2/repository/models/broken/load", {})
+    assert status >= 400
+    assert document["error"].count("failed to load 'broken'") == 1
+    who = replica_group.who(name="broken")
+    assert who in replica_group.children()  # what ran goes on
+    (folder / "broken.dot").write_text(GRAPH % "who")
+    assert replica_group.ask("/v2/repository/models/broken/load", {})[0] == 200
+
+
+def test_grpc_is_answered_by_all_and_its_figures_are_of_all(replica_group):
+    with stubs(replica_group) as clients:
+        asked = replica_group.metrics()["modelflow_requests_total", *OK]
+        for client in clients:
+            assert client.oip("ServerReady").ready
+            (found,) = client.oip("ModelStatistics", name="m").model_stats
+            assert found.inference_count == asked
+        clients[0].oip("RepositoryModelUnload", model_name="n")
+        for client in clients:
+            assert not client.oip("ModelReady", name="n").ready
+        with refused("NOT_FOUND", "there is no such model"):
+            clients[0].oip("RepositoryModelUnload", model_name="x")
+        clients[1].oip("RepositoryModelLoad", model_name="n")
+        for client in clients:
+            assert client.oip("ModelReady", name="n").ready
 
 
 def test_the_supervisor_imports_nothing_that_runs_models():
@@ -88,167 +163,119 @@ def test_the_supervisor_imports_nothing_that_runs_models():
     assert programs.run(["python", "-c", program], check=True).stdout == "\n"
 
 
-def test_an_interrupt_of_the_whole_group_shows_no_traceback(tmp_path):
-    """As a terminal does it, while the replicas are about to begin."""
-    with serving(write_graphs(tmp_path), "m.dot", said="listens at") as replica_group:
-        os.killpg(replica_group.process.pid, signal.SIGINT)
-        assert replica_group.end() == 130
-        assert not any("Traceback" in line for line in replica_group.said)
+# -- those that come later ----------------------------------------------------------------------
 
 
-def test_requests_under_way_are_answered_before_the_end(tmp_path):
-    write_graphs(tmp_path, m="stuck")
-    os.mkfifo(tmp_path / "pipe")
-    found = []
-    with serving(tmp_path, "m.dot", count=2) as replica_group:
-        threads = [
-            threading.Thread(target=lambda: found.append(replica_group.who())) for _ in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        wait_until(lambda: len(list(tmp_path.glob("entered.*"))) == 2)
-        replica_group.process.send_signal(signal.SIGTERM)
-        wait_until_closed(replica_group)
-        children = replica_group.children()
-        with (tmp_path / "pipe").open("w"):
-            pass
-        for thread in threads:
-            thread.join()
-        assert replica_group.end() == 143
-    assert set(found) == set(children)
+def test_one_that_dies_hurts_its_own_connections_alone_and_the_next_does_as_told(tmp_path):
+    """What was loaded, unloaded and configured holds for it, figures do not fall, nothing is left.
 
+    One that cannot take its place is tried again later, and the others go on.
+    """
+    for name in "ab":
+        write_version(tmp_path / name, 1)
+    write_graphs(tmp_path, m="who", n="who")
+    (tmp_path / "models.config").write_text(
+        f'model_config_list {{ config {{ name: "a" base_path: "{tmp_path / "a"}" }} }}'
+    )
+    more = ("--model-config-file", "models.config", "--grpc", "127.0.0.1:0", "--allow-repository")
+    with serving(tmp_path, "m.dot", "n.dot", *more) as replica_group:
 
-def test_a_replica_that_dies_hurts_its_own_connections_alone_and_is_replaced(tmp_path):
-    with serving(write_graphs(tmp_path), "m.dot") as replica_group, contextlib.ExitStack() as stack:
-        connections = [
-            stack.enter_context(contextlib.closing(replica_group.connect())) for _ in range(6)
-        ]
-        found = {one: replica_group.who(one) for one in connections}
-        victim, other = replica_group.children()
-        os.kill(victim, signal.SIGKILL)
-        for one, pid in found.items():
-            if pid == other:
-                assert replica_group.who(one) == other
-            else:
-                with pytest.raises((ConnectionError, OSError)):
-                    replica_group.who(one)
-        assert "was ended by SIGKILL; another takes its place at once" in replica_group.wait_for(
-            "ended by"
-        )
-        wait_until(lambda: replica_group.metrics()["modelflow_replicas_up",] == 2)
-        new = set(replica_group.children()) - {other}
-        assert new != {victim}
-        again = [stack.enter_context(contextlib.closing(replica_group.connect())) for _ in range(3)]
-        assert {replica_group.who(one) for one in again} == new  # it has the fewest
+        def is_as_told():
+            paths = {f"/v2/models/{name}": 404 if name in "an" else 200 for name in "abnm"}
+            assert {path: replica_group.statuses(path) for path in paths} == {
+                path: {status} for path, status in paths.items()
+            }
+            assert replica_group.statuses("/readyz") == {200}
+            for _, rows in replica_group.everywhere("/v2/repository/index", {}):
+                states = {row["name"]: row["state"] for row in rows}
+                assert (states["m"], states["n"] == "READY") == ("READY", False)
+
+        with stubs(replica_group) as clients:
+            config = {"config": [{"name": "b", "base_path": str(tmp_path / "b")}]}
+            clients[0].call(*RELOAD, config={"model_config_list": config})
+            with refused("INVALID_ARGUMENT", "expected an absolute path"):
+                wrong = {"config": [{"name": "b", "base_path": "b"}]}
+                clients[0].call(*RELOAD, config={"model_config_list": wrong})
+        assert replica_group.ask("/v2/repository/models/n/unload", {})[0] == 200
+        is_as_told()
+        descriptors = Path(f"/proc/{replica_group.process.pid}/fd")
+        before = len(list(descriptors.iterdir()))
+        with replica_group.connections(6) as all_of_them:
+            found = {one: replica_group.who(one) for one in all_of_them}
+            asked = replica_group.metrics()["modelflow_requests_total", *OK]
+            victim, other = replica_group.children()
+            said = replica_group.kill(victim, "ended by")
+            assert "was ended by SIGKILL; another takes its place at once" in said
+            for one, pid in found.items():
+                if pid == other:
+                    assert replica_group.who(one) == other
+                    asked += 1
+                else:
+                    with pytest.raises((ConnectionError, OSError)):
+                        replica_group.who(one)
+            replica_group.wait_until_whole()
+            (new,) = set(replica_group.children()) - {other}
+            assert new != victim
+            with replica_group.connections(3) as again:
+                assert {replica_group.who(one) for one in again} == {new}  # it has the fewest
+            assert replica_group.metrics()["modelflow_requests_total", *OK] == asked + 3
+        is_as_told()
+        assert replica_group.ask("/v2/repository/models/n/load", {})[0] == 200
+        assert replica_group.statuses("/v2/models/n") == {200}
+        wait_until(lambda: len(list(descriptors.iterdir())) == before)
+
+        graph = tmp_path / "m.dot"
+        graph.rename(tmp_path / "away")
+        replica_group.kill(other, "there is no such file or folder")
+        replica_group.wait_for("another takes its place in 1 s")
+        with replica_group.connections(3) as all_of_them:
+            assert {replica_group.who(one) for one in all_of_them} == {new}
+        (tmp_path / "away").rename(graph)
+        replica_group.wait_until_whole()
         assert replica_group.end(signal.SIGTERM) == 143
 
 
-def test_a_replica_that_is_told_to_end_loses_nothing_and_is_replaced(tmp_path):
+@pytest.fixture(scope="module")
+def one_has_it(tmp_path_factory):
+    """Two, of which one alone can load a model."""
+    folder = write_graphs(tmp_path_factory.mktemp("only"), m="who", only="Only")
+    with serving(folder, "m.dot", "only.dot", "--allow-repository") as replica_group:
+        yield replica_group
+
+
+def test_what_loads_in_one_alone_is_said_with_who_it_is(one_has_it):
+    """The unit takes what only one can have."""
+    assert "somebody has it" in one_has_it.wait_for("somebody has it")
+    assert one_has_it.statuses("/v2/models/m/ready") == {200}
+    assert one_has_it.statuses("/v2/models/only/ready") == {200, 404}
+    status, document = one_has_it.ask("/v2/repository/models/only/load", {})
+    assert status >= 400
+    assert document["error"].count("failed to load 'only'") == 1
+    assert "replica" in document["error"]
+
+
+def test_a_replica_that_is_told_to_end_loses_nothing_and_is_replaced(one_has_it):
     amiss, stop, answered = [], threading.Event(), collections.Counter()
 
-    def load(replica_group):
+    def load():
         try:
             while not stop.is_set():
-                answered[replica_group.who()] += 1
+                answered[one_has_it.who()] += 1
         except (OSError, http.client.HTTPException, AssertionError) as error:
             amiss.append(error)
 
-    with serving(write_graphs(tmp_path), "m.dot") as replica_group:
-        threads = [threading.Thread(target=load, args=(replica_group,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        first = replica_group.children()[0]
-        wait_until(lambda: answered[first])
-        os.kill(first, signal.SIGTERM)
-        replica_group.wait_for("has ended with exit code 143; another takes its place at once")
-        wait_until(lambda: len(answered) == 3)
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert amiss == []
-
-
-@pytest.mark.parametrize("option", ["--http", "--grpc"])
-def test_an_address_in_use_is_said(tmp_path, option):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        command = ["python", "-m", "modelflow", "serve", "m.dot", "--replicas", "2"]
-        addresses = {"--http": "127.0.0.1:0", "--grpc": "127.0.0.1:0", option: f"127.0.0.1:{port}"}
-        for one in addresses.items():
-            command += one
-        done = programs.run(command, cwd=write_graphs(tmp_path))
-    assert done.returncode == 1
-    assert "cannot listen there" in done.stderr
-    assert "give another address" in done.stderr
-
-
-def test_the_number_may_stand_in_the_file_of_options(tmp_path):
-    write_graphs(tmp_path)
-    (tmp_path / "serve.toml").write_text('sources = ["m.dot"]\nreplicas = 3\n')
-    with serving(tmp_path, "--config", "serve.toml", count=2) as replica_group:
-        assert len(replica_group.children()) == 2  # what is given as well wins
-    command = ["python", "-m", "modelflow", "serve", "--config", "serve.toml", "--http", "x"]
-    said = programs.run(command, cwd=tmp_path).stderr
-    assert "--http x: expected PORT, HOST:PORT or [HOST]:PORT" in said
-
-
-def test_tls_is_spoken_by_all(tmp_path):
-    authority = Authority(tmp_path / "ca")
-    pair = authority.options()
-    arguments = ("m.dot", "--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
-    with serving(write_graphs(tmp_path), *arguments) as replica_group:
-        found = set()
-        for _ in range(6):
-            with urllib.request.urlopen(
-                f"{replica_group.address}/v1/models/m:predict",
-                json.dumps({"instances": ["x"]}).encode(),
-                timeout=60,
-                context=authority.client(),
-            ) as answer:
-                found.add(json.load(answer)["predictions"][0])
-        assert len(found) == 2
-        assert replica_group.end(signal.SIGTERM) == 143
-
-
-def _open_files(process):
-    found = set()
-    for descriptor in Path(f"/proc/{process}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # it has just been closed
-            found.add(os.readlink(descriptor))
-    return found
-
-
-def test_the_access_log_is_of_all_and_opened_anew(tmp_path):
-    with serving(write_graphs(tmp_path), "m.dot", "--access-log", "log") as replica_group:
-        for _ in range(20):
-            replica_group.who()
-        (tmp_path / "log").rename(tmp_path / "log.1")
-        replica_group.process.send_signal(signal.SIGHUP)
-        wait_until((tmp_path / "log").exists)
-
-        def is_left():
-            return not any(
-                str(tmp_path / "log.1") in _open_files(c) for c in replica_group.children()
-            )
-
-        wait_until(is_left)
-        for _ in range(20):
-            replica_group.who()
-        assert replica_group.end(signal.SIGTERM) == 143
-    for name in ("log.1", "log"):
-        lines = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
-        assert [line["status"] for line in lines] == [200] * 20
-
-
-def test_nothing_is_left_of_processes_that_were_replaced(tmp_path):
-    with serving(write_graphs(tmp_path), "m.dot") as replica_group:
-        descriptors = Path(f"/proc/{replica_group.process.pid}/fd")
-        wait_until(lambda: replica_group.metrics()["modelflow_replicas_up",] == 2)
-        before = len(list(descriptors.iterdir()))
-        os.kill(replica_group.children()[0], signal.SIGKILL)
-        replica_group.wait_for("another takes its place")
-        wait_until(lambda: replica_group.metrics()["modelflow_replicas_up",] == 2)
-        wait_until(lambda: len(list(descriptors.iterdir())) == before)
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    first = one_has_it.children()[0]
+    wait_until(lambda: answered[first])
+    os.kill(first, signal.SIGTERM)
+    one_has_it.wait_for("has ended with exit code 143; another takes its place at once")
+    wait_until(lambda: len(answered) == 3)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert amiss == []
 
 
 @pytest.mark.parametrize(

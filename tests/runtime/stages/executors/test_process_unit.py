@@ -364,14 +364,14 @@ def test_nothing_outlives_a_flow_whose_process_is_killed(tmp_path):
             os.close(end)
 
 
-@pytest.mark.parametrize("name", units.ENDINGS)
-def test_whatever_a_unit_raises_there_fails_its_own_item_and_the_process_goes_on(name):
+def test_whatever_a_unit_raises_there_fails_its_own_item_and_the_process_goes_on():
     with flow_of(units.ends_by) as flow:
         process = flow.infer("good").data
-        with pytest.raises(modelflow.FlowUnitError, match="of the item's own") as caught:
-            flow.infer(name)
-        assert name in str(caught.value)
-        assert flow.infer("good").data == process
+        for name in units.ENDINGS:
+            with pytest.raises(modelflow.FlowUnitError, match="of the item's own") as caught:
+                flow.infer(name)
+            assert name in str(caught.value)
+            assert flow.infer("good").data == process
 
 
 def test_a_process_whose_unit_hangs_in_close_is_killed_and_named(monkeypatch):
