@@ -87,15 +87,15 @@ class SessionRegistry:
             made.append(session)
             session.began = now
             if self.recorder is not None:
-                self._sample(self.recorder, session)
+                self._sample(self.recorder, session, now)
         with life.lock:
             if not life.is_running:
                 raise life.make_closed_error()
             self.known.update(dict.fromkeys(made))
         return made
 
-    def _sample(self, recorder: Recorder, session: Session) -> None:
-        watcher = recorder.watcher(session.name, session.began or 0.0, session.unwatch)
+    def _sample(self, recorder: Recorder, session: Session, now: float) -> None:
+        watcher = recorder.watcher(session.name, now, session.unwatch)
         if watcher is not None:
             session.watch(watcher)
 
@@ -112,9 +112,9 @@ class SessionRegistry:
         node, life = source.origin, self._life
         name = f"{node}/{next(self._numbers)}"
         session = self._wiring.session(name, node, partial(self._open_finished, source), source)
-        session.began = life.clock.now()
+        session.began = now = life.clock.now()
         if self.recorder is not None:
-            self._sample(self.recorder, session)
+            self._sample(self.recorder, session, now)
         with life.lock:
             self.opened_by_sources += 1
             self.known[session] = None

@@ -43,16 +43,20 @@ def test_who_is_answered_does_not_give_up():
     assert run(0.01, use) == ["second", "last"]
 
 
-def test_those_who_come_one_after_the_other_share_a_timer_and_wait_their_own_time():
+def test_those_who_come_one_after_the_other_share_a_timer_and_wait_their_own_time(
+    monkeypatch,
+):
     looks = []
 
-    class Loop(asyncio.SelectorEventLoop):
-        def call_later(self, delay, *what, **options):
-            looks.append(delay)
-            return super().call_later(delay, *what, **options)
-
     async def main():
-        given_up = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        call_later, given_up = loop.call_later, loop.create_future()
+
+        def note(delay, *what):
+            looks.append(delay)
+            return call_later(delay, *what)
+
+        monkeypatch.setattr(loop, "call_later", note)
         patience = ReplyTimeouts(0.05, given_up.set_result)
         for number in range(100):
             patience.add(number)
@@ -63,5 +67,4 @@ def test_those_who_come_one_after_the_other_share_a_timer_and_wait_their_own_tim
         assert await given_up == "last"
         assert time.monotonic() - began >= 0.05
 
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(main())
+    asyncio.run(main())

@@ -107,13 +107,13 @@ def test_requests_that_share_a_session_count_each_by_how_they_ended(rows):
         made += [Request({"input": [value] * rows}, told.append, deadline=-1.0) for value in (0, 1)]
         made[1].cancel()
         made[2].cancel()
-        for group in (made, [Request({"input": [8] * rows}, told.append)]):
+        for group in (made, [Request({"input": [8] * rows}, told.append) for _ in range(3)]):
             submit(flow.scheduler, group)
             flow.scheduler.pump()
         stats = flow.scheduler.statistics()
-    assert len(told) == 10
-    assert stats.requests == {"ok": 4, "cancelled": 2, "failed": 2, "expired": 2}
-    assert stats.latency.count == 8
+    assert len(told) == 12
+    assert stats.requests == {"ok": 6, "cancelled": 2, "failed": 2, "expired": 2}
+    assert stats.latency.count == 10
 
 
 def test_requests_that_share_a_session_are_all_cancelled_with_it():
@@ -148,3 +148,24 @@ def test_who_records_is_asked_of_each_session_when_it_is_opened_by_a_source_too(
     opened = scheduler._sessions.open_for(scheduler.sources["source"])
     assert asked == [("source/0", clock.now())]
     assert opened.watcher.leave == opened.unwatch
+
+
+def test_a_session_lasts_from_its_opening_to_its_end():
+    clock = FakeClock()
+    with Running(chain(spec_of()), is_inline=True, clock=clock) as flow:
+        for seconds in (2.0, 3.0):
+            stream = flow.session()
+            clock.advance(seconds)
+            stream.exchange({"input": [1]})
+        assert flow.scheduler.statistics().latency.total == 5.0
+
+
+def test_what_nobody_has_taken_counts_by_output():
+    graph = graph_of({"input": "input", "a": "output", "b": "output"}, ["input -> a", "input -> b"])
+    with Running(graph, is_inline=True) as flow:
+        streams = [flow.session() for _ in range(2)]
+        for stream in streams:
+            stream.send("input", 1)
+            stream.send("input", 2)
+        streams[0].recv("a")
+        assert flow.scheduler.statistics().unread == {"a": 3, "b": 4}
