@@ -1,8 +1,10 @@
 """Every block of code in the README and the docs is run, in order, in an empty folder."""
 
 import re
+import runpy
 import shlex
 import shutil
+import warnings
 from pathlib import Path
 
 import cv2
@@ -30,7 +32,7 @@ PRESUPPOSED = {
     "tune_a_graph.md": (HERE / "thumbnails.toml", "photos"),
     "write_a_graph.md": (HERE / "watched", "photos"),
     "edit_a_graph.md": (ROOT / "graphs",),
-    "watch_a_flow.md": (ROOT / "graphs",),
+    "watch_a_flow.md": (HERE / "graphs",),
     "put_load_on_it.md": (ROOT / "docs" / "how-to" / "serve_a_graph.md",),
 }
 VARIABLES = {"watch_a_flow.md": {"MODELFLOW_RUN_ARG": "endpoint=http://127.0.0.1:0/v1/digit"}}
@@ -46,7 +48,7 @@ def _presuppose(what, folder):
         for _, text in _BLOCK.findall(what.read_text()):
             if named := _FILE.match(text):
                 (folder / named[1]).write_text(text)
-    elif what == ROOT / "graphs":
+    elif what.name == "graphs":
         (folder / "graphs").symlink_to(what)
     elif what.is_dir():
         shutil.copytree(what, folder, dirs_exist_ok=True)
@@ -59,7 +61,12 @@ def _run_shell(line, folder):
         return
     is_ours = line.startswith("modelflow") and not {">", "|"} & set(shlex.split(line))
     if is_ours:
-        done = run_here(tuple(shlex.split(line)[1:]), env={})
+        done = run_here(tuple(shlex.split(line)[1:]), env={"MODELFLOW_LOAD_WARM_UP": "0.1"})
+    elif program := re.fullmatch(r"python (\S+\.py)", line):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of packages: no error to who runs it
+            runpy.run_path(program[1], run_name="__main__")
+        return
     else:
         done = programs.run(["bash", "-c", line], cwd=folder)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
