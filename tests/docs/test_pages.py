@@ -1,10 +1,8 @@
 """Every block of code in the README and the docs is run, in order, in an empty folder."""
 
 import re
-import runpy
 import shlex
 import shutil
-import warnings
 from pathlib import Path
 
 import cv2
@@ -13,7 +11,7 @@ import pytest
 
 from tests import programs
 from tests.console import is_session, run_session, sessions
-from tests.in_process import run_here
+from tests.in_process import run_here, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -63,9 +61,7 @@ def _run_shell(line, folder):
     if is_ours:
         done = run_here(tuple(shlex.split(line)[1:]), env={"MODELFLOW_LOAD_WARM_UP": "0.1"})
     elif program := re.fullmatch(r"python (\S+\.py)", line):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of packages: no error to who runs it
-            runpy.run_path(program[1], run_name="__main__")
+        run_script(folder / program[1])
         return
     else:
         done = programs.run(["bash", "-c", line], cwd=folder)

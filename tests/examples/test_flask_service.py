@@ -2,13 +2,13 @@ import contextlib
 import importlib.util
 import runpy
 import sys
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests import programs
+from tests.in_process import run_script
 
 pytest.importorskip("tensorflow")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "flask_service"
@@ -20,10 +20,7 @@ CLIENTS = 8
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of packages: no error to who runs it
-        patch.setattr(sys, "argv", ["make_model.py", "--tiny", "--to", str(folder)])
-        runpy.run_path(str(FOLDER / "make_model.py"), run_name="__main__")
+    run_script(FOLDER / "make_model.py", "--tiny", "--to", folder)
     return folder
 
 

@@ -397,7 +397,7 @@ def test_what_is_taken_is_named_behind_the_time_out(cluster):
 
 
 @pytest.mark.timeout(3000)
-@settings(parent=any_graph, max_examples=of_a_hundred(10))
+@settings(parent=any_graph, max_examples=of_a_hundred(5))
 @given(programs(), sessions, st.data())
 def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
     cluster, program, rows, data
