@@ -64,7 +64,8 @@ def run_script(path: Path, *arguments: str | Path) -> None:
         try:
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as end:
-            assert not end.code, end.code
+            if end.code:
+                raise
 
 
 def _written(file: IO[bytes]) -> Any:
