@@ -174,29 +174,21 @@ def test_a_signal_ends_the_step_and_prints_what_was_found(tmp_path, number):
     assert "| a | 1 |" in output
 
 
-def test_results_of_another_run_are_not_overwritten(run, tmp_path):
-    run({"one": TABLE})
+def test_the_results_say_what_they_are_of_and_are_not_overwritten_by_another_run(run, tmp_path):
+    done, found = run({"one": TABLE, "two": TABLE}, "--seconds", "1000")
     before = (tmp_path / "results.json").read_text()
+    about = json.loads(before)["about"]
+    assert about["command"].endswith("--seconds 1000")
+    assert about["device"] == "cpu"
+    assert re.fullmatch("[0-9a-f]{16}", about["sources (SHA-256)"])
+    assert f"| sources (SHA-256) | {about['sources (SHA-256)']} |" in done.stdout
+    assert 490 < found["one"]["limit"] < 500
+    assert found["two"]["limit"] > 600, "time that a step leaves goes to the next"
     done, _ = run({"two": TABLE})
     assert done.returncode == 2
     assert "File exists" in done.stderr
     assert "give a folder without results" in done.stderr
     assert (tmp_path / "results.json").read_text() == before
-
-
-def test_the_results_say_what_they_are_of(run, tmp_path):
-    done, _ = run({"one": TABLE}, "--seconds", "100")
-    about = json.loads((tmp_path / "results.json").read_text())["about"]
-    assert about["command"].endswith("--seconds 100")
-    assert about["device"] == "cpu"
-    assert re.fullmatch("[0-9a-f]{16}", about["sources (SHA-256)"])
-    assert f"| sources (SHA-256) | {about['sources (SHA-256)']} |" in done.stdout
-
-
-def test_time_that_a_step_leaves_goes_to_the_next(run):
-    _, found = run({"one": TABLE, "two": TABLE}, "--seconds", "1000")
-    assert 490 < found["one"]["limit"] < 500
-    assert found["two"]["limit"] > 600
 
 
 def test_what_was_found_is_in_the_folder_while_a_step_runs(tmp_path):
