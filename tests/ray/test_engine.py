@@ -481,8 +481,8 @@ def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(
     (folder / "units.py").unlink()
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out.jsonl"
-    command = ("ray", "run", "app.mfz", "--address", machines.address, "--output", str(out))
-    command += ("--resume", str(tmp_path / "done"), "--quiet")
+    command = ["ray", "run", "app.mfz", "--address", machines.address, "--output", str(out)]
+    command += ["--resume", str(tmp_path / "done"), "--quiet"]
     for pattern in ("0*.bin", "*.bin"):
         run_here((*command, "--input", pattern), env={}, check=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
