@@ -1,7 +1,7 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test coverage docs site studio benchmarks gpu-wheels lowest mutants release-check
+.PHONY: help install check format test coverage docs site studio benchmarks benchmarks-check gpu-wheels lowest mutants release-check
 
 RELEASE = build/release
 GPU_WHEELS = build/gpu-wheels
@@ -62,6 +62,9 @@ mutants:  ## break the runtime on purpose, and list what no test notices (hours;
 benchmarks:  ## the benchmark tables of the runtime (a quarter of an hour; on a quiet machine)
 	for program in bounds overhead sessions image_pipeline chains saturated http_load import_time; do \
 		echo; echo "== $$program"; $(PYTHON) benchmarks/$$program.py || exit 1; done
+
+benchmarks-check:  ## whether the benchmark programs that "make test" leaves out still run (five minutes; with --quick)
+	$(PYTHON) -m pytest -m dear_benchmark tests/benchmarks tests/examples
 
 gpu-wheels:  ## the small packages that a GPU machine without a network lacks, in build/gpu-wheels (GPU_PYTHON=3.12)
 	rm -rf $(GPU_WHEELS)

@@ -34,6 +34,14 @@ def same(signal: np.ndarray) -> np.ndarray:
     return signal
 
 
+CASES = (  # title, unit, floats, batch, items
+    ("pure Python, 4 KiB", count, 1 << 10, 4, 1000),
+    ("NumPy, 4 MiB", sort, 1 << 20, 4, 100),
+    ("pure Python, 4 MiB", count, 1 << 20, 4, 200),
+    ("nothing, 4 KiB, batch 1", same, 1 << 10, 1, 2000),
+    ("nothing, 4 KiB, batch 8", same, 1 << 10, 8, 4000),
+    ("nothing, 4 MiB, batch 1", same, 1 << 20, 1, 100),
+)
 GRAPH = """digraph {{
     input [type=input]
     {unit} [threads={threads}, workers={workers}, batch_size={batch}]
@@ -51,14 +59,7 @@ def main() -> None:
     rounds = 1 if given.quick else given.rounds
     threads = len(os.sched_getaffinity(0))
     rows = []
-    for title, unit, size, batch, items in (
-        ("pure Python, 4 KiB", count, 1 << 10, 4, 1000),
-        ("pure Python, 4 MiB", count, 1 << 20, 4, 200),
-        ("NumPy, 4 MiB", sort, 1 << 20, 4, 100),
-        ("nothing, 4 KiB, batch 1", same, 1 << 10, 1, 2000),
-        ("nothing, 4 KiB, batch 8", same, 1 << 10, 8, 4000),
-        ("nothing, 4 MiB, batch 1", same, 1 << 20, 1, 100),
-    ):
+    for title, unit, size, batch, items in CASES[:2] if given.quick else CASES:
         signal = np.random.default_rng(0).random(size, np.float32)
         count_of = items // 20 if given.quick else items
         flows = {

@@ -7,11 +7,14 @@ a terminal, what is imported, or what writes to the streams' numbers.
 import contextlib
 import logging
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 from unittest import mock
 
@@ -19,7 +22,7 @@ from modelflow.cli import main
 from modelflow.registry.forget import forget_named
 from modelflow.unit import function
 
-__all__ = ["run_here"]
+__all__ = ["run_here", "run_script"]
 
 
 def run_here(
@@ -49,6 +52,20 @@ def run_here(
     if check:
         assert code == 0, f"{arguments}\n{output}\n{errors}"
     return subprocess.CompletedProcess(arguments, code, output, errors)
+
+
+def run_script(path: Path, *arguments: str | Path) -> None:
+    """Runs a program of ours to its end, as its main program; warnings are none of the tests'."""
+    with (
+        mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as end:
+            if end.code:
+                raise
 
 
 def _written(file: IO[bytes]) -> Any:

@@ -21,48 +21,36 @@ def contracts(folder):
     )
 
 
-@pytest.fixture
-def copy(tmp_path):
+# A line planted in a file -> what the contract is called that it breaks.
+VIOLATIONS = {
+    ("modelflow/graph/build.py", "import modelflow.runtime.scheduler"): "flow one way",
+    ("modelflow/cli/run/command.py", "import modelflow.plan"): "never into the runtime",
+    ("modelflow/runtime/workers/worker.py", "import opentelemetry"): "Tracing alone knows",
+    ("modelflow/buffer.py", "import flowunits.resize"): "does not know any flow unit",
+    ("flowunits/resize/cpu.py", "import modelflow.runtime.stages.call"): "only the public names",
+    ("flowunits/resize/cpu.py", "import flowunits.mean"): "do not import one another",
+    (
+        "modelflow/runtime/session/segment.py",
+        "import modelflow.runtime.stages.stage",
+    ): "Inside the runtime",
+}
+
+
+def test_the_contracts_are_kept_and_each_planted_violation_is_caught(tmp_path):
     for package in ("modelflow", "flowunits"):
-        shutil.copytree(
-            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
     shutil.copy(ROOT / "setup.cfg", tmp_path)
-    return tmp_path
-
-
-def test_the_contracts_are_kept(copy):
-    done = contracts(copy)
+    done = contracts(tmp_path)
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize(
-    ("file", "line", "contract"),
-    [
-        ("modelflow/graph/build.py", "import modelflow.runtime.scheduler", "flow one way"),
-        ("modelflow/cli/run/command.py", "import modelflow.plan", "never into the runtime"),
-        ("modelflow/runtime/workers/worker.py", "import opentelemetry", "Tracing alone knows"),
-        ("modelflow/buffer.py", "import flowunits.resize", "does not know any flow unit"),
-        (
-            "flowunits/resize/cpu.py",
-            "import modelflow.runtime.stages.call",
-            "only the public names",
-        ),
-        ("flowunits/resize/cpu.py", "import flowunits.mean", "do not import one another"),
-        (
-            "modelflow/runtime/session/segment.py",
-            "import modelflow.runtime.stages.stage",
-            "Inside the runtime",
-        ),
-    ],
-)
-def test_a_planted_violation_is_caught(copy, file, line, contract):
-    path = copy / file
-    path.write_text(path.read_text() + f"\n{line}\n")
-    done = contracts(copy)
+    for file, line in VIOLATIONS:
+        with (tmp_path / file).open("a") as code:
+            code.write(f"\n{line}\n")
+    done = contracts(tmp_path)
     assert done.returncode == 1
     broken = [text for text in done.stdout.splitlines() if text.endswith("BROKEN")]
-    assert any(contract in text for text in broken), done.stdout
+    for contract in VIOLATIONS.values():
+        assert any(contract in text for text in broken), done.stdout
 
 
 # What units, and their authors, may import: the rest of the package may change any day.

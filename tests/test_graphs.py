@@ -5,11 +5,9 @@ import contextlib
 import http.client
 import importlib
 import json
-import os
 import re
 import shutil
 import socket
-import sys
 
 import cv2
 import numpy as np
@@ -19,7 +17,7 @@ from modelflow import Flow
 from modelflow.config.read import ready_graphs
 from modelflow.graph.read import read_graph
 from tests import programs
-from tests.in_process import run_here
+from tests.in_process import run_here, run_script
 
 pytest.importorskip("tensorflow")
 
@@ -85,12 +83,7 @@ def classify(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("classify")
     shutil.copytree(ready_graphs(), folder / "graphs")
-    script = folder / "graphs" / "models" / "classify_infer" / "make_frozen_graph.py"
-    programs.run(
-        [sys.executable, str(script), "--tiny"],
-        check=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+    run_script(folder / "graphs" / "models" / "classify_infer" / "make_frozen_graph.py", "--tiny")
     for name, photo in zip(("china", "flower"), load_sample_images().images, strict=True):
         cv2.imwrite(str(folder / f"{name}.jpg"), photo[:, :, ::-1])
     return folder

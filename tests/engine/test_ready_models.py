@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from modelflow.engine.inference import inference_spec
 from modelflow.testing import run_unit
 from modelflow.unit.port import Port
 from modelflow.unit.unit import Context
-from tests import programs
+from tests.in_process import run_script
 
 if TYPE_CHECKING:
     from modelflow.unit.spec import FlowUnitSpec
@@ -93,11 +92,7 @@ def test_digits_report_prints_files_and_accuracy(capsys):
 @pytest.mark.slow
 def test_frozen_graph_script_makes_the_ports_of_the_unit(tmp_path):
     path = tmp_path / "frozen_graph.pb"
-    script = CLASSIFY / "make_frozen_graph.py"
-    programs.run(
-        [sys.executable, str(script), "--tiny", "--output", str(path)],
-        check=True,
-    )
+    run_script(CLASSIFY / "make_frozen_graph.py", "--tiny", "--output", path)
     unit = tomllib.loads((CLASSIFY / "classify_infer.toml").read_text())
     port, result = unit["input"]["input1"], unit["output"]["output1"]
     model = ModelFile(

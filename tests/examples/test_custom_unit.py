@@ -11,6 +11,7 @@ import pytest
 import modelflow
 from modelflow.testing import check_flow_unit, read_unit, run_unit
 from tests import programs
+from tests.in_process import run_script
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "custom_unit"
 GRAPH = EXAMPLE / "graph.toml"
@@ -84,8 +85,7 @@ def test_the_graph_names_the_function_by_its_place(monkeypatch):
 @pytest.mark.parametrize("script", ["as_function.py", "as_class.py"])
 def test_the_script_writes_a_coarse_image(script, tmp_path):
     cv2.imwrite(str(tmp_path / "a.png"), IMAGE)
-    command = [sys.executable, str(EXAMPLE / script), "a.png", "b.png"]
-    programs.run(command, cwd=tmp_path, check=True)
+    run_script(EXAMPLE / script, tmp_path / "a.png", tmp_path / "b.png")
     found = cv2.imread(str(tmp_path / "b.png"))
     np.testing.assert_array_equal(found, coarsened(IMAGE, 16))
 

@@ -7,11 +7,12 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.ipc.frame import HEAD, FrameReader, FrameWriter
 from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter, new_memory
+from tests.example_counts import of_a_hundred
 
 Box = namedtuple("Box", "x label")
 
@@ -175,6 +176,7 @@ def test_several_messages_are_one_parcel_wherever_it_lies(pair):
     assert pair.packer.close() == []
 
 
+@settings(max_examples=of_a_hundred(30))
 @given(st.lists(st.integers(1, 1 << 22), min_size=1, max_size=30), st.randoms())
 def test_slots_never_overlap_and_all_room_comes_back(sizes, random):
     pair = Pair()

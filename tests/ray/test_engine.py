@@ -30,6 +30,7 @@ from modelflow.remote.ray.client import ActorGoneError, ClusterError
 from modelflow.remote.ray.engine import _digest
 from tests import programs as commands
 from tests.example_counts import of_a_hundred
+from tests.in_process import run_here
 from tests.properties.programs import programs, sessions
 from tests.properties.test_random_graphs import any_graph
 from tests.properties.test_random_placements import run_far
@@ -86,14 +87,17 @@ def number_of(replica):
     return replica._actor.call("figures", timeout=60)["process"]
 
 
-def test_rows_come_back_in_order_from_an_actor(cluster):
+def test_rows_come_back_in_order_from_an_actor_and_a_late_one_reaches_no_unit_there(cluster):
     engine = RayEngine(cluster)
     with Flow(placed(text_of(), engine)) as flow:
         assert process_of(engine) != os.getpid()
         found = [answer.data for _, answer in flow.map(range(200))]
+        with pytest.raises(TimeoutError):
+            flow.infer(1, deadline=0.0)
+        assert flow.infer(2).data == 4
         (actor,) = cluster.actors()
     assert found == [2 * value for value in range(200)]
-    assert (actor.label, actor.rows) == ("work", {"work": 200})
+    assert (actor.label, actor.rows) == ("work", {"work": 201})
     assert figures_of(engine)["far"].calls < 200, "rows cross one by one"
     assert cluster.actors() == []
 
@@ -182,18 +186,6 @@ def test_a_lost_machine_costs_no_row_where_another_one_is_left(machines, cluster
         flow.stop()
         machines.remove_node(kept)
     wait_until_ended(processes)
-
-
-def test_a_row_that_kills_its_actor_is_an_error_after_three(cluster):
-    engine = RayEngine(cluster)
-    rows = [*range(20), -1, *range(20, 47)]
-    with Flow(placed(text_of(), engine)) as flow:
-        found = [answer for _, answer in flow.map(rows, errors="return", in_flight=48)]
-    bad = found.pop(20)
-    assert [answer.data for answer in found] == [2 * value for value in range(47)]
-    assert isinstance(bad, FlowUnitError)
-    assert "its replica was lost 3 times while it was there" in str(bad)
-    assert figures_of(engine)["far"].lost == 3
 
 
 @pytest.fixture
@@ -368,16 +360,6 @@ def test_arrays_inside_others_are_ours_to_write(cluster):
     found["pixels"][0][:] = 1
 
 
-def test_a_late_row_reaches_no_unit_there(cluster):
-    engine = RayEngine(cluster)
-    with Flow(placed(text_of(), engine)) as flow:
-        with pytest.raises(TimeoutError):
-            flow.infer(1, deadline=0.0)
-        assert flow.infer(2).data == 4
-        (actor,) = cluster.actors()
-    assert actor.rows == {"work": 1}
-
-
 def test_what_no_machine_has_is_named(cluster, monkeypatch):
     monkeypatch.setattr("modelflow.remote.ray.engine._PATIENCE", 0.0)
     with pytest.raises(FlowFailed) as caught:
@@ -397,7 +379,7 @@ def test_what_is_taken_is_named_behind_the_time_out(cluster):
 
 
 @pytest.mark.timeout(3000)
-@settings(parent=any_graph, max_examples=of_a_hundred(10))
+@settings(parent=any_graph, max_examples=of_a_hundred(5))
 @given(programs(), sessions, st.data())
 def test_any_legal_placement_on_a_cluster_gives_what_one_machine_gives(
     cluster, program, rows, data
@@ -479,7 +461,9 @@ def test_nothing_but_results_is_on_standard_output_when_an_actor_ends(machines, 
     )
 
 
-def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, cluster, tmp_path):
+def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(
+    machines, cluster, tmp_path, monkeypatch
+):
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "units.py").write_text(
@@ -492,18 +476,15 @@ def test_a_packed_graph_runs_on_a_cluster_and_goes_on_where_it_was(machines, clu
     )
     for number in range(1, 31):
         (tmp_path / f"{number:02}.bin").write_bytes(b"x" * number)
-    # In a process of its own: the archive has modules of the same names.
-    command = [sys.executable, "-m", "modelflow", "pack", "graph.toml", "-o", "../app.mfz"]
-    packed = commands.run(command, cwd=folder)
-    assert packed.returncode == 0, packed.stderr
+    monkeypatch.chdir(folder)
+    run_here(("pack", "graph.toml", "-o", "../app.mfz"), env={}, check=True)
     (folder / "units.py").unlink()
+    monkeypatch.chdir(tmp_path)
     out = tmp_path / "out.jsonl"
-    command = ["ray", "run", str(tmp_path / "app.mfz"), "--address", machines.address]
-    command += ["--output", str(out), "--resume", str(tmp_path / "done"), "--quiet"]
+    command = ["ray", "run", "app.mfz", "--address", machines.address, "--output", str(out)]
+    command += ["--resume", str(tmp_path / "done"), "--quiet"]
     for pattern in ("0*.bin", "*.bin"):
-        words = [sys.executable, "-m", "modelflow", *command, "--input", str(tmp_path / pattern)]
-        done = commands.run(words, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        run_here((*command, "--input", pattern), env={}, check=True)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert sorted(row["data"] for row in rows) == list(range(1, 31))
 
@@ -523,7 +504,8 @@ def test_a_plan_says_what_crosses_and_a_status_what_is_there(machines, cluster, 
 
 
 def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
-    flow = Flow(placed(text_of(replicas="5"), RayEngine(cluster)))  # and there is room for four
+    text = text_of(replicas="3", resources="far=2")  # and there is room for two
+    flow = Flow(placed(text, RayEngine(cluster)))
 
     def start():
         with contextlib.suppress(FlowFailed):
@@ -532,11 +514,11 @@ def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
     starting = threading.Thread(target=start)
     starting.start()
     try:
-        runner, lines = CliRunner(), []
-        while sum("work; rows" in line for line in lines) < 4:
-            seen = runner.invoke(cli, ["ray", "status", "--address", machines.address])
-            lines = seen.output.splitlines()
-        assert sum("does not answer; it starts, waits for a machine" in line for line in lines) == 1
+        while sum(bool(actor.rows) for actor in cluster.actors()) < 2:
+            pass
+        seen = CliRunner().invoke(cli, ["ray", "status", "--address", machines.address])
+        assert seen.output.count("work; rows") == 2
+        assert seen.output.count("does not answer; it starts, waits for a machine") == 1
     finally:
         flow.stop(drain=False)
         starting.join()

@@ -2,11 +2,10 @@
 
 import json
 import re
-import sys
 
 import pytest
 
-from tests import programs
+from tests.in_process import run_here
 
 UNITS = '''
 import os
@@ -82,22 +81,21 @@ class Keep(FlowUnit):
         with open(KEPT, "a") as file:
             file.writelines(f"{buffer.data}\\n" for buffer in ctx.input())
 
-
-@modelflow.flowunit
-def process(data):
-    return os.getpid()
 '''
 
+CLASSES = ("count", "keep")
 GRAPHS = {
-    "plain": "input -> text -> upper -> output",
-    "expand_collapse": "input -> text -> letters -> upper -> joined -> output",
-    "expand": "input -> text -> letters -> upper -> output",
-    "condition": "input -> text -> size; size:short -> upper -> output; size:long -> other",
-    "loop": "input -> text -> enough; enough:again -> twice -> enough; enough:done -> output",
-    "expand_count_collapse": "input -> text -> letters -> count -> joined -> output",
-    "stream": "input -> text -> count -> output",
-    "sink": "input -> text -> upper -> keep",
-    "sink_and_output": "input -> text -> upper -> output; text -> upper_2 -> keep",
+    "all of it": """
+        input -> text -> upper -> output
+        text -> letters -> upper_2 -> joined -> joined_out
+        letters -> upper_3 -> letters_out
+        letters -> count -> joined_2 -> counted_out
+        text -> size; size:short -> upper_4 -> short_out; size:long -> long_out
+        text -> enough; enough:again -> twice -> enough; enough:done -> long_enough_out
+        text -> count_2 -> stream_out
+        upper -> keep
+    """,
+    "a sink alone": "input -> text -> upper -> keep",
 }
 INPUTS = ["a", "bcd", "bad", "", "ef!g", "hij", "klmnopqrs"]
 
@@ -113,41 +111,25 @@ def folder(tmp_path):
 
 def written(folder, edges):
     """A file with the graph of some edges."""
-    units = ["text", "letters", "upper", "joined", "size", "enough", "twice", "process"]
-    names = {
-        name for name in edges.replace(":", " ").replace(";", " ").split() if name.isidentifier()
-    }
-    nodes = [
-        f'{name} [flowunit="units:{name.partition("_")[0]}"]'
-        if name.partition("_")[0] in units
-        else f'{name} [flowunit="units:{name.title()}"]'
-        for name in sorted(names - {"input", "output", "other", "short", "long", "again", "done"})
-    ]
-    ends = [
-        f"{name} [type={'input' if name == 'input' else 'output'}]"
-        for name in sorted(names & {"input", "output", "other"})
+    names = set(re.findall(r"\w+", re.sub(r":\w+", "", edges)))
+    nodes = {name: re.sub(r"_\d$", "", name) for name in sorted(names)}
+    told = [
+        f"{name} [type=input]"
+        if name == "input"
+        else f"{name} [type=output]"
+        if name.endswith("out") or name == "output"
+        else f'{name} [flowunit="units:{unit.title() if unit in CLASSES else unit}"]'
+        for name, unit in nodes.items()
     ]
     path = folder / "graph.toml"
-    path.write_text(
-        f"[graph]\ngraphconf = '''digraph g {{ {'; '.join([*ends, *nodes, edges])} }}'''\n"
-    )
+    path.write_text(f"[graph]\ngraphconf = '''digraph g {{ {'; '.join(told)}; {edges} }}'''\n")
     return path
 
 
 def ran(folder, *words):
     """What a run gave: its code, by output, in its sink, and as errors; and what it said."""
     kept, errors = folder / "kept.txt", folder / "errors.jsonl"
-    command = [
-        sys.executable,
-        "-m",
-        "modelflow",
-        *words,
-        "--input",
-        str(folder / "in"),
-        "--errors",
-        str(errors),
-    ]
-    done = programs.run(command, cwd=folder)
+    done = run_here((*words, "--input", str(folder / "in"), "--errors", str(errors)), env={})
     by_output = {}
     for line in map(json.loads, done.stdout.splitlines()):
         by_output.setdefault(line["output"], []).append(plain(line))
@@ -165,7 +147,8 @@ def plain(line):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_any_graph_gives_what_it_gives_here(machines, folder, name):
+def test_any_graph_gives_what_it_gives_here(machines, folder, name, monkeypatch):
+    monkeypatch.chdir(folder)
     graph = str(written(folder, GRAPHS[name]))
     here = ran(folder, "run", graph)
     assert here[0] == 1, "nothing is in error"

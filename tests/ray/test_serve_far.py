@@ -13,6 +13,7 @@ import time
 import pytest
 
 from tests import programs
+from tests.in_process import run_here
 from tests.served import ask, serving
 
 LONG = 60
@@ -164,18 +165,14 @@ def ray_serving(folder, machines, *words):
         assert process.wait(LONG) == 143, rest
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
 def test_servers_of_one_command_share_what_their_graphs_place(
-    machines, cluster, folder, *, is_packed
+    machines, cluster, folder, monkeypatch
 ):
-    source = "far.toml"
-    if is_packed:
-        source = "far.mfz"
-        command = [sys.executable, "-m", "modelflow", "pack", "far.toml", "-o", source]
-        programs.run(command, cwd=folder, check=True)
-        (folder / "units.py").unlink()
+    monkeypatch.chdir(folder)
+    run_here(("pack", "far.toml", "-o", "far.mfz"), env={}, check=True)
+    (folder / "units.py").unlink()
     before = cluster.actors()
-    with ray_serving(folder, machines, source) as addresses:
+    with ray_serving(folder, machines, "far.mfz") as addresses:
         seen = tags_of(*addresses)
         kinds = sorted(actor.label.split()[0] for actor in begun(cluster, before))
         assert kinds == ["serves", "serves", "work"]

@@ -137,19 +137,6 @@ def test_a_killed_process_costs_no_row(replicas):
     assert figures_of(engine)["far"].lost >= 1
 
 
-def test_the_figures_of_a_far_node_count_its_replicas_and_the_log_says_why_they_were_lost(caplog):
-    with Flow(placed(text_of(replicas="2"), ProcessEngine())) as flow:
-        assert flow.stats()["work"].figures["replicas"] == {"ready": 2, "starting": 0, "lost": 0}
-        (error,) = (answer for _, answer in flow.map([-1], errors="return"))
-        figures = flow.stats()["work"].figures["replicas"]
-        assert figures["lost"] == 3
-        assert figures["ready"] + figures["starting"] == 2
-    assert isinstance(error.__cause__, ReplicaLostError)
-    told = [one for one in caplog.messages if "lost replica" in one]
-    assert len(told) == 3
-    assert all(one.endswith("has ended (SIGKILL)") for one in told)
-
-
 def test_what_stands_behind_a_far_node_is_in_its_figures_also_when_replicas_are_lost():
     flow = Flow(placed(text_of(replicas="2"), ProcessEngine()))
     with flow:
@@ -199,18 +186,24 @@ def test_who_looks_waits_for_no_process_that_hangs():
             pass
 
 
-def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_other():
-    engine = ProcessEngine()
+def test_a_row_that_kills_its_process_is_an_error_after_three_and_blames_no_other(caplog):
     rows = [*range(20), -1, *range(20, 47)]
-    with Flow(placed(text_of(), engine)) as flow:
+    with Flow(placed(text_of(), ProcessEngine())) as flow:
+        assert flow.stats()["work"].figures["replicas"] == {"ready": 1, "starting": 0, "lost": 0}
         found = [answer for _, answer in flow.map(rows, errors="return", in_flight=48)]
+        figures = flow.stats()["work"].figures["replicas"]
     bad = found.pop(20)
     assert [answer.data for answer in found] == [2 * value for value in range(47)]
     assert isinstance(bad, FlowUnitError)
     assert bad.node == "work"
+    assert isinstance(bad.__cause__, ReplicaLostError)
     assert "its replica was lost 3 times while it was there" in str(bad)
     assert "SIGKILL" in str(bad)
-    assert figures_of(engine)["far"].lost == 3
+    assert figures["lost"] == 3
+    assert figures["ready"] + figures["starting"] == 1
+    told = [one for one in caplog.messages if "lost replica" in one]
+    assert len(told) == 3
+    assert all(one.endswith("has ended (SIGKILL)") for one in told)
 
 
 def test_a_process_that_hangs_counts_as_lost_behind_the_time_out():
@@ -236,14 +229,6 @@ def test_without_retries_no_row_is_worked_on_twice(tmp_path):
     assert all("it may have been worked on, and is not sent again" in str(one) for one in lost)
     assert all(str(one).startswith("node 'work' (unit 'remote') was lost: ") for one in lost)
     assert set(good) <= {2 * value for value in seen}
-
-
-def test_what_cannot_be_sent_is_an_error_of_its_row():
-    with Flow(placed(text_of(), ProcessEngine())) as flow:
-        found = [answer for _, answer in flow.map([1, lambda: 0, -4, 2], errors="return")]
-    assert [found[0].data, found[3].data] == [2, 4]
-    assert "cannot be sent to another process" in str(found[1])
-    assert "its data cannot be sent to another process" in str(found[2])
 
 
 def test_flows_with_one_engine_share_the_replicas_and_end_them_together():
@@ -339,18 +324,14 @@ def test_only_the_row_that_cannot_be_sent_or_read_is_in_error_and_nothing_is_los
     assert figures_of(engine) == {} or figures_of(engine)["far"].lost == 0
 
 
-def test_a_row_whose_unit_raises_a_group_costs_no_other():
+def test_an_error_may_be_a_group_and_meta_crosses_whatever_it_holds():
+    metas = [{"box": np.arange(4)}, {"k": True}, {"k": 1}]
     with flow_of("odd") as flow:
-        first, bad, last = [answer for _, answer in flow.map([1, "group", 2], errors="return")]
-    assert [first.data, last.data] == [1, 2]
+        rows = [1, "group", *(Buffer(2, meta) for meta in metas)]
+        first, bad, *found = [answer for _, answer in flow.map(rows, errors="return")]
+    assert [one.data for one in (first, *found)] == [1, 2, 2, 2]
     assert "ExceptionGroup: two (2 sub-exceptions)" in str(bad)
     assert type(bad.__cause__.exceptions[0]) is ValueError
-
-
-def test_meta_crosses_as_it_is_whatever_it_holds():
-    rows = [Buffer(1, {"box": np.arange(4)}), Buffer(2, {"k": True}), Buffer(3, {"k": 1})]
-    with flow_of("odd") as flow:
-        found = [answer for _, answer in flow.map(rows)]
     np.testing.assert_array_equal(found[0].meta["box"], np.arange(4))
     assert found[1].meta["k"] is True
     assert type(found[2].meta["k"]) is int

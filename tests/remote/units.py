@@ -16,7 +16,7 @@ from modelflow.unit import kind as kinds
 def risky(value, *, notes: str = ""):
     """Doubles a number; -1 kills its process, -2 stops it, -3 is refused, -4 gives a function.
 
-    -5 takes 4 s.
+    -5 takes 3 s.
 
     Args:
         value: The number.
@@ -33,7 +33,7 @@ def risky(value, *, notes: str = ""):
     if value == -3:
         raise ValueError(f"refuses {value}")
     if value == -5:
-        time.sleep(4.0)
+        time.sleep(3.0)
     return (lambda: 0) if value == -4 else 2 * value
 
 

@@ -16,13 +16,14 @@ PYTHON_KINDS = [kind for kind in TEMPLATES["unit"] if kind not in ("inference", 
 HAS_RUFF = importlib.util.find_spec("ruff") is not None
 
 
-@pytest.mark.parametrize("kind", PYTHON_KINDS)
-def test_a_new_unit_works_and_passes_its_own_test_and_the_linter(kind, tmp_path):
-    code, toml, test = write_template("unit", kind, "my_unit", tmp_path)
-    assert read_unit(toml).name == "my_unit"
+def test_new_units_work_and_pass_their_own_tests_and_the_linter(tmp_path):
+    written = {kind: write_template("unit", kind, f"my_{kind}", tmp_path) for kind in PYTHON_KINDS}
+    for kind, (_, toml, _) in written.items():
+        assert read_unit(toml).name == f"my_{kind}"
+    tests = [str(test) for _, _, test in written.values()]
     for command in (
-        ["pytest", "-q", "-p", "no:cacheprovider", str(test)],
-        *([["ruff", "check", "--config", str(SETTINGS), str(code), str(test)]] if HAS_RUFF else []),
+        ["pytest", "-q", "-p", "no:cacheprovider", "--import-mode", "importlib", *tests],
+        *([["ruff", "check", "--config", str(SETTINGS), str(tmp_path)]] if HAS_RUFF else []),
     ):
         done = programs.run([sys.executable, "-m", *command], cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -32,7 +32,7 @@ _ENTRY = "modelflow.remote.ray.client_process:main"
 # in which it does what is asked, where nobody says how long that may take.
 _ANSWER = 5.0
 _CONNECT = 120.0
-_ASKED = 30.0
+ASKED = 30.0
 
 
 class ClusterError(ModelflowError):
@@ -90,7 +90,7 @@ class Client:
         self._threads: set[threading.Thread] = set()
         self._is_over = False
 
-    def ask(self, what: str, *given: Any, timeout: float | None = _ASKED) -> Any:
+    def ask(self, what: str, *given: Any, timeout: float | None = ASKED) -> Any:
         """Has the process do something.
 
         Args:

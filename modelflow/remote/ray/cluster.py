@@ -14,7 +14,7 @@ from typing import Any
 from modelflow.archive.received import digest_of
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import ConfigError, MissingDependencyError, did_you_mean
-from modelflow.remote.ray.client import AUTO, HOST_PORT, Client, ClusterError
+from modelflow.remote.ray.client import ASKED, AUTO, HOST_PORT, Client, ClusterError
 
 _ANSWER = 5.0  # seconds
 
@@ -131,9 +131,13 @@ class Cluster:
         """Asks nothing."""
         self._client = client
 
-    def machines(self) -> list[Machine]:
-        """Returns the machines that are up."""
-        return [Machine(*one) for one in self._client.ask("machines")]
+    def machines(self, timeout: float = ASKED) -> list[Machine]:
+        """Returns the machines that are up.
+
+        Raises:
+            TimeoutError: Nobody told it within so many seconds.
+        """
+        return [Machine(*one) for one in self._client.ask("machines", timeout=timeout)]
 
     def free_text(self) -> str:
         """Returns what of all machines is not taken, for people."""
@@ -201,9 +205,13 @@ class Cluster:
         """Returns the replicas of modelflow that answer, of whoever has begun them."""
         return self.ask_actors()[0]
 
-    def lacking(self, placement: PlacementConfig) -> str:
-        """Says why no machine could ever hold a replica of a placement; "": one could."""
-        machines = self.machines()
+    def lacking(self, placement: PlacementConfig, timeout: float = ASKED) -> str:
+        """Says why no machine could ever hold a replica of a placement; "": one could.
+
+        Raises:
+            TimeoutError: Nobody told it within so many seconds.
+        """
+        machines = self.machines(timeout)
         if any(machine.fits(placement) for machine in machines):
             return ""
         needed = describe_needs(placement)

@@ -25,6 +25,8 @@ from modelflow.remote.replica import ENDED_EARLY, Replica
 
 # Seconds in which a machine that a replica needs may still join the cluster.
 _PATIENCE = 20.0
+# Seconds in which a cluster tells its machines, or is asked again.
+_TOLD = 5.0
 _CONNECT = 5.0
 # In which Ray hears of the end of an actor that was seen to end.
 _HEARD_OF = 1.0
@@ -192,12 +194,18 @@ class RayReplica(ChannelReplica):
         )
 
     def _wait_for_a_machine(self, seconds: float) -> None:
-        lacking = self._cluster.lacking(self._placement)
-        while lacking and seconds > 0 and not self._ended.wait(min(1.0, seconds)):
-            seconds -= 1.0
-            lacking = self._cluster.lacking(self._placement)
-        if lacking:
-            raise ClusterError(lacking)
+        until = monotonic() + seconds
+        while lacking := self._lacking():
+            left = until - monotonic()
+            if left <= 0 or self._ended.wait(min(1.0, left)):
+                raise ClusterError(lacking)
+
+    def _lacking(self) -> str:
+        """Says why no machine could hold it; a stop is not to wait for a cluster that hangs."""
+        try:
+            return self._cluster.lacking(self._placement, _TOLD)
+        except TimeoutError as error:
+            return f"the cluster's machines cannot be told: {error}"
 
     def _find_actor(self, seconds: float) -> RemoteActor:
         """Returns the actor that bears the name, made if there is none.

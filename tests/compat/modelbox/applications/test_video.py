@@ -1,12 +1,10 @@
 """A detector (TorchScript) on a video: frames in, boxes drawn, a video out; and its exit code."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.compat.modelbox.applications.folders import started, write_graph, write_unit
 from tests.flowunits.videos import frames_of, write_video
+from tests.in_process import run_here
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -168,12 +166,7 @@ def test_a_run_whose_frames_fail_ends_with_1_and_sums_up_what_failed(tmp_path, s
     path, _ = application(tmp_path, source)
     draw = tmp_path / "flowunit" / "draw" / "draw.py"
     draw.write_text(draw.read_text().replace("img = np.array", "raise KeyError('lost')\n#"))
-    done = subprocess.run(
-        [sys.executable, "-m", "modelflow", "run", str(path), *sync],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_here(("run", str(path), *sync), env={})
     assert done.returncode == 1, done.stderr
     assert "30 errors" in done.stderr
     *told, summary = [line for line in done.stderr.splitlines() if "KeyError" in line]
