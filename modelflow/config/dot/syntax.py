@@ -87,10 +87,6 @@ class Statement(NamedTuple):
         """Gives the attributes of all its lists."""
         return (attribute for found in self.lists for attribute in found.attributes)
 
-    def gives_to_alone(self, node: str) -> bool:
-        """Tells whether its attributes are those of one node and no other."""
-        return len(self.chain) == 1 and self.chain[0].nodes == (node,)
-
 
 class Body(NamedTuple):
     """The statements between two braces, which do not belong to its span."""
