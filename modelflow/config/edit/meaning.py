@@ -28,7 +28,7 @@ class Meaning:
 
     def is_same(self, other: Self) -> bool:
         """Tells whether two texts say the same, in types of values too."""
-        texts = (json.dumps(vars(one), sort_keys=True, default=str) for one in (self, other))
+        texts = (json.dumps(vars(one), sort_keys=True, default=repr) for one in (self, other))
         return next(texts) == next(texts)
 
     def with_attributes(self, node: str, attributes: Mapping[str, Any]) -> Self:
