@@ -68,7 +68,7 @@ def lines_about(dot, names):
     for _, statement in read_dot(dot).body.walk():
         inside = {end.name for end in statement.chain if not isinstance(end, Group)}
         groups = {name for end in statement.chain if isinstance(end, Group) for name in end.nodes}
-        if names & (inside | (groups if statement.arrows else set())):
+        if names & (inside | (groups if len(statement.chain) > 1 else set())):
             first = dot.count("\n", 0, statement.start)
             found |= set(
                 range(first, first + dot.count("\n", statement.start, statement.until) + 1)

@@ -68,7 +68,6 @@ class Statement(NamedTuple):
         word: ``node``, ``edge`` or ``graph`` where it gives defaults or the graph's attributes;
             ``=`` for an attribute without brackets, which is a list of one; "" for nodes and edges.
         chain: The ends of its edges in a row; one alone where it names nodes.
-        arrows: Where each ``->`` between them begins.
         lists: Its attributes.
         edges: The places of its own edges among those of the graph.
     """
@@ -78,7 +77,6 @@ class Statement(NamedTuple):
     until: int
     word: str
     chain: tuple[NodeMention | Group, ...] = ()
-    arrows: tuple[int, ...] = ()
     lists: tuple[AttributeList, ...] = ()
     edges: range = range(0)
 

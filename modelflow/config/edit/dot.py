@@ -121,7 +121,7 @@ class DotEdits:
         )
 
         def is_before(statement: Statement) -> bool:
-            return bool(statement.arrows) or not _names(statement).isdisjoint(
+            return len(statement.chain) > 1 or not _names(statement).isdisjoint(
                 (source.node, target.node)
             )
 
