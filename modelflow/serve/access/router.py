@@ -12,7 +12,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.keys import Group
 
-# Routes that are kept, and the longest target of one.
+# Routes that are kept, and the longest of them: method and path.
 _MOST = 1024
 _LONGEST = 256
 
@@ -95,7 +95,7 @@ class Router:
             target: Path and query, as sent.
         """
         path = target.partition("?")[0]
-        find = self._find_again if len(path) <= _LONGEST else self._find
+        find = self._find_again if len(method) + len(path) <= _LONGEST else self._find
         return find(method, path)
 
     def _find(self, method: str, path: str) -> Route:
