@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.unit.option import REQUIRED, Option
@@ -59,8 +59,14 @@ class Document:
 
     def line(self, number: int | None) -> str:
         """Returns a line of the text, counted from 1; "" where there is none."""
-        lines = self.text.splitlines()
-        return lines[number - 1] if number and number <= len(lines) else ""
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if number and number <= len(lines) else ""
+
+    def first_line(self, path: Path) -> int:
+        """Returns the line in which a text begins: TOML drops a line break behind the quotes."""
+        number = self.at(*path).line
+        is_below = self.line(number).rstrip().endswith(("'''", '"' * 3, "|", "|-", "["))
+        return (number or 1) + is_below
 
 
 def read_toml(text: str, file: str) -> Document:
@@ -191,11 +197,11 @@ _LONG_KEY = re.compile(
 _LONGEST_HEADER = 4096  # of a line, what is searched for a key: the patterns go back and forth
 # name = small: a text without quotes.
 _BARE_TEXT = re.compile(r"([\w.-]+)\s*=\s*([\w./$~:-][^\"'\[\]{}#,]*?)\s*(?:#.*)?")
-_HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(
-    r"""\s*((?:[\w-]+|"[^"\n]*"|'[^'\n]*')(?:\s*\.\s*(?:[\w-]+|"[^"\n]*"|'[^'\n]*'))*)\s*="""
-)
-_PART = re.compile(r"""[\w-]+|"[^"\n]*"|'[^'\n]*'""")
+# A header of TOML; its second group is the name, with its dots.
+TOML_HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
+_PART = re.compile(r"""[\w-]+|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*'""")
+_KEY = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # A quoted text, or a comment.
 _TEXT = re.compile(
     r'''"""(?:[^\\]|\\.)*?"{3,5}|"(?:[^"\\\n]|\\.)*+"|#[^\n]*+'''
@@ -204,33 +210,77 @@ _TEXT = re.compile(
 )
 
 
+class TomlStatement(NamedTuple):
+    """One statement of TOML, with its whole lines: a header, or a key and its value.
+
+    Attributes:
+        start, end: Its span, with the line end.
+        line: Its first line, counted from 1.
+        table: The table that it stands in, or heads.
+        path: The way to what it says.
+    """
+
+    start: int
+    end: int
+    line: int
+    table: Path
+    path: Path
+
+    @property
+    def is_header(self) -> bool:
+        """Tells whether it begins a table."""
+        return self.path == self.table
+
+
+def toml_statements(text: str) -> list[TomlStatement]:
+    """Returns the statements of a text that is known to be TOML."""
+    found: list[TomlStatement] = []
+    counts: dict[Path, int] = {}
+    table: Path = ()
+    nesting = start = 0  # of brackets of a value that goes over several lines
+    lines = zip(_LINE.findall(text), _LINE.findall(_without_texts(text)), strict=True)
+    for number, (line, bare) in enumerate(lines, 1):
+        end = start + len(line)
+        if not nesting and bare.lstrip().startswith("["):
+            if header := TOML_HEADER.match(line.rstrip("\r\n"), 0, _LONGEST_HEADER):
+                table = _table(header[1] == "[[", _parts(header[2]), counts)
+                found.append(TomlStatement(start, end, number, table, table))
+        else:
+            key = _KEY.match(line, 0, _LONGEST_HEADER) if not nesting and "=" in bare else None
+            if key:
+                path = (*table, *_parts(key[1]))
+                found.append(TomlStatement(start, end, number, table, path))
+            elif bare.strip() and found:  # a value goes on
+                found[-1] = found[-1]._replace(end=end)
+            nesting += _count_opened(bare)
+        start = end
+    return found
+
+
 def _toml_lines(text: str) -> dict[Path, int]:
     """Finds the lines of tables and keys of a text that is known to be TOML."""
     lines: dict[Path, int] = {}
-    counts: dict[Path, int] = {}
-    table: Path = ()
-    nesting = 0  # of brackets of a value that goes over several lines
-    for number, (line, bare) in enumerate(
-        zip(text.splitlines(), _without_texts(text).splitlines(), strict=True), 1
-    ):
-        if not nesting and bare.lstrip().startswith("["):
-            if header := _HEADER.match(line, 0, _LONGEST_HEADER):
-                table = _table(header[1] == "[[", _parts(header[2]), counts)
-                for length in range(1, len(table)):  # what is only named in passing
-                    lines.setdefault(table[:length], number)
-                lines[table] = number
-            continue
-        if not nesting and "=" in bare and (key := _KEY.match(line, 0, _LONGEST_HEADER)):
-            path = (*table, *_parts(key[1]))
-            for length in range(len(table) + 1, len(path) + 1):
-                lines.setdefault(path[:length], number)
-        nesting += _count_opened(bare)
+    for statement in toml_statements(text):
+        # The tables that are only named in passing are there from here on.
+        for length in range(
+            1 if statement.is_header else len(statement.table) + 1, len(statement.path)
+        ):
+            lines.setdefault(statement.path[:length], statement.line)
+        if statement.is_header:
+            lines[statement.path] = statement.line
+        else:
+            lines.setdefault(statement.path, statement.line)
     return lines
 
 
+def find_comments(text: str) -> list[str]:
+    """Returns the comments of TOML."""
+    return [found[0] for found in _TEXT.finditer(text) if found[0].startswith("#")]
+
+
 def _without_texts(text: str) -> str:
-    """Returns TOML with blanks in the places of its quoted texts and comments."""
-    return _TEXT.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
+    """Returns TOML with ``~`` in place of its quoted texts, and blanks in place of comments."""
+    return _TEXT.sub(lambda found: re.sub(r"\S", " ~"[found[0][0] != "#"], found[0]), text)
 
 
 def _count_opened(bare: str) -> int:
@@ -239,7 +289,10 @@ def _count_opened(bare: str) -> int:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part.strip("\"'") for part in _PART.findall(text))
+    return tuple(
+        next(iter(tomllib.loads(f"{part} = 0"))) if part[0] in "\"'" else part
+        for part in _PART.findall(text)
+    )
 
 
 def _table(is_list: bool, parts: tuple[str, ...], counts: dict[Path, int]) -> Path:

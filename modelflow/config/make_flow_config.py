@@ -180,8 +180,8 @@ class _Reader(KeyReader):
         try:
             if text:
                 joined = "\n".join(text) if isinstance(text, list) else text
-                at = self.at("graph", "graphconf")
-                return read_dot(joined, at.file, self._first_line(at))
+                first_line = self._document.first_line(("graph", "graphconf"))
+                return read_dot(joined, self._document.file, first_line)
             if file:
                 path = self._folder / file
                 return read_dot(self._text_of(path), str(path))
@@ -203,12 +203,6 @@ class _Reader(KeyReader):
         except ConfigError as error:
             path_key = ("graph", "graphconffilepath")
             raise self._document.mistake(path_key, f"graphconffilepath: {error}") from error
-
-    def _first_line(self, at: Location) -> int:
-        """The line that the DOT text begins in: TOML drops a line break behind the quotes."""
-        line = self._document.line(at.line).rstrip()
-        is_below = line.endswith(("'''", '"' * 3, "|", "|-", "["))
-        return (at.line or 1) + is_below
 
     def _graph_attributes(self, dot: DotGraph, graph: dict[str, Any]) -> None:
         options = {option.name: option for option in SECTIONS["graph"]}

@@ -2,16 +2,12 @@
 connections.
 """
 
-import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from modelflow.http.accept import InheritedConnections
 from modelflow.ipc.loop_queue import LoopQueue
-from modelflow.serve.activity import ActivityTable
 from modelflow.serve.metrics.snapshot import ModelSnapshot
-from modelflow.serve.options import ServeOptions
 
 if TYPE_CHECKING:
     from modelflow.serve.repository.models import Models
@@ -114,36 +110,3 @@ class ModelSource(Protocol):
 
     def end(self) -> None:
         """Loads nothing more, and tells whoever waits for that."""
-
-
-class Member(Protocol):
-    """Who is given connections, and is not alone.
-
-    Attributes:
-        connections: Where connections over HTTP are handed over.
-        grpc: A socket with the address for gRPC, at which all of them listen; None: no gRPC.
-        unloaded: The models that clients have unloaded before it came.
-        activity: Where it is noted what is done for each version.
-        is_part: Some models are isolated: it has one of them alone, or none of them.
-    """
-
-    connections: InheritedConnections
-    grpc: socket.socket | None
-    unloaded: Collection[str]
-    activity: ActivityTable
-    is_part: bool
-
-    def stock(self, options: ServeOptions) -> ModelSource | None:
-        """Returns the source of models that run in another process; None: they run in this one."""
-
-    def extend(self, own: ModelSource, options: ServeOptions) -> ModelSource:
-        """Returns the source of this process's models and of those beside them."""
-
-    def join(self, own: ModelSource) -> ReplicaGroup:
-        """Returns what changes what all serve, of which ``own`` is what this one does."""
-
-    async def end(self) -> None:
-        """Ends what it has on that thread, when all requests have come to their end."""
-
-    def begin(self, loop_queue: LoopQueue) -> None:
-        """Begins to be asked, and told, on the thread of this loop queue."""

@@ -25,7 +25,7 @@ from modelflow.serve.grpc.server import GrpcServer
 from modelflow.serve.grpc.standard_services import Health
 from modelflow.serve.grpc.tf_serving import TensorflowGrpc
 from modelflow.serve.http.frontend import HttpFrontend
-from modelflow.serve.interfaces import Member, ModelSource
+from modelflow.serve.interfaces import ModelSource
 from modelflow.serve.options import ServeOptions
 from modelflow.serve.repository.loader import Loader
 from modelflow.serve.requests.model import Model
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from modelflow.flow import Flow
+    from modelflow.serve.processes.member.replica import ReplicaMember
     from modelflow.serve.repository.config import ServeConfig
 
 __all__ = ["ServeOptions", "Server"]
@@ -60,7 +61,7 @@ class Server:
         self,
         sources: "Mapping[str, str | Path | Flow] | ServeConfig",
         options: ServeOptions | None = None,
-        member: Member | None = None,
+        member: "ReplicaMember | None" = None,
     ) -> None:
         """Takes what to serve; loads nothing yet.
 

@@ -182,7 +182,6 @@ def test_the_reader_says_where_everything_stands():
     assert [text[x.start : x.name_end], text[x.value_start : x.end]] == ["x", '"1"']
     assert text[x.start : x.until] == 'x="1" /* c */;'
     assert [y.value, y.value_start, y.until] == ["true", None, y.end]
-    assert [text[place : place + 2] for place in edges.arrows] == ["->", "->"]
     group, joined, last = edges.chain
     assert [text[end.start : end.end] for end in (group, joined, last)] == [
         "{b c}",

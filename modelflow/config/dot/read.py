@@ -161,11 +161,10 @@ class _Parser(TokenReader):
         return Statement(start, self.end, until, word, **parts)
 
     def _edge_or_node(self, first: _Ends, line: int, scope: _Scope) -> Statement:
-        chain, arrows = [first], []
+        chain = [first]
         while self.symbol in ("->", "--"):
             if self.symbol == "--":
                 self.fail("got '--'; expected '->': edges are directed")
-            arrows.append(self.token.start)
             self.next()
             chain.append(self._endpoint(scope))
         lists = self._attribute_lists()
@@ -180,9 +179,7 @@ class _Parser(TokenReader):
             self._connect([ends.refs for ends in chain], {**scope.edge, **attributes}, line)
         written = tuple(ends.written for ends in chain)
         edges = range(before, len(self._edges))
-        return self._end(
-            written[0].start, chain=written, arrows=tuple(arrows), lists=lists, edges=edges
-        )
+        return self._end(written[0].start, chain=written, lists=lists, edges=edges)
 
     def _connect(
         self, chain: list[list[PortRef]], attributes: Mapping[str, str], line: int

@@ -68,7 +68,6 @@ class Statement(NamedTuple):
         word: ``node``, ``edge`` or ``graph`` where it gives defaults or the graph's attributes;
             ``=`` for an attribute without brackets, which is a list of one; "" for nodes and edges.
         chain: The ends of its edges in a row; one alone where it names nodes.
-        arrows: Where each ``->`` between them begins.
         lists: Its attributes.
         edges: The places of its own edges among those of the graph.
     """
@@ -78,7 +77,6 @@ class Statement(NamedTuple):
     until: int
     word: str
     chain: tuple[NodeMention | Group, ...] = ()
-    arrows: tuple[int, ...] = ()
     lists: tuple[AttributeList, ...] = ()
     edges: range = range(0)
 
@@ -86,10 +84,6 @@ class Statement(NamedTuple):
     def attributes(self) -> Iterator[Attribute]:
         """Gives the attributes of all its lists."""
         return (attribute for found in self.lists for attribute in found.attributes)
-
-    def gives_to_alone(self, node: str) -> bool:
-        """Tells whether its attributes are those of one node and no other."""
-        return len(self.chain) == 1 and self.chain[0].nodes == (node,)
 
 
 class Body(NamedTuple):

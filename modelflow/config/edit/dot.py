@@ -1,47 +1,34 @@
-"""Edits of one DOT text, each as the few splices that it comes to.
+"""Edits of one DOT text: the statements that an edit is about, and how they are written anew."""
 
-Whatever the text looks like, an edit does what it says and nothing else: the text that it gives is
-read, and compared with what the graph is to be. Where one way of writing it does not come to that
-(defaults that apply there, a group of nodes), the next is tried, and at last the edit is refused.
-"""
-
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from modelflow.config.dot.read import read_dot
-from modelflow.config.dot.syntax import NodeMention, Statement
+from modelflow.config.dot.syntax import Body, Group, NodeMention, Statement
 from modelflow.config.dot.tokens import dot_text, dot_word
-from modelflow.config.edit.dot_chains import without_edge, without_node
-from modelflow.config.edit.dot_meaning import Edge, Meaning
 from modelflow.config.edit.dot_statements import (
     put_behind,
-    put_first,
-    put_last,
-    with_attribute,
-    with_value,
-    without_attribute,
+    put_into,
+    replace_statement,
+    with_attributes,
 )
-from modelflow.config.edit.splice import Splice, apply_splices
+from modelflow.config.edit.meaning import Edge, Meaning
+from modelflow.config.edit.statements import Splice, apply_splices
 from modelflow.config.flow_config import PortRef
 from modelflow.errors import ConfigError
 
-Splices = list[Splice]
-# Nodes that are left without an edge go from their chain, or stay where nothing before names them.
-_BOTH = (True, False)
-
 
 class DotEdits:
-    """The edits of a DOT text; each method gives the splices of one.
+    """The edits of a DOT text; each method returns the new text.
 
-    What they are about is there (`modelflow.config.edit.graph_text` looks first).
+    What they are about is there, and whether the new text says what was asked is looked at behind
+    them (`modelflow.config.edit.graph_text`).
 
     Attributes:
         name: The graph's name, or "".
-        attributes: Those of the graph itself.
-        nodes: The attributes of each node, defaults among them.
-        edges: In order.
+        meaning: What the text says.
     """
 
     def __init__(self, text: str, file: str = "<text>", first_line: int = 1) -> None:
@@ -58,225 +45,248 @@ class DotEdits:
         graph = read_dot(text, file, first_line)
         self._text = text
         self._body = graph.body
-        self._meaning = meaning = Meaning.of(graph)
-        self.name, self.attributes = meaning.name, meaning.attributes
-        self.nodes: Mapping[str, Mapping[str, str]] = meaning.given
-        self.edges: tuple[Edge, ...] = meaning.edges
+        self.name = graph.name
+        self.meaning = Meaning(
+            tuple(node.name for node in graph.nodes),
+            {node.name: node.attributes for node in graph.nodes},
+            tuple((edge.source, edge.target) for edge in graph.edges),
+            {"dot": {**graph.attributes, "digraph": graph.name}},
+        )
 
-    # -- attributes -----------------------------------------------------------------------------
+    def value_of(self, value: Any, _old: Any) -> str:
+        """Returns a value as DOT has it: a text."""
+        return dot_text(value)
 
-    def set_attribute(self, node: str, key: str, value: Any) -> Splices:
-        """Gives a node an attribute: in place of the value in effect, else behind its others.
+    def give(self, values: Mapping[str, Mapping[str, Any]]) -> str:
+        """Gives nodes attributes, or takes them away (None).
+
+        A value is written in the place of the one in effect, where a statement of the node alone
+        gives it; else into a statement of the node alone, which may be new.
 
         Raises:
-            ConfigError: DOT cannot hold the value, or the node cannot have it here.
+            ConfigError: DOT cannot hold a value, or no statement of the node alone gives what is to
+                go.
         """
-        text = dot_text(value)
-        given = self.nodes[node]
-        if given.get(key) == text:
+        givers: dict[str, list[Statement]] = {}
+        for _, statement in self._body.walk():
+            for node in statement.chain[0].nodes if len(statement.chain) == 1 else ():
+                givers.setdefault(node, []).append(statement)
+        changes: dict[Statement, dict[str, str | None]] = {}
+        added: list[Splice] = []
+        for node, attributes in values.items():
+            new: dict[str, str] = {}
+            for key, value in attributes.items():
+                found = _find_givers(givers.get(node, ()), key, is_to_go=value is None)
+                for statement in found:
+                    changes.setdefault(statement, {})[key] = value
+                if not found and value is None:
+                    raise ConfigError(refuse(f"{node}.{key}"))
+                if not found:
+                    new[key] = value
+            added += self._new_statement(node, new)
+        rewritten = (
+            replace_statement(
+                self._text, one, [with_attributes(self._text, one, change, self._blank())]
+            )
+            for one, change in changes.items()
+        )
+        return apply_splices(self._text, [*rewritten, *added])
+
+    def _new_statement(self, node: str, attributes: Mapping[str, str]) -> list[Splice]:
+        """Returns the splice that gives a node a statement, behind all that names it."""
+        if not attributes:
             return []
-        expected = self._meaning.giving(node, {**given, key: text})
-        return self._first(self._ways_to_set(node, key, text), expected.__eq__, f"{node}.{key}")
+        line = f"{dot_word(node)}{self._blank()}[{_write_attributes(attributes)}]"
+        return [self._put_behind(lambda statement: node in _names(statement), line)]
 
-    def unset_attribute(self, node: str, key: str) -> Splices:
-        """Takes away what a node itself says of an attribute; a default may then hold.
-
-        Raises:
-            ConfigError: the node says nothing of it: defaults or a group do.
-        """
-        splices = self._without(node, key)
-        given = {name: text for name, text in self.nodes[node].items() if name != key}
-        others = self._meaning.giving(node, given)
-
-        def is_expected(meaning: Meaning) -> bool:
-            left = {name: text for name, text in meaning.given.get(node, {}).items() if name != key}
-            return left == given and meaning.giving(node, given) == others
-
-        return self._first([splices] if splices else [], is_expected, f"{node}.{key}")
-
-    def set_everywhere(self, key: str, values: Mapping[str, str | None]) -> Splices | None:
-        """Gives several nodes an attribute, or takes it from them (None), read and compared once.
-
-        Returns:
-            None: it cannot be done in one go; node by node it may be.
-        """
-        splices: Splices = []
-        expected = self._meaning
-        for node, value in values.items():
-            given = {name: text for name, text in expected.given[node].items() if name != key}
-            if value is None:
-                splices += self._without(node, key)
-            else:
-                given = {**expected.given[node], key: value}
-                splices += next(self._ways_to_set(node, key, value))
-            expected = expected.giving(node, given)
-        splices.sort(key=lambda splice: (splice.start, splice.end))
-        if any(one.end > other.start for one, other in itertools.pairwise(splices)):
-            return None
-        return splices if self._means(splices) == expected else None
-
-    def set_graph(self, key: str, value: Any) -> Splices:
-        """Gives the graph an attribute.
-
-        Raises:
-            ConfigError: DOT cannot hold the value.
-        """
-        text = dot_text(value)
-        found = [
-            attribute
-            for statement in self._body.statements
-            if statement.word in ("=", "graph")
-            for attribute in statement.attributes
-            if attribute.name == key
-        ]
-        if found and found[-1].value == text:
-            return []
-        attributes = {**self.attributes, key: text}
-        expected = replace(self._meaning, attributes=attributes)
-        if found:
-            ways = [[with_value(self._text, found[-1], text)]]
-        else:
-            line = f"{dot_word(key)}={dot_word(text)}"
-            ways = [[put(self._text, self._body, line)] for put in (put_first, put_last)]
-        return self._first(ways, expected.__eq__, key)
-
-    def _ways_to_set(self, node: str, key: str, text: str) -> Iterator[Splices]:
-        """Gives the ways, best first: a value in place, an own statement's brackets, a new one."""
-        own = self._own_statements(node)
-        there = [one for statement in own for one in statement.attributes if one.name == key]
-        if there:
-            yield [with_value(self._text, there[-1], text)]
-        written, blank = f"{dot_word(key)}={dot_word(text)}", self._blank()
-        if own:
-            statement = next((one for one in own if one.lists), own[0])
-            yield with_attribute(self._text, statement, written, blank)
-        line = f"{dot_word(node)}{blank}[{written}]"
-        yield from self._ways_to_add(line, self._is_node)
-
-    # -- nodes ----------------------------------------------------------------------------------
-
-    def add_node(self, name: str, attributes: Mapping[str, Any]) -> Splices:
+    def add_node(self, name: str, attributes: Mapping[str, Any]) -> str:
         """Adds a node behind the last one; ``node [...]`` further up applies to it.
 
         Raises:
             ConfigError: DOT cannot hold a name or a value.
         """
-        texts = {key: dot_text(value) for key, value in attributes.items()}
-        written = ", ".join(f"{dot_word(key)}={dot_word(text)}" for key, text in texts.items())
-        line = dot_word(name) + (f"{self._blank()}[{written}]" if texts else "")
+        written = _write_attributes({key: dot_text(value) for key, value in attributes.items()})
+        line = dot_word(name) + (f"{self._blank()}[{written}]" if written else "")
+        return apply_splices(self._text, [self._put_behind(_is_node, line)])
 
-        def is_expected(meaning: Meaning) -> bool:
-            given = meaning.given.get(name, {})
-            return meaning.without_node(name) == self._meaning and texts.items() <= given.items()
-
-        return self._first(self._ways_to_add(line, self._is_node), is_expected, name)
-
-    def remove_node(self, name: str) -> Splices:
-        """Takes a node away, with its edges.
+    def connect(self, source: PortRef, target: PortRef) -> str:
+        """Adds an edge behind the last one, and behind all that is said of its nodes.
 
         Raises:
-            ConfigError: the text cannot be parted so.
-        """
-        expected = self._meaning.without_node(name)
-        ways = (without_node(self._text, self._body, name, drops_alone=drops) for drops in _BOTH)
-        return self._first(ways, expected.__eq__, name)
-
-    def rename(self, old: str, new: str) -> Splices:
-        """Gives a node another name wherever it is mentioned.
-
-        Raises:
-            ConfigError: DOT cannot hold the name.
-        """
-        splices = [
-            Splice(
-                mention.start,
-                mention.name_end,
-                dot_word(new, in_quotes=self._text[mention.start] == '"'),
-            )
-            for mention in self._body.mentions()
-            if mention.name == old
-        ]
-        return self._first([splices], self._meaning.rename(old, new).__eq__, old)
-
-    # -- edges ----------------------------------------------------------------------------------
-
-    def connect(self, source: PortRef, target: PortRef) -> Splices:
-        """Adds an edge behind the last one.
-
-        Raises:
-            ConfigError: DOT cannot hold a port, or ``edge [...]`` gives it others.
+            ConfigError: DOT cannot hold a port.
         """
         line = " -> ".join(
             dot_word(end.node) + (f":{dot_word(end.port)}" if end.port is not None else "")
             for end in (source, target)
         )
 
-        def is_expected(meaning: Meaning) -> bool:
-            places = [place for place, edge in enumerate(meaning.edges) if edge == (source, target)]
-            return any(meaning.without_edge(place) == self._meaning for place in places)
+        def is_before(statement: Statement) -> bool:
+            return len(statement.chain) > 1 or not _names(statement).isdisjoint(
+                (source.node, target.node)
+            )
 
-        ways = self._ways_to_add(line, lambda statement: bool(statement.arrows))
-        return self._first(ways, is_expected, line)
+        return apply_splices(self._text, [self._put_behind(is_before, line)])
 
-    def disconnect(self, source: PortRef, target: PortRef) -> Splices:
-        """Takes an edge away, the last one where it stands several times.
+    def rename(self, old: str, new: str) -> str:
+        """Gives a node another name wherever it is mentioned.
 
         Raises:
-            ConfigError: the text cannot be parted so.
+            ConfigError: DOT cannot hold the name.
         """
-        place = max(n for n, edge in enumerate(self.edges) if edge == (source, target))
-        expected = self._meaning.without_edge(place)
-        ways = (without_edge(self._text, self._body, place, drops_alone=drops) for drops in _BOTH)
-        return self._first(ways, expected.__eq__, f"{source} -> {target}")
-
-    # -- ways -----------------------------------------------------------------------------------
-
-    def _first(
-        self,
-        ways: Iterable[Splices],
-        is_expected: Callable[[Meaning], bool],
-        what: str,
-    ) -> Splices:
-        """Returns the first way whose text means what is expected."""
-        for splices in ways:
-            meaning = self._means(splices)
-            if meaning is not None and is_expected(meaning):
-                return splices
-        raise ConfigError(
-            f"{what}: cannot be changed here without changing more: defaults (node [...], "
-            "edge [...]) or a group of nodes ({...}) say something of it; change them by hand"
+        return apply_splices(
+            self._text,
+            [
+                Splice(
+                    mention.start,
+                    mention.name_end,
+                    dot_word(new, in_quotes=self._text[mention.start] == '"'),
+                )
+                for mention in self._body.mentions()
+                if mention.name == old
+            ],
         )
 
-    def _means(self, splices: Splices) -> Meaning | None:
-        """Returns what the text says with some splices; None: it is no DOT any more."""
-        try:
-            return Meaning.of(read_dot(apply_splices(self._text, splices)))
-        except ConfigError:
-            return None
+    def remove_node(self, name: str) -> str:
+        """Takes a node away, with its edges."""
+        return self._part(lambda edge: name in (edge[0].node, edge[1].node), name)
 
-    def _ways_to_add(self, line: str, is_alike: Callable[[Statement], bool]) -> Iterator[Splices]:
-        """Gives the ways to add a statement: behind the last of its kind, at the end."""
-        alike = [statement for statement in self._body.statements if is_alike(statement)]
-        if alike:
-            yield [put_behind(self._text, alike[-1], [line])]
-        yield [put_last(self._text, self._body, line)]
+    def disconnect(self, source: PortRef, target: PortRef) -> str:
+        """Takes an edge away, however often it stands."""
+        return self._part((source, target).__eq__)
 
-    def _own_statements(self, node: str) -> list[Statement]:
-        return [statement for _, statement in self._body.walk() if statement.gives_to_alone(node)]
+    def _part(self, is_gone: Callable[[Edge], bool], name: str | None = None) -> str:
+        """Writes the chains anew that some edges or a node are to leave."""
+        splices: list[Splice] = []
+        for body, statement in self._body.walk():
+            gone = {place for place in statement.edges if is_gone(self.meaning.edges[place])}
+            is_named = any(_is_mention(end) and end.nodes == (name,) for end in statement.chain)
+            if not is_named and (not gone or name is not None):
+                continue  # where a group names it, it leaves the group
 
-    def _without(self, node: str, key: str) -> Splices:
-        """Returns the splices that take an attribute out of a node's own statements."""
-        own = self._own_statements(node)
-        return [splice for one in own for splice in without_attribute(self._text, one, key)]
+            lines = _without(
+                body, statement, gone, name, functools.partial(_piece, self._text, splices)
+            )
+            splices = [one for one in splices if not statement.start <= one.start < statement.end]
+            splices.append(replace_statement(self._text, statement, lines))
+        return apply_splices(self._text, splices)
+
+    def _put_behind(self, is_meant: Callable[[Statement], bool], line: str) -> Splice:
+        """Returns the splice that puts a statement behind the last one that is meant, or of all."""
+        statements = self._body.statements
+        if not statements:
+            return put_into(self._text, self._body, line)
+        found = next((one for one in reversed(statements) if is_meant(one)), statements[-1])
+        return put_behind(self._text, found, line)
 
     def _blank(self) -> str:
         """Returns what the text writes between a node and its brackets: a blank, or nothing."""
         for statement in self._body.statements:
-            if self._is_node(statement) and statement.lists:
+            if _is_node(statement) and statement.lists:
                 between = self._text[statement.chain[0].end : statement.lists[0].start]
                 return between if between.strip(" ") == "" else " "
         return " "
 
-    @staticmethod
-    def _is_node(statement: Statement) -> bool:
-        return len(statement.chain) == 1 and isinstance(statement.chain[0], NodeMention)
+
+def refuse(what: str) -> str:
+    """Returns what to say of an edit that is not possible in a DOT text."""
+    return (
+        f"{what}: cannot be changed here without changing more: defaults (node [...], "
+        "edge [...]) or a group of nodes ({...}) say something of it; change them by hand"
+    )
+
+
+def _find_givers(statements: Sequence[Statement], key: str, *, is_to_go: bool) -> list[Statement]:
+    """Returns the statements of one node alone in which an attribute is to be written.
+
+    Args:
+        statements: Those that give the node something, groups with others among them.
+        key: The attribute.
+        is_to_go: It goes from everywhere; otherwise it is written in one place.
+    """
+    own = [one for one in statements if _is_node(one)]
+    giving = [one for one in statements if any(given.name == key for given in one.attributes)]
+    if is_to_go:
+        return [one for one in own if one in giving]
+    if giving:
+        return [one for one in giving[-1:] if one in own]
+    return [one for one in own if one.lists][:1] or own[:1]
+
+
+def _without(
+    body: Body,
+    statement: Statement,
+    gone: Collection[int],
+    name: str | None,
+    written: Callable[[int, int], str],
+) -> list[str]:
+    """Returns the statements that a chain becomes without some edges and without a node.
+
+    Each run of nodes with edges between them stays a chain. A node without an edge stays where it
+    is mentioned first: that says that it is there, in which order and with which defaults. Where a
+    group is in the chain, each end of it and each edge gets a statement.
+
+    Args:
+        body: The body in which the chain stands.
+        statement: The chain.
+        gone: The places of the edges that go.
+        name: The node that goes.
+        written: Returns a piece of the text with what has changed inside it.
+    """
+    chain = statement.chain
+    links = [
+        (number, source, target)
+        for number, ends in enumerate(pairwise(chain))
+        for source in ends[0].nodes
+        for target in ends[1].nodes
+    ]
+    left = [link for place, link in zip(statement.edges, links, strict=True) if place not in gone]
+    has_groups = not all(map(_is_mention, chain))
+    linked = set() if has_groups else {number for number, _, _ in left}
+    runs = [[chain[0]]]
+    for number, end in enumerate(chain[1:]):
+        if number in linked:
+            runs[-1].append(end)
+        else:
+            runs.append([end])
+    first = {mention.name: mention for mention in reversed([*body.mentions()])}
+    lists = written(chain[-1].end, statement.end)
+    lines = [
+        written(run[0].start, run[-1].end) + (lists if len(run) > 1 else "")
+        for run in runs
+        if len(run) > 1
+        or isinstance(run[0], Group)
+        or (run[0].name != name and first[run[0].name] is run[0])
+    ]
+    if has_groups:
+        lines += [
+            f"{_write_end(chain[number], source, written)} -> "
+            f"{_write_end(chain[number + 1], target, written)}{lists}"
+            for number, source, target in left
+        ]
+    return lines
+
+
+def _piece(text: str, splices: list[Splice], start: int, end: int) -> str:
+    """Returns a piece of a text with the splices inside it put in."""
+    inside = (one for one in splices if start <= one.start and one.end <= end)
+    return apply_splices(text[:end], inside)[start:]
+
+
+def _write_end(end: NodeMention | Group, name: str, written: Callable[[int, int], str]) -> str:
+    return dot_word(name) if isinstance(end, Group) else written(end.start, end.end)
+
+
+def _write_attributes(attributes: Mapping[str, str]) -> str:
+    return ", ".join(f"{dot_word(key)}={dot_word(value)}" for key, value in attributes.items())
+
+
+def _names(statement: Statement) -> set[str]:
+    return {name for end in statement.chain for name in end.nodes}
+
+
+def _is_mention(end: NodeMention | Group) -> bool:
+    return isinstance(end, NodeMention)
+
+
+def _is_node(statement: Statement) -> bool:
+    return len(statement.chain) == 1 and _is_mention(statement.chain[0])

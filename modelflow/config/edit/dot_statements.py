@@ -1,132 +1,170 @@
-"""Where in a DOT text something can be put, and attributes in the brackets of a statement.
+"""Statements of a DOT text, written anew as a whole, and where new ones go.
 
-New statements get lines of their own where their neighbours have them. Comments stay.
+New statements get lines of their own where their neighbours have them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
+from itertools import pairwise
 
-from modelflow.config.dot.syntax import Attribute, Body, Statement
+from modelflow.config.dot.syntax import Attribute, AttributeList, Body, Statement
 from modelflow.config.dot.tokens import dot_word, tokens_of
-from modelflow.config.edit.splice import Splice, indentation, line_end, line_start, removal
+from modelflow.config.edit.statements import Splice, find_lost, indentation, is_first
 
+_COMMENT = re.compile(r"(?://|\#)[^\n]*|/\*.*?\*/", re.DOTALL)
 # What may follow a statement in its line.
-_REST = re.compile(r"(?:[ \t]|/\*.*?\*/)*(?:(?://|\#)[^\n]*?)?(?=\r?\n)", re.DOTALL)
-_INDENT = "    "
+_REST = re.compile(r"(?:[ \t]|/\*.*?\*/)*(?:(?://|\#)[^\n]*)?(?=\n|\Z)", re.DOTALL)
+# Two characters that would become one word.
+_WORD_AND_WORD = re.compile(r"""[^\s{}\[\];,"/#<>]{2}""")
+_BLANKS = re.compile(r"[ \t]*")
 
 
-def comments(text: str) -> str:
-    """Returns the comments of whole tokens, with the blanks around them; "" where are none."""
+def comments(text: str) -> list[str]:
+    """Returns the comments between the tokens of a piece of DOT."""
     position, found = 0, []
     for token in tokens_of(text, ""):
-        found.append(text[position : token.start])
+        found += _COMMENT.findall(text, position, token.start)
         position = token.end
-    between = "".join(found)
-    return between if between.strip() else ""
+    return found
 
 
-def remove_tokens(text: str, start: int, end: int) -> Splice:
-    """Returns the splice that takes whole tokens away, and leaves the comments between them."""
-    kept = comments(text[start:end])
-    return Splice(start, end, kept) if kept else removal(text, start, end)
+def replace_statement(text: str, statement: Statement, lines: list[str]) -> Splice:
+    """Returns the splice that writes statements in the place of one; none: that removes it.
 
-
-def put_behind(text: str, statement: Statement, lines: list[str]) -> Splice:
-    """Returns the splice that puts statements behind another, ended as it is."""
-    place, ending = statement.until, ";" * (statement.until > statement.end)
-    lines = [line + ending for line in lines]
-    beside = Splice(place, place, "".join(f" {line}" for line in lines))
-    return put_under(text, statement.start, place, lines) or beside
-
-
-def put_under(text: str, start: int, until: int, lines: list[str]) -> Splice | None:
-    """Returns the splice that puts lines under the one of ``[start, until)``, indented alike.
-
-    None where other things stand in that line.
+    The comments of the old statement that the new ones do not have go before them.
     """
-    rest = _REST.match(text, until)
-    if rest is None or not is_first(text, start):
-        return None
-    before = line_end(text, rest.end()) + indentation(text, start)
-    return Splice(rest.end(), rest.end(), "".join(before + line for line in lines))
-
-
-def put_first(text: str, body: Body, line: str) -> Splice:
-    """Returns the splice that begins a body with a statement."""
-    rest = _REST.match(text, body.start)
-    if rest is None:
-        is_spaced = text[body.start : body.end].startswith((" ", "\t"))
-        line = f"{line};" if body.statements else line
-        line = f" {line}" if is_spaced else f"{line} " if body.statements else line
-        return Splice(body.start, body.start, line)
-    inside = body.statements[0].start if body.statements else body.start
-    indent = indentation(text, inside)
-    if not body.statements or not is_first(text, inside):
-        indent = indentation(text, body.end) + _INDENT
-    return Splice(rest.end(), rest.end(), line_end(text, rest.end()) + indent + line)
-
-
-def put_last(text: str, body: Body, line: str) -> Splice:
-    """Returns the splice that ends a body with a statement."""
-    return (
-        put_behind(text, body.statements[-1], [line])
-        if body.statements
-        else put_first(text, body, line)
+    start, end = statement.start, statement.end if lines else statement.until
+    kept = [comment for line in lines for comment in comments(line)]
+    lost = find_lost(comments(text[start:end]), kept)
+    if not lines and not lost:
+        return _removal(text, start, end)
+    line_end = "\n" + indentation(text, start)
+    ending = ";" * (statement.until > statement.end)
+    between = f"{ending}{line_end}" if is_first(text, start) else "; "
+    before = "".join(
+        comment + (" " if comment.startswith("/*") and between == "; " else line_end)
+        for comment in lost
     )
+    if not lines:
+        is_last = _REST.match(text, end) is not None
+        before = before.rstrip() if is_last or lost[-1].startswith("/*") else before
+    return Splice(start, end, before + between.join(lines))
 
 
-def is_first(text: str, place: int) -> bool:
-    """Tells whether nothing stands before a place in its line."""
-    return not text[line_start(text, place) : place].strip(" \t")
+def _removal(text: str, start: int, end: int) -> Splice:
+    """Returns the splice that removes a piece: with its line, where nothing else is in it."""
+    line = text.rfind("\n", 0, start) + 1
+    blanks = _BLANKS.match(text, end)
+    behind = blanks.end() if blanks else end
+    if is_first(text, start):
+        is_last = behind == len(text) or text[behind] == "\n"
+        return Splice(line if is_last else start, min(behind + is_last, len(text)), "")
+    start = line + len(text[line:start].rstrip(" \t"))
+    neighbours = text[start - 1 : start] + text[end : end + 1]
+    return Splice(start, end, " " if _WORD_AND_WORD.fullmatch(neighbours) else "")
 
 
-def with_value(text: str, attribute: Attribute, value: str) -> Splice:
-    """Returns the splice that gives an attribute another value, in quotes where the old one was.
-
-    Raises:
-        ConfigError: DOT cannot hold it.
-    """
-    if attribute.value_start is None:
-        return Splice(attribute.end, attribute.end, f"={dot_word(value)}")
-    word = dot_word(value, in_quotes=text[attribute.value_start] == '"')
-    return Splice(attribute.value_start, attribute.end, word)
+def put_behind(text: str, statement: Statement, line: str) -> Splice:
+    """Returns the splice that puts a statement behind another, ended as it is."""
+    line += ";" * (statement.until > statement.end)
+    rest = _REST.match(text, statement.until)
+    if rest is None or not is_first(text, statement.start):
+        return Splice(statement.until, statement.until, f" {line}")
+    place = rest.end()
+    return Splice(place, place, f"\n{indentation(text, statement.start)}{line}")
 
 
-def with_attribute(text: str, statement: Statement, written: str, blank: str) -> list[Splice]:
-    """Returns the splices that add an attribute to a statement, behind its others.
+def put_into(text: str, body: Body, line: str) -> Splice:
+    """Returns the splice that puts the first statement into an empty body."""
+    if is_first(text, body.end):
+        place = text.rfind("\n", 0, body.end) + 1
+        return Splice(place, place, f"{indentation(text, body.end)}    {line}\n")
+    blank = " " if text[body.start] in " \t" else ""
+    return Splice(body.start, body.start, blank + line)
+
+
+def with_attributes(
+    text: str, statement: Statement, values: Mapping[str, str | None], blank: str = " "
+) -> str:
+    """Returns a statement with other attributes.
 
     Args:
         text: The whole text.
         statement: The statement.
-        written: The attribute as it is to be written.
+        values: What each attribute is to be; None: it goes.
         blank: What to put between a node and brackets that it has not yet.
+
+    Raises:
+        ConfigError: DOT cannot hold a value.
     """
-    if not statement.lists:
-        return [Splice(statement.end, statement.end, f"{blank}[{written}]")]
-    brackets = statement.lists[-1]
-    if not brackets.attributes:
-        return [Splice(brackets.start + 1, brackets.start + 1, written)]
+    lists = [brackets for brackets in statement.lists if brackets.attributes]
+    head = text[statement.start : statement.lists[0].start if statement.lists else statement.end]
+    last = {attribute.name: attribute for attribute in statement.attributes}
+    new = [
+        f"{dot_word(key)}={dot_word(value)}"
+        for key, value in values.items()
+        if value is not None and key not in last
+    ]
+    written = []
+    for brackets in lists:
+        sources = [_write(text, one, last[one.name] is one, values) for one in brackets.attributes]
+        if new and brackets is lists[-1]:
+            written.append(_extend(text, brackets, sources, new))
+        elif any(sources):
+            written.append(_write_list(text, brackets, sources))
+    if new and not lists:
+        written.append(f"[{', '.join(new)}]")
+    is_parted = statement.lists and head.endswith((" ", "\t", "\n"))
+    gap = (" " if is_parted else "") if statement.lists else blank
+    return head.rstrip() + (gap + " ".join(written) if written else "")
+
+
+def _write(
+    text: str, attribute: Attribute, is_in_effect: bool, values: Mapping[str, str | None]
+) -> str:
+    """Returns an attribute as it is to be written; "" where it goes."""
+    as_written = text[attribute.start : attribute.end]
+    if attribute.name not in values:
+        return as_written
+    value = values[attribute.name]
+    if value is None:
+        return ""
+    if not is_in_effect or value == attribute.value:
+        return as_written
+    if attribute.value_start is None:
+        return f"{as_written}={dot_word(value)}"
+    word = dot_word(value, in_quotes=text[attribute.value_start] == '"')
+    return text[attribute.start : attribute.value_start] + word
+
+
+def _gaps(text: str, brackets: AttributeList) -> list[str]:
+    """Returns what stands around the attributes of a list: ``[``, the separators, ``]``."""
+    places = [(one.start, one.end) for one in brackets.attributes]
+    edges = [(0, brackets.start), *places, (brackets.end, 0)]
+    return [text[before[1] : after[0]] for before, after in pairwise(edges)]
+
+
+def _write_list(text: str, brackets: AttributeList, sources: list[str]) -> str:
+    """Returns a list in which attributes are written as ``sources``; "" leaves one out."""
+    first, *gaps = _gaps(text, brackets)
+    pairs = [(source, gap) for source, gap in zip(sources, gaps, strict=True) if source]
+    apart = "" if all(sources) else " "  # one between two others may be gone
+    inside = "".join(source + (gap or apart) for source, gap in pairs[:-1])
+    return first + inside + pairs[-1][0] + gaps[-1]
+
+
+def _extend(text: str, brackets: AttributeList, sources: list[str], new: list[str]) -> str:
+    """Returns a list with attributes behind its others, in lines of their own as those are."""
     last = brackets.attributes[-1]
     separator = text[last.until - 1] if last.until > last.end else ""
-    under = put_under(text, last.start, last.until, [written + separator])
-    if under is None:
-        return [Splice(last.end, last.end, f"{separator or ','} {written}")]
-    return [under] if separator else [Splice(last.end, last.end, ","), under]
-
-
-def without_attribute(text: str, statement: Statement, key: str) -> Iterator[Splice]:
-    """Gives the splices that take an attribute out of a statement; brackets go with the last."""
-    for brackets in statement.lists:
-        kept = [one for one in brackets.attributes if one.name != key]
-        gone = [one for one in brackets.attributes if one.name == key]
-        if not gone:
-            continue
-        if not kept:
-            yield remove_tokens(text, brackets.start, brackets.end)
-            continue
-        for attribute in gone:
-            yield remove_tokens(text, attribute.start, attribute.until)
-        last = brackets.attributes[-1]
-        if last is gone[-1] and last.until == last.end:
-            before = kept[-1]
-            yield Splice(before.end, before.until, comments(text[before.end : before.until]))
+    written = _write_list(text, brackets, sources) if any(sources) else "[]"
+    closing = _gaps(text, brackets)[-1]
+    if not any(sources):
+        return f"[{', '.join(new)}]"
+    before = written.removesuffix(closing)
+    if "\n" not in closing or not is_first(text, last.start):
+        return before + "".join(f"{separator or ','} {one}" for one in new) + closing
+    behind, _, end = closing.rpartition("\n")
+    indent = indentation(text, last.start)
+    lines = (separator or ",").join(f"\n{indent}{one}" for one in new) + separator
+    return f"{before}{'' if separator else ','}{behind}{lines}\n{end}"

@@ -1,35 +1,28 @@
-"""Edits of the text of a graph file: each changes what it is about, and keeps every other byte.
-
-Comments, blanks, order, quotes and line ends stay as they are. Pure: text in, text out.
-"""
+"""The text of a graph file, and edits of it. Pure: text in, text out."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
-from modelflow.config.dot.tokens import dot_text
-from modelflow.config.edit.dot import DotEdits
-from modelflow.config.edit.forms import open_text
-from modelflow.config.edit.native import NativeEdits
-from modelflow.config.edit.splice import Splice, apply_splices
-from modelflow.config.edit.toml_spans import TomlString
-from modelflow.config.edit.toml_tables import TomlTables
+from modelflow.config.document import Document, mistake, read_toml
+from modelflow.config.edit.dot import DotEdits, refuse
+from modelflow.config.edit.meaning import Edge, Meaning
+from modelflow.config.edit.toml import TomlEdits
 from modelflow.config.flow_config import (
     FlowConfig,
     NodeConfig,
     PortRef,
     Position,
+    format_port,
     format_position,
     read_port,
 )
 from modelflow.config.override import CallerText, apply_overrides
-from modelflow.config.schema import GRAPH_ATTRIBUTES, SECTIONS
 from modelflow.config.variables import escape
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 
-# Keys of [graph] that say where the graph stands.
-_PLACES = ("format", "graphconf", "graphconffilepath")
+_GRAPHCONF = ("graph", "graphconf")
 
 
 def diff(before: str, after: str, name: str) -> str:
@@ -62,9 +55,9 @@ class GraphText:
     text: str
     form: str
     file: str = "<text>"
-    _edits: DotEdits | NativeEdits = field(init=False, repr=False, compare=False)
-    _tables: TomlTables = field(init=False, repr=False, compare=False)
-    _string: TomlString | None = field(init=False, repr=False, compare=False)
+    _edits: DotEdits | TomlEdits = field(init=False, repr=False, compare=False)
+    _toml: TomlEdits = field(init=False, repr=False, compare=False)
+    _meaning: Meaning = field(init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, text: str, form: str, file: str = "<text>") -> Self:
@@ -83,8 +76,23 @@ class GraphText:
 
     def __post_init__(self) -> None:
         """Reads the text; raises as `read` does."""
-        opened = open_text(self.text, self.form, self.file)
-        for name, value in zip(("_edits", "_tables", "_string"), opened, strict=True):
+        text = self.text.replace("\r\n", "\n") if self._is_crlf else self.text
+        if self.form == "dot":
+            toml = TomlEdits(Document({}, {}, self.file, ""))
+            edits: DotEdits | TomlEdits = DotEdits(text, self.file)
+        elif self.form == "toml":
+            document = read_toml(text, self.file)
+            toml = edits = TomlEdits(document)
+            if dot := _dot_in(document):
+                edits = DotEdits(dot, self.file, document.first_line(_GRAPHCONF))
+        else:
+            raise mistake(self.file, None, _refuse_form(self.form))
+        meaning = edits.meaning
+        if edits is not toml:
+            graph = {**(toml.value(("graph",)) or {}), "graphconf": ""}
+            sections = {**toml.meaning.sections, "graph": graph, **meaning.sections}
+            meaning = replace(meaning, sections=sections)
+        for name, value in (("_edits", edits), ("_toml", toml), ("_meaning", meaning)):
             object.__setattr__(self, name, value)
 
     # -- what it says ---------------------------------------------------------------------------
@@ -92,12 +100,12 @@ class GraphText:
     @property
     def nodes(self) -> Mapping[str, Mapping[str, Any]]:
         """The attributes of each node as written, with the defaults of ``node [...]``."""
-        return self._edits.nodes
+        return self._meaning.given
 
     @property
-    def edges(self) -> tuple[tuple[PortRef, PortRef], ...]:
+    def edges(self) -> tuple[Edge, ...]:
         """The edges, in order."""
-        return self._edits.edges
+        return self._meaning.edges
 
     @property
     def name(self) -> str:
@@ -117,7 +125,7 @@ class GraphText:
         Raises:
             ConfigError: there is no such node, or the value cannot be written here.
         """
-        return self._with(self._edits.set_attribute(self._node(node), attribute, value))
+        return self._give({self._node(node): {attribute: value}})
 
     def unset(self, node: str, attribute: str) -> Self:
         """Takes away what a node says of an attribute; where the file gives a default, it holds.
@@ -129,23 +137,7 @@ class GraphText:
         if attribute not in given:
             near, names = did_you_mean(attribute, given), ", ".join(given) or "none"
             self._fail(f"there is no attribute {attribute!r}{near} (attributes: {names})", node)
-        return self._with(self._edits.unset_attribute(node, attribute))
-
-    def set_graph(self, key: str, value: Any) -> Self:
-        """Sets a key of the graph or of a section: ``queue_size``, ``flow.max_in_flight``.
-
-        Raises:
-            ConfigError: there is no such key, the form has no place for it, or the value cannot be
-                written.
-        """
-        section, name = self._section_and_key(key)
-        edits, tables = self._edits, self._tables
-        in_dot = edits if isinstance(edits, DotEdits) and section == "graph" else None
-        if in_dot is not None and (self.form == "dot" or name in in_dot.attributes):
-            return self._with(in_dot.set_graph(name, value))
-        if tables.value((section, name)) is None:
-            return self._splice(tables.with_key((section,), name, value))
-        return self._splice(tables.replace_value((section, name), value))
+        return self._give({node: {attribute: None}})
 
     def override(self, overrides: Mapping[str, Any]) -> Self:
         """Writes what ``--set`` would say beside the file, with the same meaning.
@@ -172,40 +164,46 @@ class GraphText:
                 edited = edited._without_number(node.name)
         return edited
 
-    def move(self, node: str, position: Position | None) -> Self:
-        """Says where a node stands in the picture.
-
-        Args:
-            node: The node.
-            position: The middle of its box; None: where the layout puts it.
-
-        Raises:
-            ConfigError: there is no such node.
-        """
-        if position is not None:
-            return self.set(node, "pos", format_position(position))
-        is_there = "pos" in self.nodes[self._node(node)]
-        return self.unset(node, "pos") if is_there else self
-
     def move_all(self, places: Mapping[str, Position | None]) -> Self:
-        """Says of several nodes where they stand, as `move` does of one.
+        """Says where nodes stand in the picture: the middle of their box; None: the layout puts it.
 
         Raises:
             ConfigError: there is no such node.
         """
-        edits = self._edits
-        if isinstance(edits, DotEdits):
-            values = {
-                self._node(node): None if place is None else dot_text(format_position(place))
+        return self._give(
+            {
+                self._node(node): {"pos": None if place is None else format_position(place)}
                 for node, place in places.items()
+                if place is not None or "pos" in self.nodes[self._node(node)]
             }
-            splices = edits.set_everywhere("pos", values)
-            if splices is not None:
-                return self._with(splices)
-        edited = self
-        for node, place in places.items():
-            edited = edited.move(node, place)
-        return edited
+        )
+
+    def _give(self, values: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Gives nodes attributes; those that they have already are passed over."""
+        expected, changes = self._meaning, {}
+        for node, attributes in values.items():
+            given, change = dict(self.nodes[node]), {}
+            for key, value in attributes.items():
+                old = given.pop(key, None)
+                new = None if value is None else self._edits.value_of(value, old)
+                if new is not None:
+                    given[key] = new
+                if new != old or type(new) is not type(old):
+                    change[key] = new
+            expected = expected.with_attributes(node, given)
+            changes.update({node: change} if change else {})
+
+        def is_expected(found: Meaning) -> bool:
+            for node, change in changes.items():  # where one goes, a default may hold
+                gone = {key for key, value in change.items() if value is None}
+                given = {k: v for k, v in found.given.get(node, {}).items() if k not in gone}
+                found = found.with_attributes(node, given)
+            return found.is_same(expected)
+
+        what = ", ".join(f"{node}.{key}" for node, change in changes.items() for key in change)
+        if not changes:
+            return self
+        return self._with_graph(what, self._edits.give(changes), is_expected)
 
     # -- nodes and edges ------------------------------------------------------------------------
 
@@ -216,7 +214,16 @@ class GraphText:
             ConfigError: there is a node of that name, or a value that cannot be written.
         """
         self._check_is_free(name)
-        return self._with(self._edits.add_node(name, attributes or {}))
+        values = {
+            key: self._edits.value_of(value, None) for key, value in (attributes or {}).items()
+        }
+
+        def is_expected(found: Meaning) -> bool:
+            given = found.given.get(name, {})
+            has_all = all(key in given and given[key] == values[key] for key in values)
+            return has_all and found.without_node(name).is_same(self._meaning)
+
+        return self._with_graph(name, self._edits.add_node(name, values), is_expected)
 
     def remove_node(self, name: str) -> Self:
         """Takes a node away, with its edges.
@@ -224,7 +231,8 @@ class GraphText:
         Raises:
             ConfigError: there is no such node, or the text cannot be parted so.
         """
-        return self._with(self._edits.remove_node(self._node(name)))
+        expected = self._meaning.without_node(self._node(name))
+        return self._with_graph(name, self._edits.remove_node(name), expected.is_same)
 
     def rename(self, old: str, new: str) -> Self:
         """Gives a node another name, in its edges too, and in ``[serve]``.
@@ -239,11 +247,16 @@ class GraphText:
         if self._node(old) == new:
             return self
         self._check_is_free(new)
-        edited = self._with(self._edits.rename(old, new))
+        expected = self._meaning.rename(old, new)
+        edited = self._with_graph(old, self._edits.rename(old, new), expected.is_same)
         for side in ("input", "output"):
-            served, tables = ("serve", side, old), edited._tables
-            if tables.value(served) is not None:
-                edited = edited._splice(tables.rename(served, new))
+            ports = edited._toml.value(("serve", side))
+            if not isinstance(ports, Mapping) or old not in ports:
+                continue
+            renamed = {new if key == old else key: ports[key] for key in ports}
+            expected = edited._meaning.with_key("serve", side, renamed)
+            text = edited._toml.rename_table(("serve", side, old), new)
+            edited = edited._with(old, text, expected.is_same)
         return edited
 
     def connect(self, source: str | PortRef, target: str | PortRef) -> Self:
@@ -258,7 +271,12 @@ class GraphText:
             self._node(end.node)
         if ends in self.edges:
             self._fail(f"there is the edge {ends[0]} -> {ends[1]} already")
-        return self._with(self._edits.connect(*ends))
+
+        def is_expected(found: Meaning) -> bool:
+            return ends in found.edges and found.without_edge(ends).is_same(self._meaning)
+
+        what = " -> ".join(map(format_port, ends))
+        return self._with_graph(what, self._edits.connect(*ends), is_expected)
 
     def disconnect(self, source: str | PortRef, target: str | PortRef) -> Self:
         """Takes an edge away; a chain is parted where it stands in one.
@@ -267,23 +285,46 @@ class GraphText:
             ConfigError: there is no such edge, or the text cannot be parted so.
         """
         ends = _end(source), _end(target)
+        edge = f"{ends[0]} -> {ends[1]}"
         if ends not in self.edges:
-            edge, edges = f"{ends[0]} -> {ends[1]}", [f"{a} -> {b}" for a, b in self.edges]
+            edges = [f"{a} -> {b}" for a, b in self.edges]
             self._fail(f"there is no edge {edge!r}{did_you_mean(edge, edges)}")
-        edited = self
-        while ends in edited.edges:
-            edited = edited._with(edited._edits.disconnect(*ends))
-        return edited
+        expected = self._meaning.without_edge(ends)
+        return self._with_graph(edge, self._edits.disconnect(*ends), expected.is_same)
 
     # -- texts ----------------------------------------------------------------------------------
 
-    def _with(self, splices: Iterable[Splice]) -> Self:
-        """Returns the text with splices of what the edits read: the file, or the DOT text in it."""
-        string = self._string
-        return self._splice(splices if string is None else map(string.splice, splices))
+    @property
+    def _is_crlf(self) -> bool:
+        return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
-    def _splice(self, splices: Iterable[Splice]) -> Self:
-        return replace(self, text=apply_splices(self.text, splices))
+    def _with_graph(self, what: str, text: str, is_expected: Callable[[Meaning], bool]) -> Self:
+        """Returns the file with another text of what the edits read: the file, or the DOT in it."""
+        if self.form == "toml" and isinstance(self._edits, DotEdits):
+            text = self._toml.change({_GRAPHCONF: text})
+        return self._with(what, text, is_expected)
+
+    def _with(self, what: str, text: str, is_expected: Callable[[Meaning], bool]) -> Self:
+        """Returns the file with another text, which is read: it must say what is expected.
+
+        Raises:
+            ConfigError: it says something else.
+        """
+        try:
+            edited = replace(self, text=text.replace("\n", "\r\n") if self._is_crlf else text)
+        except ConfigError as error:
+            raise ConfigError(self._refuse(what)) from error
+        if not is_expected(edited._meaning):
+            raise ConfigError(self._refuse(what))
+        return edited
+
+    def _refuse(self, what: str) -> str:
+        if not self.is_typed:
+            return refuse(what)
+        return (
+            f"{what}: the file is written in a way in which this cannot be changed; change it by "
+            "hand, or write the file anew: modelflow convert FILE -o NEW.toml"
+        )
 
     def _without_number(self, node: str) -> Self:
         """Returns the text in which a node has the first device of its kind."""
@@ -307,27 +348,41 @@ class GraphText:
         if name in self.nodes:
             self._fail(f"there is a node {name!r} already; give another name")
 
-    def _section_and_key(self, key: str) -> tuple[str, str]:
-        """Returns the section that a key is of, and how the file calls it there."""
-        section, _, name = key.rpartition(".")
-        section = section or "graph"
-        names = [(one.name, *one.aliases) for one in SECTIONS.get(section, ())]
-        called = next((one for one in names if name in one), ())
-        if not called or (section == "graph" and name in _PLACES):
-            keys = [f"{part}.{one.name}" for part, options in SECTIONS.items() for one in options]
-            self._fail(f"there is no key {key!r}{did_you_mean(f'{section}.{name}', keys)}")
-        if self.form == "dot" and (section != "graph" or name not in GRAPH_ATTRIBUTES):
-            self._fail(
-                f"{key}: a DOT file has no place for it; write the graph as TOML: modelflow "
-                "convert FILE -o NEW.toml --format graphviz"
-            )
-        tables = self._tables
-        there = (one for one in called if tables.value((section, one)) is not None)
-        return section, next(there, name)
-
     def _fail(self, message: str, node: str | None = None) -> NoReturn:
         raise ConfigError([Finding(Location(self.file), message, node, ConfigError)])
 
 
 def _end(end: str | PortRef) -> PortRef:
     return read_port(end) if isinstance(end, str) else end
+
+
+def _dot_in(document: Document) -> str:
+    """Returns the DOT text that a TOML file has as its graph; "" where it has tables.
+
+    Raises:
+        ConfigError: its graph stands elsewhere, or is a list of lines.
+    """
+    section = document.values.get("graph")
+    graph = section if isinstance(section, Mapping) else {}
+    if path := graph.get("graphconffilepath"):
+        raise document.mistake(
+            ("graph", "graphconffilepath"),
+            f"graphconffilepath: the graph stands in {path!r}; edit that file",
+        )
+    if isinstance(graph.get("graphconf"), list):
+        raise document.mistake(
+            _GRAPHCONF,
+            "graphconf: is a list of lines, which is not edited; write it as one text: "
+            "modelflow convert FILE -o NEW.toml --format graphviz",
+        )
+    return str(graph.get("graphconf") or "")
+
+
+def _refuse_form(form: str) -> str:
+    if form in ("yaml", "json"):
+        reason = "its comments would be lost" if form == "yaml" else "only TOML and DOT are"
+        return (
+            f"{form.upper()} is not edited: {reason}; write the graph as TOML first: modelflow "
+            "convert FILE -o NEW.toml"
+        )
+    return f"form: got {form!r}; expected toml or dot{did_you_mean(form, ('toml', 'dot'))}"

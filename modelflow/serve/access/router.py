@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -11,7 +12,7 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.keys import Group
 
-# Routes that are kept, and the longest target of one.
+# Routes that are kept, and the longest of them: method and path.
 _MOST = 1024
 _LONGEST = 256
 
@@ -67,57 +68,49 @@ class Route(NamedTuple):
     """Who answers a request.
 
     Attributes:
-        answer: Who it is.
+        answer: Who it is; or the answer, where nobody does.
         names: What the path names.
+        form: What the path is like.
     """
 
-    answer: Answerer
+    answer: Answerer | Reply
     names: Mapping[str, str]
+    form: Form
 
 
 class Router:
-    """Finds who answers a request. For the server's thread alone."""
+    """Finds who answers a request."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         """Takes the endpoints; of several that match the first that knows the method answers."""
         self._endpoints = tuple(endpoints)
         # Clients ask for the same again and again.
-        self._found: dict[tuple[str, str], Route] = {}
-        self._forms: dict[str, Form] = {}
+        self._find_again = lru_cache(_MOST)(self._find)
 
-    def find(self, method: str, target: str) -> Route | Reply:
+    def find(self, method: str, target: str) -> Route:
         """Returns who answers a request, or the answer that there is nobody who does.
 
         Args:
             method: ``POST``, ...
             target: Path and query, as sent.
         """
-        route = self._found.get((method, target))
-        if route is not None:
-            return route
-        found = _find(self._endpoints, method, target.partition("?")[0])
-        if not isinstance(found, Reply) and len(target) <= _LONGEST:
-            if len(self._found) >= _MOST:
-                self._found.clear()
-            self._found[method, target] = found
-        return found
+        path = target.partition("?")[0]
+        find = self._find_again if len(method) + len(path) <= _LONGEST else self._find
+        return find(method, path)
 
-    def form_of(self, path: str) -> Form:
-        """Returns what a path is like, be it nobody's."""
-        form = self._forms.get(path)
-        if form is not None:
-            return form
-        form = Form(None, Group.INFER)
-        for one in self._endpoints:
-            found = one.pattern.fullmatch(path)
-            if found is not None:
-                form = Form(_route(found), one.group)
-                break
-        if len(path) <= _LONGEST:
-            if len(self._forms) >= _MOST:
-                self._forms.clear()
-            self._forms[path] = form
-        return form
+    def _find(self, method: str, path: str) -> Route:
+        found = [(one, one.pattern.fullmatch(path)) for one in self._endpoints]
+        matches = [(one, match) for one, match in found if match is not None]
+        if not matches:
+            return Route(Reply(HTTPStatus.NOT_FOUND, b"", {}), {}, Form(None, Group.INFER))
+        form = Form(_route(matches[0][1]), matches[0][0].group)
+        for one, match in matches:
+            if (answer := one.answer.get(method)) is not None:
+                named = match.groupdict().items()
+                names = {key: unquote(value) for key, value in named if value}
+                return Route(answer, names, form)
+        allowed = ", ".join(dict.fromkeys(name for one, _ in matches for name in one.answer))
+        return Route(Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"", {"allow": allowed}), {}, form)
 
 
 def _route(found: re.Match[str]) -> str:
@@ -128,20 +121,3 @@ def _route(found: re.Match[str]) -> str:
             parts += [path[start : found.start(number)].lower(), f"{{{name}}}"]
             start = found.end(number)
     return "".join((*parts, path[start:].lower()))
-
-
-def _find(endpoints: Sequence[Endpoint], method: str, path: str) -> Route | Reply:
-    allowed: dict[str, None] = {}
-    for one in endpoints:
-        found = one.pattern.fullmatch(path)
-        if found is None:
-            continue
-        answer = one.answer.get(method)
-        if answer is not None:
-            named = found.groupdict().items()
-            names = {key: unquote(value) for key, value in named if value}
-            return Route(answer, names)
-        allowed |= dict.fromkeys(one.answer)
-    if not allowed:
-        return Reply(HTTPStatus.NOT_FOUND, b"", {})
-    return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"", {"allow": ", ".join(allowed)})

@@ -72,26 +72,21 @@ class HttpFrontend:
             route = http_request.head.route = self._route(http_request.head)
         is_seen, found = route
         if is_seen:
-            self._receive(http_request)
-        if isinstance(found, Reply):
-            raise RefusedError(found)
+            self._middleware.receive(http_request, found.form)
+            self._middleware.admit(http_request, found.form.group)
+        if isinstance(found.answer, Reply):
+            raise RefusedError(found.answer)
         if not is_seen:
             http_request.head.limits = self._limits
         return self._limits
 
-    def _route(self, head: RequestHead) -> tuple[bool, Route | Reply]:
+    def _route(self, head: RequestHead) -> tuple[bool, Route]:
         """Returns whether a request with this head is to be received, and who answers it."""
         is_seen = self._middleware.sees_all or not self._middleware.marks.isdisjoint(head.named)
         found = self._router.find(head.method, head.target)
-        if isinstance(found, Reply):
-            return is_seen, _explain(head, found)
+        if isinstance(found.answer, Reply):
+            found = found._replace(answer=_explain(head, found.answer))
         return is_seen, found
-
-    def _receive(self, http_request: HttpRequest) -> None:
-        form = self._router.form_of(http_request.path)
-        self._middleware.receive(http_request, form)
-        if self._middleware.keys is not None:
-            self._middleware.admit(http_request, form.group)
 
     def handle(self, http_request: HttpRequest) -> None:
         """Answers a whole request, now or later."""

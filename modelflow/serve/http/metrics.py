@@ -5,8 +5,9 @@ for. Counters of other servers have no type: Prometheus would add ``_total`` to 
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from modelflow.errors import MissingDependencyError
 from modelflow.http.reply import Reply
@@ -104,82 +105,78 @@ def _states(models: Models) -> list[Metric]:
     return [family]
 
 
+def _family(
+    kind: Callable[..., Metric],
+    name: str,
+    text: str,
+    models: Iterable[ModelSnapshot],
+    values: Callable[[ModelSnapshot], Mapping[str, float] | float],
+    label: str | None = None,
+) -> Metric:
+    """Returns a family with a value for each model, or with one for each value of a label."""
+    family: Any = kind(name, text, labels=_LABELS if label is None else (*_LABELS, label))
+    for model in models:
+        labels, found = [model.name, str(model.version)], values(model)
+        for more, value in found.items() if isinstance(found, Mapping) else [(None, found)]:
+            family.add_metric(labels if more is None else [*labels, more], value)
+    return family
+
+
 def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
-    requests = CounterMetricFamily(
-        "modelflow_requests", "Requests, by how they ended.", labels=(*_LABELS, "code")
-    )
-    refused = CounterMetricFamily(
-        "modelflow_refused", "Requests that were not taken.", labels=(*_LABELS, "reason")
-    )
-    under_way = GaugeMetricFamily(
-        "modelflow_requests_under_way", "Requests that have no answer yet.", labels=_LABELS
-    )
+    counter, gauge = CounterMetricFamily, GaugeMetricFamily
+    name, text = "modelflow_requests", "Requests, by how they ended."
+    yield _family(counter, name, text, models, lambda one: one.outcomes, "code")
+    name, text = "modelflow_refused", "Requests that were not taken."
+    yield _family(counter, name, text, models, lambda one: one.refused, "reason")
+    name, text = "modelflow_requests_under_way", "Requests that have no answer yet."
+    yield _family(gauge, name, text, models, lambda one: one.under_way)
     latency = HistogramMetricFamily(
         "modelflow_request_seconds", "From a request's arrival to its answer.", labels=_LABELS
     )
     for model in models:
         labels = [model.name, str(model.version)]
-        for code, count in model.outcomes.items():
-            requests.add_metric([*labels, code], count)
-        for reason, count in model.refused.items():
-            refused.add_metric([*labels, reason], count)
-        under_way.add_metric(labels, model.under_way)
         latency.add_metric(labels, _buckets(model.latencies), model.seconds)
-    yield from (requests, refused, under_way, latency)
+    yield latency
     nodes = [([m.name, str(m.version)], node) for m in models for node in m.nodes]
     yield from node_families(_LABELS, nodes)
 
 
-def _triton(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:
+def _triton(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     """The names that dashboards for Triton read."""
-    success = UntypedMetricFamily(
-        "nv_inference_request_success", "Requests that were answered.", labels=_LABELS
-    )
-    failure = UntypedMetricFamily(
-        "nv_inference_request_failure", "Requests that failed.", labels=(*_LABELS, "reason")
-    )
-    count = UntypedMetricFamily("nv_inference_count", "Items.", labels=_LABELS)
-    pending = GaugeMetricFamily(
-        "nv_inference_pending_request_count", "Requests without an answer.", labels=_LABELS
-    )
-    calls = UntypedMetricFamily("nv_inference_exec_count", "Calls of the model.", labels=_LABELS)
-    durations = {
-        name: UntypedMetricFamily(
-            f"nv_inference_{name}_duration_us",
-            f"Time of requests, {text}, added up.",
-            labels=_LABELS,
-        )
-        for name, text in (
-            ("request", "from arrival to answer"),
-            ("queue", "waiting"),
-            ("compute_input", "gathering inputs (in compute_infer)"),
-            ("compute_infer", "in units"),
-            ("compute_output", "making the answer"),
-        )
-    }
-    for model in models:
-        labels = [model.name, str(model.version)]
-        success.add_metric(labels, model.answered)
-        for reason in ("REJECTED", "CANCELED", "OTHER"):
-            failure.add_metric([*labels, reason], _failures(model, reason))
-        count.add_metric(labels, model.rows)
-        calls.add_metric(labels, model.executions)
-        pending.add_metric(labels, model.under_way)
-        waiting, compute = model.split_seconds()
-        times = (model.seconds, waiting, 0.0, compute, model.answer_seconds)
-        for family, seconds in zip(durations.values(), times, strict=True):
-            family.add_metric(labels, seconds * _MICROSECONDS)
-    yield from (success, failure, count, calls, pending, *durations.values())
+    untyped = UntypedMetricFamily
+    name, text = "nv_inference_request_success", "Requests that were answered."
+    yield _family(untyped, name, text, models, lambda one: one.answered)
+    name, text = "nv_inference_request_failure", "Requests that failed."
+    yield _family(untyped, name, text, models, _failures, "reason")
+    yield _family(untyped, "nv_inference_count", "Items.", models, lambda one: one.rows)
+    name, text = "nv_inference_exec_count", "Calls of the model."
+    yield _family(untyped, name, text, models, lambda one: one.executions)
+    name, text = "nv_inference_pending_request_count", "Requests without an answer."
+    yield _family(GaugeMetricFamily, name, text, models, lambda one: one.under_way)
+    for part, meaning, seconds in _DURATIONS:
+        name, text = f"nv_inference_{part}_duration_us", f"Time of requests, {meaning}, added up."
+        microseconds = partial(_to_microseconds, seconds)
+        yield _family(untyped, name, text, models, microseconds)
 
 
-def _failures(model: ModelSnapshot, reason: str) -> int:
-    """How many failed for what Triton calls so."""
+_DURATIONS: Sequence[tuple[str, str, Callable[[ModelSnapshot], float]]] = (
+    ("request", "from arrival to answer", lambda one: one.seconds),
+    ("queue", "waiting", lambda one: one.split_seconds()[0]),
+    ("compute_input", "gathering inputs (in compute_infer)", lambda _: 0.0),
+    ("compute_infer", "in units", lambda one: one.split_seconds()[1]),
+    ("compute_output", "making the answer", lambda one: one.answer_seconds),
+)
+
+
+def _to_microseconds(seconds: Callable[[ModelSnapshot], float], model: ModelSnapshot) -> float:
+    return seconds(model) * _MICROSECONDS
+
+
+def _failures(model: ModelSnapshot) -> Mapping[str, float]:
+    """Returns how many failed, by Triton's reasons."""
     cancelled = model.outcomes.get("CANCELLED", 0)
-    if reason == "REJECTED":
-        return sum(model.refused.values())
-    if reason == "CANCELED":
-        return cancelled
-    return sum(model.outcomes.values()) - model.outcomes.get("OK", 0) - cancelled
+    others = sum(model.outcomes.values()) - model.answered - cancelled
+    return {"REJECTED": sum(model.refused.values()), "CANCELED": cancelled, "OTHER": others}
 
 
 def _tensorflow(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:

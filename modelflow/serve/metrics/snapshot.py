@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
+# What a snapshot has of `ModelCounts`, under the same names.
+_COUNTED = (
+    *("outcomes", "rows", "failed_rows", "seconds", "answer_seconds", "failed_seconds"),
+    *("last", "latencies"),
+)
+_NOT_SUMMED = ("name", "version", "outcomes", "refused", "last", "latencies")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSnapshot:
     """What a version of a model has counted. See `ModelCounts`.
@@ -46,25 +54,19 @@ class ModelSnapshot:
     @classmethod
     def of(cls, model: "ServedModel") -> Self:
         """Takes it of a model that answers; from any thread."""
-        figures = model.figures
+        counted = {name: getattr(model.figures, name) for name in _COUNTED}
         return cls(
-            model.name,
-            model.version,
-            dict(figures.outcomes),
-            dict(model.admission.refused),
-            figures.rows,
-            figures.failed_rows,
-            figures.seconds,
-            figures.answer_seconds,
-            figures.failed_seconds,
-            figures.last,
-            tuple(figures.latencies),
-            model.admission.under_way,
-            Snapshot.of(
+            name=model.name,
+            version=model.version,
+            refused=dict(model.admission.refused),
+            under_way=model.admission.under_way,
+            snapshot=Snapshot.of(
                 model.flow.stats().without_words,
                 model.flow.scheduler.plan,
                 Outline.of(model.flow.graph),
             ),
+            **counted
+            | {"outcomes": dict(counted["outcomes"]), "latencies": tuple(counted["latencies"])},
         )
 
     @classmethod
@@ -117,20 +119,14 @@ class ModelSnapshot:
         return replace(self, under_way=0, snapshot=self.snapshot.past)
 
     def __add__(self, other: "ModelSnapshot") -> "ModelSnapshot":
-        return ModelSnapshot(
-            self.name,
-            self.version,
-            _sum(self.outcomes, other.outcomes),
-            _sum(self.refused, other.refused),
-            self.rows + other.rows,
-            self.failed_rows + other.failed_rows,
-            self.seconds + other.seconds,
-            self.answer_seconds + other.answer_seconds,
-            self.failed_seconds + other.failed_seconds,
-            max(self.last, other.last),
-            tuple(map(sum, zip(self.latencies, other.latencies, strict=True))),
-            self.under_way + other.under_way,
-            self.snapshot + other.snapshot,
+        summed = (field.name for field in fields(self) if field.name not in _NOT_SUMMED)
+        return replace(
+            self,
+            outcomes=_sum(self.outcomes, other.outcomes),
+            refused=_sum(self.refused, other.refused),
+            last=max(self.last, other.last),
+            latencies=tuple(map(sum, zip(self.latencies, other.latencies, strict=True))),
+            **{name: getattr(self, name) + getattr(other, name) for name in summed},
         )
 
 

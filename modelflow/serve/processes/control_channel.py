@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
 
@@ -44,31 +44,24 @@ async def next_frame(reader: asyncio.StreamReader) -> Message | None:
         return None
 
 
-def read_frame(sock: socket.socket) -> Message | None:
+def read_frame(reader: BinaryIO) -> Message | None:
     """Waits for the next message; None: the other side has ended.
+
+    Args:
+        reader: What reads a socket, and waits for as much as is wanted.
 
     Raises:
         LongFrameError: it is longer than 64 MiB.
     """
-    head = _receive(sock, _HEAD.size)
-    if len(head) < _HEAD.size:
+    try:
+        head = reader.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        length = _check(_HEAD.unpack(head)[0])
+        text = reader.read(length)
+    except ConnectionError:
         return None
-    length = _check(_HEAD.unpack(head)[0])
-    text = _receive(sock, length)
     return _read(text) if len(text) == length else None
-
-
-def _receive(sock: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        try:
-            part = sock.recv(size - len(found))
-        except ConnectionError:
-            break
-        if not part:
-            break
-        found += part
-    return bytes(found)
 
 
 def _check(length: int) -> int:
@@ -100,6 +93,7 @@ class ControlChannel:
     def __init__(self, sock: socket.socket) -> None:
         """Takes the socket, which becomes its own."""
         self._socket = sock
+        self._reader = sock.makefile("rb")
         self._sending = threading.Lock()
         self._asked: dict[int, Callable[[Message], object]] = {}
         self._count = 0
@@ -107,7 +101,7 @@ class ControlChannel:
 
     def first(self) -> Message | None:
         """Waits for the first message; None: the supervisor has ended. Before `begin`."""
-        return read_frame(self._socket)
+        return read_frame(self._reader)
 
     def begin(self, hear: Callable[[Message], object], gone: Callable[[], object]) -> None:
         """Hears from now on, on a thread of its own.
@@ -152,10 +146,11 @@ class ControlChannel:
             self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:
             self._thread.join()
+        self._reader.close()
         self._socket.close()
 
     def _main(self, hear: Callable[[Message], object], gone: Callable[[], object]) -> None:
-        while (message := read_frame(self._socket)) is not None:
+        while (message := read_frame(self._reader)) is not None:
             if "answer" in message:
                 self._asked.pop(message["answer"])(message)
             else:

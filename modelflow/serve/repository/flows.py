@@ -80,16 +80,11 @@ def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow
     ]
 
 
-def list_placed(path: Path, settings: "ModelSettings") -> tuple[list[str], list[str]]:
-    """Returns the nodes that a graph file places, and the placements that it declares.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    config = read_config(path)
+def list_placed(config: FlowConfig, settings: "ModelSettings") -> list[str]:
+    """Returns the nodes that a graph places."""
     nodes = [node.name for node in config.nodes]
     config = settings.environment.fitting(nodes, config.args).apply(config)
-    return list(_find_placements(config, settings)), list(config.placements)
+    return list(_find_placements(config, settings))
 
 
 def _model_flow(path: Path, spec: FlowUnitSpec, settings: "ModelSettings") -> Flow:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from modelflow.archive.archive import is_archive_file
+from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import Environment
 from modelflow.config.read import is_graph_file, read_config
 from modelflow.engine.lookup import engine_names, find_engine, find_versions
@@ -147,13 +148,9 @@ class ModelConfig:
         """
         nodes: set[str] = set()
         args: set[str] = set()
-        for content in self._contents():
-            if is_graph_file(content):
-                config = read_config(content)
-                nodes |= {node.name for node in config.nodes}
-                args |= set(config.args)
-            else:
-                nodes.add(NODE)
+        for graph in self._graphs():
+            nodes |= {NODE} if graph is None else {node.name for node in graph.nodes}
+            args |= set() if graph is None else set(graph.args)
         return nodes, args
 
     def list_placed(self) -> tuple[list[str], list[str]]:
@@ -162,12 +159,9 @@ class ModelConfig:
         Raises:
             ConfigError: there is nothing, or a graph cannot be read.
         """
-        nodes: list[str] = []
-        placements: list[str] = []
-        for graph in filter(is_graph_file, self._contents()):
-            placed, declared = list_placed(graph, self.settings)
-            nodes, placements = nodes + placed, placements + declared
-        return nodes, placements
+        graphs = [graph for graph in self._graphs() if graph is not None]
+        nodes = [node for graph in graphs for node in list_placed(graph, self.settings)]
+        return nodes, [name for graph in graphs for name in graph.placements]
 
     def is_isolated(self) -> bool:
         """Tells whether one of its versions asks for a process of its own.
@@ -175,17 +169,17 @@ class ModelConfig:
         Raises:
             ConfigError: there is nothing, or a graph cannot be read.
         """
-        graphs = filter(is_graph_file, self._contents())
-        return any(read_config(graph).serve.is_isolated for graph in graphs)
+        return any(graph is not None and graph.serve.is_isolated for graph in self._graphs())
 
-    def _contents(self) -> Iterator[Path]:
-        """Gives what is loaded of each version; of a flow, which has been read, nothing."""
+    def _graphs(self) -> Iterator[FlowConfig | None]:
+        """Gives the graph of each version (None: a model that is no graph); of a flow nothing."""
         origin = self.origin
         if isinstance(origin, Flow):
             return
         for version in self.list_versions():
             found = find_versions(origin).get(version.number, origin)
-            yield content_of(found) or found
+            content = content_of(found) or found
+            yield read_config(content) if is_graph_file(content) else None
 
     def list_versions(self) -> list[ModelVersion]:
         """Returns the versions to serve, as they are on the disk now, the oldest first.

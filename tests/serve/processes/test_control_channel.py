@@ -38,7 +38,8 @@ async def read_both(data):
 
 def test_messages_come_as_they_were_sent():
     with ends(frame(MESSAGE) + frame({})) as sock:
-        assert [read_frame(sock) for _ in range(3)] == [MESSAGE, {}, None]
+        reader = sock.makefile("rb")
+        assert [read_frame(reader) for _ in range(3)] == [MESSAGE, {}, None]
     assert asyncio.run(read_both(frame(MESSAGE) + frame({}))) == [MESSAGE, {}]
 
 
@@ -46,7 +47,7 @@ def test_messages_come_as_they_were_sent():
 def test_a_message_that_is_cut_off_is_the_end(length):
     data = frame({"a": 1})[:length]
     with ends(data) as sock:
-        assert read_frame(sock) is None
+        assert read_frame(sock.makefile("rb")) is None
     assert asyncio.run(read_both(data)) == []
 
 
@@ -56,6 +57,6 @@ def test_a_message_that_is_too_long_is_neither_sent_nor_read(monkeypatch):
     with pytest.raises(LongFrameError, match="expected at most 64"):
         frame({"a": "x" * 100})
     with ends(data) as sock, pytest.raises(LongFrameError, match="109 bytes"):
-        read_frame(sock)
+        read_frame(sock.makefile("rb"))
     with pytest.raises(LongFrameError):
         asyncio.run(read_both(data))

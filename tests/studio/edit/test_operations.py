@@ -164,11 +164,11 @@ def test_many_nodes_are_moved_as_one_after_the_other_would_be(monkeypatch):
     places = {name: (10.0 * place, 5.0) for place, name in enumerate(text.nodes)}
     one_by_one = text
     for name, place in places.items():
-        one_by_one = one_by_one.move(name, place)
+        one_by_one = one_by_one.move_all({name: place})
     assert text.move_all(places).nodes == one_by_one.nodes
     tidied = one_by_one
     for name in text.nodes:
-        tidied = tidied.move(name, None)
+        tidied = tidied.move_all({name: None})
     assert one_by_one.move_all(dict.fromkeys(text.nodes)).nodes == tidied.nodes
 
 

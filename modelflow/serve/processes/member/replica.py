@@ -32,7 +32,7 @@ _LAST_SECONDS = 5.0
 
 
 class ReplicaMember:
-    """The place of this process among those that serve together; see `modelflow.serve.interfaces`.
+    """The place of this process among those that serve together.
 
     It ends with its supervisor, however that ends: in order where that asks for it, else the system
     kills it (`modelflow.cli.serve.replica`).

@@ -13,10 +13,12 @@ import logging
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 from modelflow.http.accept import BACKLOG, REPORT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # What is still read of a client that was answered, so that the answer arrives: seconds.
 _LAST_SECONDS = 2.0
@@ -32,73 +34,49 @@ class UnavailableResponder:
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         """Takes what connections are taken with; None: no TLS."""
         self._tls = tls
-        self._answering: set[_Answer] = set()
+        self._answering: set[asyncio.Task[None]] = set()
 
     def take(self, client: socket.socket) -> None:
         """Answers a client; its socket becomes its own. Beyond so many it is closed."""
         if len(self._answering) >= _MOST:
             client.close()
             return
-        loop, answer = asyncio.get_running_loop(), _Answer(self._answering.discard)
-        self._answering.add(answer)
-        answer.begin(loop.connect_accepted_socket(lambda: answer, client, ssl=self._tls))
+        answering = asyncio.get_running_loop().create_task(_answer(client, self._tls))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
 
     def close(self) -> None:
         """Ends what is left."""
-        for answer in tuple(self._answering):
-            answer.end()
+        for answering in self._answering:
+            answering.cancel()
 
 
-class _Answer(asyncio.Protocol):
-    """One connection: the first request is answered, what comes behind it is dropped."""
-
-    def __init__(self, on_end: "Callable[[_Answer], object]") -> None:
-        self._on_end = on_end
-        self._transport: asyncio.Transport | None = None
-        self._head = b""
-        self._is_answered = False
-
-    def begin(self, making: Coroutine[Any, Any, object]) -> None:
-        """Has the connection made, and ended in time."""
-        loop = asyncio.get_running_loop()
-        self._making = loop.create_task(making)
-        self._making.add_done_callback(self._look_whether_made)
-        self._timer = loop.call_later(_LAST_SECONDS, self.end)
-
-    def _look_whether_made(self, making: "asyncio.Task[object]") -> None:
-        if making.cancelled() or making.exception() is not None:  # a TLS handshake that failed
-            self._over()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._is_answered or self._transport is None:
-            return
-        self._head += data
-        if b"\r\n\r\n" in self._head or len(self._head) > _LONGEST_HEAD:
-            self._is_answered = True
-            self._transport.write(_reply_to(self._head))
-            if self._transport.can_write_eof():
-                self._transport.write_eof()
+async def _answer(client: socket.socket, tls: ssl.SSLContext | None) -> None:
+    """Answers the first request of one connection, and drops what comes behind it."""
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+    transport: asyncio.WriteTransport | None = None
+    try:
+        async with asyncio.timeout(_LAST_SECONDS):
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(reader), client, ssl=tls
+            )
+            head = b""
+            while b"\r\n\r\n" not in head and len(head) <= _LONGEST_HEAD:
+                if not (part := await reader.read(_LONGEST_HEAD)):
+                    return
+                head += part
+            transport.write(_reply_to(head))
+            if transport.can_write_eof():
+                transport.write_eof()
+                while await reader.read(_LONGEST_HEAD):
+                    """What is not read would end the connection before the answer arrives."""
             else:
-                self._transport.close()
-
-    def eof_received(self) -> None:
-        self.end()
-
-    def connection_lost(self, _: Exception | None) -> None:
-        self._over()
-
-    def _over(self) -> None:
-        self._transport = None
-        self._timer.cancel()
-        self._on_end(self)
-
-    def end(self) -> None:
-        self._making.cancel()
-        if self._transport is not None:
-            self._transport.abort()
+                transport.close()
+                await reader.read()
+    except OSError:  # the time is over (`TimeoutError`), the client has gone, or speaks no TLS
+        return
+    finally:
+        client.close() if transport is None else transport.abort()
 
 
 def _reply_to(head: bytes) -> bytes:

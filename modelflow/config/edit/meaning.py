@@ -1,9 +1,10 @@
-"""What a DOT text says, without the places where it says it: to compare texts by."""
+"""What a graph text says, without the places where it says it: to compare texts by."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from modelflow.config.dot.read import DotGraph
 from modelflow.config.flow_config import PortRef
 
 Edge = tuple[PortRef, PortRef]
@@ -14,34 +15,32 @@ class Meaning:
     """A graph as values that can be compared.
 
     Attributes:
-        name, attributes: Those of the graph.
         nodes: The names, in order.
         given: The attributes of each node.
         edges: In order.
+        sections: All other keys of the file, by section; the attributes of a DOT graph in ``dot``.
     """
 
-    name: str
-    attributes: Mapping[str, str]
     nodes: tuple[str, ...]
-    given: Mapping[str, Mapping[str, str]]
+    given: Mapping[str, Mapping[str, Any]]
     edges: tuple[Edge, ...]
+    sections: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, graph: DotGraph) -> "Meaning":
-        """Returns what a graph that was read says."""
-        return cls(
-            graph.name,
-            graph.attributes,
-            tuple(node.name for node in graph.nodes),
-            {node.name: node.attributes for node in graph.nodes},
-            tuple((edge.source, edge.target) for edge in graph.edges),
-        )
+    def is_same(self, other: Self) -> bool:
+        """Tells whether two texts say the same, in types of values too."""
+        texts = (json.dumps(vars(one), sort_keys=True, default=repr) for one in (self, other))
+        return next(texts) == next(texts)
 
-    def giving(self, node: str, attributes: Mapping[str, str]) -> "Meaning":
+    def with_attributes(self, node: str, attributes: Mapping[str, Any]) -> Self:
         """Returns it with other attributes of a node."""
         return replace(self, given={**self.given, node: attributes})
 
-    def without_node(self, name: str) -> "Meaning":
+    def with_key(self, section: str, key: str, value: Any) -> Self:
+        """Returns it with another key of a section."""
+        keys = {**self.sections.get(section, {}), key: value}
+        return replace(self, sections={**self.sections, section: keys})
+
+    def without_node(self, name: str) -> Self:
         """Returns it without a node and its edges."""
         return replace(
             self,
@@ -50,11 +49,11 @@ class Meaning:
             edges=tuple(edge for edge in self.edges if name not in (edge[0].node, edge[1].node)),
         )
 
-    def without_edge(self, place: int) -> "Meaning":
-        """Returns it without the edge at a place."""
-        return replace(self, edges=self.edges[:place] + self.edges[place + 1 :])
+    def without_edge(self, edge: Edge) -> Self:
+        """Returns it without an edge, however often it stands."""
+        return replace(self, edges=tuple(other for other in self.edges if other != edge))
 
-    def rename(self, old: str, new: str) -> "Meaning":
+    def rename(self, old: str, new: str) -> Self:
         """Returns it with another name of a node."""
 
         def name(node: str) -> str:

@@ -1,0 +1,344 @@
+"""Edits of one TOML text: its keys and lists of tables, and the nodes and edges that they are."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from modelflow.config.document import (
+    TOML_HEADER,
+    Document,
+    Path,
+    TomlStatement,
+    find_comments,
+    toml_statements,
+)
+from modelflow.config.edit.meaning import Edge, Meaning
+from modelflow.config.edit.statements import Splice, apply_splices, find_lost, indentation
+from modelflow.config.flow_config import PortRef, format_port, read_port
+from modelflow.errors import ConfigError
+
+# What these mean in a node's table is something else: attributes of that name stand in ``config``.
+_TAKEN = ("name", "config")
+
+
+class TomlEdits:
+    """The edits of a TOML text; each method returns the new text.
+
+    What they are about is there, and whether the new text says what was asked is looked at behind
+    them (`modelflow.config.edit.graph_text`).
+
+    Attributes:
+        meaning: What the text says, where its graph is ``[[node]]`` and ``[[edge]]``.
+    """
+
+    def __init__(self, document: Document) -> None:
+        """Takes the file as it was read.
+
+        Raises:
+            ConfigError: a node or an edge is not one.
+        """
+        self._document = document
+        self._text = document.text
+        self._statements = toml_statements(self._text)
+        self._pairs = {one.path: one for one in self._statements if not one.is_header}
+        self._places: dict[str, int] = {}
+        given: dict[str, dict[str, Any]] = {}
+        for place, table in enumerate(self._list("node")):
+            name, options = table.get("name"), table.get("config", {})
+            if not isinstance(name, str) or not isinstance(options, Mapping) or name in given:
+                self._fail("node", place, "expected a name of its own, and config = {...}")
+            given[name] = {**{key: table[key] for key in table if key not in _TAKEN}, **options}
+            self._places[name] = place
+        edges = tuple(self._edge(place, table) for place, table in enumerate(self._list("edge")))
+        sections = {key: document.values[key] for key in document.values.keys() - {"node", "edge"}}
+        self.meaning = Meaning(tuple(given), given, edges, sections)
+
+    # -- nodes and edges ------------------------------------------------------------------------
+
+    def value_of(self, value: Any, old: Any) -> Any:
+        """Returns a value as TOML has it; a text as a number or a truth where the old value is one.
+
+        Raises:
+            ConfigError: TOML cannot hold it.
+        """
+        return tomllib.loads(f"value = {toml_value(_convert_type(value, old))}")["value"]
+
+    def give(self, values: Mapping[str, Mapping[str, Any]]) -> str:
+        """Gives nodes attributes, in their tables or where ``config`` says it; None: they go."""
+        changes: dict[Path, Any] = {}
+        for node, attributes in values.items():
+            table: Path = ("node", self._places[node])
+            for key, value in attributes.items():
+                options = self.value((*table, "config"))
+                if key in (options or {}) or (key in _TAKEN and options is not None):
+                    changes[(*table, "config", key)] = value
+                elif key in _TAKEN:
+                    changes.setdefault((*table, "config"), {})[key] = value
+                else:
+                    changes[(*table, key)] = value
+        return self.change(changes)
+
+    def add_node(self, name: str, attributes: Mapping[str, Any]) -> str:
+        """Adds a node behind the last one.
+
+        Raises:
+            ConfigError: TOML cannot hold a value.
+        """
+        own = {key: value for key, value in attributes.items() if key not in _TAKEN}
+        options = {key: value for key, value in attributes.items() if key in _TAKEN}
+        return self._append(
+            "node", {"name": name, **own, **({"config": options} if options else {})}
+        )
+
+    def remove_node(self, name: str) -> str:
+        """Takes a node away, with its edges."""
+        edges = [
+            n for n, ends in enumerate(self.meaning.edges) if name in (ends[0].node, ends[1].node)
+        ]
+        return apply_splices(
+            self._text, [*self._remove("node", [self._places[name]]), *self._remove("edge", edges)]
+        )
+
+    def rename(self, old: str, new: str) -> str:
+        """Gives a node another name, in its edges too."""
+        changes: dict[Path, Any] = {("node", self._places[old], "name"): new}
+        for place, ends in enumerate(self.meaning.edges):
+            for key, end in zip(("from", "to"), ends, strict=True):
+                if end.node == old:
+                    changes["edge", place, key] = format_port(PortRef(new, end.port))
+        return self.change(changes)
+
+    def connect(self, source: PortRef, target: PortRef) -> str:
+        """Adds an edge behind the last one."""
+        return self._append("edge", {"from": format_port(source), "to": format_port(target)})
+
+    def disconnect(self, source: PortRef, target: PortRef) -> str:
+        """Takes an edge away, however often it stands."""
+        edges = enumerate(self.meaning.edges)
+        places = [place for place, edge in edges if edge == (source, target)]
+        return apply_splices(self._text, self._remove("edge", places))
+
+    # -- keys -----------------------------------------------------------------------------------
+
+    def value(self, path: Path) -> Any:
+        """Returns what stands at ``path``; None where nothing does."""
+        found: Any = self._document.values
+        for part in path:
+            if isinstance(found, Mapping):
+                found = found.get(str(part))
+            elif isinstance(found, list) and isinstance(part, int) and part < len(found):
+                found = found[part]
+            else:
+                return None
+        return found
+
+    def change(self, values: Mapping[Path, Any]) -> str:
+        """Gives keys values, or takes them away (None).
+
+        Raises:
+            ConfigError: TOML cannot hold a value.
+        """
+        inside: dict[TomlStatement, dict[Path, Any]] = {}
+        splices = []
+        for path, value in values.items():
+            statement = self._find(path)
+            if statement is None:
+                splices.append(self._new_key(path, value))
+            else:
+                inside.setdefault(statement, {})[path[len(statement.table) :]] = value
+        for statement, changes in inside.items():
+            splices.append(self._replace(statement, self._write(statement, changes)))
+        return apply_splices(self._text, splices)
+
+    def rename_table(self, table: Path, name: str) -> str:
+        """Gives a table another name in its header, and in those of the tables in it.
+
+        Raises:
+            ConfigError: it has no header of its own.
+        """
+        named = [one for one in self._statements if one.path[: len(table)] == table]
+        if not named or any(one.table[: len(table)] != table for one in named):
+            where = ".".join(map(str, table))
+            raise ConfigError(f"{where}: is not written as [{where}]; rename it by hand first")
+        splices = []
+        for header in (one for one in named if one.is_header):
+            path = (*table[:-1], name, *header.path[len(table) :])
+            words = ".".join(toml_key(part) for part in path if isinstance(part, str))
+            found = TOML_HEADER.match(self._text, header.start, header.end)
+            assert found is not None  # it is a header
+            splices.append(Splice(found.start(2), found.end(2), words))
+        return apply_splices(self._text, splices)
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def _find(self, path: Path) -> TomlStatement | None:
+        """Returns the statement in whose value ``path`` is, or is to be."""
+        paths = (path[:length] for length in range(1, len(path) + 1))
+        return next((self._pairs[one] for one in paths if one in self._pairs), None)
+
+    def _write(self, statement: TomlStatement, changes: Mapping[Path, Any]) -> str:
+        """Returns a statement with other values in it, by their way from its table."""
+        import tomlkit
+        from tomlkit.items import String
+
+        if changes.get(statement.path[len(statement.table) :], ...) is None:
+            return ""
+        parsed = tomlkit.parse(self._text[statement.start : statement.end])
+        for path, value in changes.items():
+            container: Any = parsed
+            for part in path[:-1]:
+                container = container[part]
+            old = container.get(path[-1])
+            if value is None:
+                del container[path[-1]]
+            elif isinstance(old, String) and isinstance(value, str):
+                container[path[-1]] = tomlkit.value(_in_quotes(value, old.as_string()))
+            else:
+                container[path[-1]] = tomlkit.value(toml_value(value))
+        return tomlkit.dumps(parsed)
+
+    def _replace(self, statement: TomlStatement, written: str) -> Splice:
+        """Returns the splice that writes a statement anew; comments that it loses go before it."""
+        old = self._text[statement.start : statement.end]
+        indent = indentation(old, 0)
+        lost = find_lost(find_comments(old), find_comments(written))
+        before = "".join(f"{indent}{comment}\n" for comment in lost)
+        return Splice(statement.start, statement.end, before + written)
+
+    def _new_key(self, path: Path, value: Any) -> Splice:
+        """Returns the splice that adds a key behind the others of its table."""
+        table = path[:-1]
+        own = [one for one in self._statements if one.table == table]
+        dotted = [one for one in self._pairs.values() if one.path[: len(table)] == table]
+        last = (own or dotted)[-1]
+        blank = "" if last.is_header else indentation(self._text, last.start)
+        return self._put_behind(last, f"{blank}{_pair(path[len(last.table) :], value)}\n")
+
+    def _append(self, name: str, values: Mapping[str, Any]) -> str:
+        """Adds a table to a list of tables."""
+        import tomlkit
+
+        item = toml_value(values)
+        inline, nodes = self._pairs.get((name,)), self._pairs.get(("node",))
+        if inline is not None:
+            parsed: Any = tomlkit.parse(self._text[inline.start : inline.end])
+            parsed[name].append(tomlkit.value(item))
+            splice = self._replace(inline, tomlkit.dumps(parsed))
+        elif nodes is not None and not self.value((name,)):
+            splice = self._put_behind(nodes, f"{name} = [{item}]\n")
+        else:
+            listed = [name] if self.value((name,)) else ["node"]
+            last = (*listed, len(self._list(listed[0])) - 1)
+            own = [one for one in self._statements if one.path[:2] == last]
+            pairs = "".join(_pair((key,), value) + "\n" for key, value in values.items())
+            blank_line = "\n" * bool(self._text.strip())
+            behind = max(own, default=None)
+            splice = self._put_behind(behind, f"{blank_line}[[{name}]]\n{pairs}")
+        return apply_splices(self._text, [splice])
+
+    def _remove(self, name: str, places: Sequence[int]) -> Iterator[Splice]:
+        """Gives the splices that take tables of a list away, and a blank line before each."""
+        import tomlkit
+
+        inline = self._pairs.get((name,))
+        if not places:
+            return
+        if inline is not None:
+            parsed: Any = tomlkit.parse(self._text[inline.start : inline.end])
+            for place in reversed(places):
+                del parsed[name][place]
+            yield self._replace(inline, tomlkit.dumps(parsed))
+            return
+        for one in self._statements:
+            if one.path[:2] in [(name, place) for place in places]:
+                splice = self._replace(one, "")
+                is_under_blank = one.is_header and self._text[: one.start].endswith("\n\n")
+                yield splice._replace(start=splice.start - is_under_blank)
+
+    def _put_behind(self, statement: TomlStatement | None, lines: str) -> Splice:
+        """Returns the splice that puts whole lines behind a statement, or at the end."""
+        place = len(self._text) if statement is None else statement.end
+        is_ended = not place or self._text[place - 1] == "\n"
+        return Splice(place, place, lines if is_ended else "\n" + lines)
+
+    # -- what is there --------------------------------------------------------------------------
+
+    def _list(self, name: str) -> list[Mapping[str, Any]]:
+        found = self.value((name,)) or []
+        if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
+            self._fail(name, 0, "expected a list of tables")
+        return found
+
+    def _edge(self, place: int, table: Mapping[str, Any]) -> Edge:
+        source, target = table.get("from"), table.get("to")
+        if not isinstance(source, str) or not isinstance(target, str):
+            self._fail("edge", place, "expected from = 'node:port' and to = 'node:port'")
+        return read_port(source), read_port(target)
+
+    def _fail(self, name: str, place: int, expected: str) -> NoReturn:
+        raise self._document.mistake((name, place), f"[[{name}]]: {expected}")
+
+
+def toml_key(name: str) -> str:
+    """Returns a key as it is written."""
+    import tomlkit
+
+    return str(tomlkit.key(name).as_string())
+
+
+def toml_value(value: Any) -> str:
+    """Returns a value as it is written; a table in braces.
+
+    Raises:
+        ConfigError: TOML cannot hold it.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    if isinstance(value, Mapping):
+        pairs = (_pair((key,), item) for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    try:
+        return str(tomlkit.item(list(value) if isinstance(value, tuple) else value).as_string())
+    except (TOMLKitError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{value!r:.60} cannot be written as TOML; give a text, a number or a list"
+        ) from error
+
+
+def _in_quotes(text: str, old: str) -> str:
+    """Returns a text as it is written in the quotes of an old one, or in those that can hold it.
+
+    Args:
+        text: The text.
+        old: The old text with its quotes.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    is_long = old.startswith(("'''", '"""'))
+    try:
+        written = tomlkit.string(text, literal=old[0] == "'", multiline=is_long).as_string()
+    except TOMLKitError:
+        written = tomlkit.string(text, multiline=True).as_string()
+    starts_below = old.startswith(("'''\n", '"""\n'))
+    return f"{written[:3]}\n{written[3:]}" if starts_below else written
+
+
+def _pair(path: Path, value: Any) -> str:
+    return f"{'.'.join(toml_key(str(part)) for part in path)} = {toml_value(value)}"
+
+
+def _convert_type(value: Any, old: Any) -> Any:
+    """Returns a text as a number or a truth where the old value is one."""
+    if not isinstance(value, str) or isinstance(old, str):
+        return value
+    if isinstance(old, bool):
+        return {"true": True, "false": False}.get(value, value)
+    for kind in (int, float):
+        try:
+            if isinstance(old, int | float) and str(kind(value)) == value:
+                return kind(value)
+        except ValueError:
+            continue
+    return value
