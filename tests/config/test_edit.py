@@ -191,6 +191,19 @@ def test_comments_stay():
         assert [word for word in words if word not in edit.text] == []
 
 
+@pytest.mark.parametrize(
+    ("before", "edit", "after"),
+    [
+        ("a // x\n [k=1]; b", lambda g: g.unset("a", "k"), "// x\na; b"),
+        ("a // x\n [k=1]; b", lambda g: g.set("a", "k", 2), "a // x\n [k=2]; b"),
+        ('"a" + // x\n "b" -> c', lambda g: g.rename("ab", "d"), '"d" // x\n -> c'),
+        ("a // x\n; /* y */\nb", lambda g: g.remove_node("a"), "// x\n /* y */\nb"),
+    ],
+)
+def test_no_comment_takes_in_what_stands_behind_it(before, edit, after):
+    assert edit(dot(f"digraph {{\n{before}\n}}")).text == f"digraph {{\n{after}\n}}"
+
+
 def test_a_parted_chain_keeps_its_attributes_on_each_edge():
     text = dot("digraph {\n a -> b -> c -> d [headport=in];\n}")
     after = text.disconnect("b", "c:in")

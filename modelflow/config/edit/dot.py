@@ -11,6 +11,7 @@ from modelflow.config.dot.tokens import dot_text, dot_word
 from modelflow.config.edit.dot_statements import (
     put_behind,
     put_into,
+    replace_name,
     replace_statement,
     with_attributes,
 )
@@ -136,11 +137,7 @@ class DotEdits:
         return apply_splices(
             self._text,
             [
-                Splice(
-                    mention.start,
-                    mention.name_end,
-                    dot_word(new, in_quotes=self._text[mention.start] == '"'),
-                )
+                replace_name(self._text, mention.start, mention.name_end, new)
                 for mention in self._body.mentions()
                 if mention.name == old
             ],
