@@ -55,7 +55,9 @@ def replace_statement(text: str, statement: Statement, lines: list[str]) -> Spli
     )
     if not lines and (is_last(text, end) or lost[-1].startswith("/*")):
         before = before.rstrip()
-    return Splice(start, end, before + between.join(lines))
+    written = before + between.join(lines)
+    left, right = text[start - 1], text[end]  # of a body, which has braces
+    return Splice(start, end, _gap(left, written) + written + _gap(written, right))
 
 
 def _removal(text: str, start: int, end: int) -> Splice:
@@ -67,8 +69,12 @@ def _removal(text: str, start: int, end: int) -> Splice:
         is_alone = is_last(text, end)
         return Splice(line if is_alone else start, min(behind + is_alone, len(text)), "")
     start = line + len(text[line:start].rstrip(" \t"))
-    neighbours = text[start - 1 : start] + text[end : end + 1]
-    return Splice(start, end, " " if _WORD_AND_WORD.fullmatch(neighbours) else "")
+    return Splice(start, end, _gap(text[start - 1], text[end]))
+
+
+def _gap(left: str, right: str) -> str:
+    """Returns what is to stand between two texts, so that no word becomes another one."""
+    return " " * bool(_WORD_AND_WORD.fullmatch(left[-1:] + right[:1]))
 
 
 def put_behind(text: str, statement: Statement, line: str) -> Splice:

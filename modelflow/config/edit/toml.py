@@ -42,6 +42,7 @@ class TomlEdits:
         self._text = document.text
         self._statements = toml_statements(self._text)
         self._pairs = {one.path: one for one in self._statements if not one.is_header}
+        self._last = {one.table: one for one in self._statements}
         self._places: dict[str, int] = {}
         given: dict[str, dict[str, Any]] = {}
         for place, table in enumerate(self._list("node")):
@@ -144,8 +145,9 @@ class TomlEdits:
         for path, value in values.items():
             statement = self._find(path)
             if statement is None:
-                parts = (one for one in self._statements if one.path[: len(path)] == path)
-                splices += [self._replace(one, "") for one in parts]
+                if self.value(path) is not None:  # a table in parts
+                    parts = (one for one in self._statements if one.path[: len(path)] == path)
+                    splices += [self._replace(one, "") for one in parts]
                 splices += [] if value is None else [self._new_key(path, value)]
             else:
                 inside.setdefault(statement, {})[path[len(statement.table) :]] = value
@@ -211,9 +213,9 @@ class TomlEdits:
     def _new_key(self, path: Path, value: Any) -> Splice:
         """Returns the splice that adds a key behind the others of its table."""
         table = path[:-1]
-        own = [one for one in self._statements if one.table == table]
-        dotted = [one for one in self._pairs.values() if one.path[: len(table)] == table]
-        last = (own or dotted)[-1]
+        last = self._last.get(table)
+        if last is None:
+            last = [one for one in self._pairs.values() if one.path[: len(table)] == table][-1]
         blank = "" if last.is_header else indentation(self._text, last.start)
         return self._put_behind(last, f"{blank}{_pair(path[len(last.table) :], value)}\n")
 
@@ -263,10 +265,11 @@ class TomlEdits:
                 del parsed[name][place]
             yield self._replace(inline, tomlkit.dumps(parsed))
             return
+        gone = {(name, place) for place in places}
         for one in self._statements:
-            if one.path[:2] in [(name, place) for place in places]:
+            if one.path[:2] in gone:
                 splice = self._replace(one, "")
-                is_under_blank = one.is_header and self._text[: one.start].endswith("\n\n")
+                is_under_blank = one.is_header and self._text.endswith("\n\n", 0, one.start)
                 yield splice._replace(start=splice.start - is_under_blank)
 
     def _put_behind(self, statement: TomlStatement | None, lines: str) -> Splice:
