@@ -238,7 +238,7 @@ def toml_statements(text: str) -> list[TomlStatement]:
     counts: dict[Path, int] = {}
     table: Path = ()
     nesting = start = 0  # of brackets of a value that goes over several lines
-    lines = zip(_LINE.findall(text), _LINE.findall(_without_texts(text)), strict=True)
+    lines = zip(_LINE.findall(text), _LINE.findall(without_texts(text)), strict=True)
     for number, (line, bare) in enumerate(lines, 1):
         end = start + len(line)
         if not nesting and bare.lstrip().startswith("["):
@@ -274,11 +274,11 @@ def _toml_lines(text: str) -> dict[Path, int]:
 
 
 def find_comments(text: str) -> list[str]:
-    """Returns the comments of TOML."""
-    return [found[0] for found in _TEXT.finditer(text) if found[0].startswith("#")]
+    """Returns the comments of TOML, without blanks behind them."""
+    return [found[0].rstrip() for found in _TEXT.finditer(text) if found[0].startswith("#")]
 
 
-def _without_texts(text: str) -> str:
+def without_texts(text: str) -> str:
     """Returns TOML with ``~`` in place of its quoted texts, and blanks in place of comments."""
     return _TEXT.sub(lambda found: re.sub(r"\S", " ~"[found[0][0] != "#"], found[0]), text)
 
@@ -311,7 +311,7 @@ def _table(is_list: bool, parts: tuple[str, ...], counts: dict[Path, int]) -> Pa
 def _line_of_nesting(text: str) -> int | None:
     """Returns the line in which brackets are open more deeply than values may be nested."""
     nesting = 0
-    for number, bare in enumerate(_without_texts(text).splitlines(), 1):
+    for number, bare in enumerate(without_texts(text).splitlines(), 1):
         if nesting + sum(map(bare.count, "[{")) > MOST_NESTED:
             return number
         nesting += _count_opened(bare)

@@ -1,3 +1,4 @@
+import time
 import tomllib
 from pathlib import Path
 
@@ -189,6 +190,24 @@ def test_comments_stay():
     ):
         words = ("one", "two", "# a", "why", "// ab", "# bc")
         assert [word for word in words if word not in edit.text] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "edit", "after"),
+    [
+        ("a // x\n [k=1]; b", lambda g: g.unset("a", "k"), "// x\na; b"),
+        ("a // x\n [k=1]; b", lambda g: g.set("a", "k", 2), "a // x\n [k=2]; b"),
+        ('"a" + // x\n "b" -> c', lambda g: g.rename("ab", "d"), '"d" // x\n -> c'),
+        ("a // x\n; /* y */\nb", lambda g: g.remove_node("a"), "// x\n /* y */\nb"),
+    ],
+)
+def test_no_comment_takes_in_what_stands_behind_it(before, edit, after):
+    assert edit(dot(f"digraph {{\n{before}\n}}")).text == f"digraph {{\n{after}\n}}"
+
+
+def test_words_that_come_to_stand_beside_each_other_stay_words():
+    assert dot("digraph {a[k=1]b}").unset("a", "k").text == "digraph {a b}"
+    assert dot('digraph {a"b"->c}').remove_node("b").text == "digraph {a c}"
 
 
 def test_a_parted_chain_keeps_its_attributes_on_each_edge():
@@ -407,3 +426,25 @@ def test_a_diff_names_the_file_and_lines_without_an_end():
         "--- a/g.toml\n+++ b/g.toml\n@@ -1,2 +1,2 @@\n a\n"
         "-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n"
     )
+
+
+LONG = range(2500)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        (f"digraph {{hub {''.join(f'n{n} [k=1]; hub -> n{n}; ' for n in LONG)}}}", "dot"),
+        (
+            "".join(f"[[node]]\nname = 'n{n}'\n" for n in (*LONG, "hub")).replace("nhub", "hub")
+            + "".join(f"[[edge]]\nfrom = 'hub'\nto = 'n{n}'\n" for n in LONG),
+            "toml",
+        ),
+    ],
+    ids=["dot", "toml"],
+)
+def test_an_edit_of_many_statements_takes_no_longer_than_they_are_long(text, form):
+    graph = GraphText.read(text, form)
+    began = time.process_time()
+    graph.remove_node("hub").move_all({f"n{n}": (1.0, 2.0) for n in LONG})
+    assert time.process_time() - began < 3  # 5 where each looks through all others

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelflow.config.edit.graph_text import GraphText, diff
+from modelflow.config.edit.toml import TomlEdits
 from modelflow.config.flow_config import PortRef, format_port
 from modelflow.config.read import read_config
 from modelflow.errors import ConfigError
@@ -138,6 +139,42 @@ def test_a_node_goes_with_its_edges_and_all_its_tables_but_not_the_comments():
 )
 def test_inline_tables_are_edited_in_their_line(edit, lines):
     assert changed(INLINE, edit) == lines
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('[\n  {name="a"} # x\n]', '[\n  {name="a"}, # x\n  {name = "b"}\n]'),
+        ('[ {name="a"}, # x\n]', '[ {name="a"}, # x\n{name = "b"},\n]'),
+        ('[{name="a"} # x\n ,]', '[{name="a"} # x\n , {name = "b"}]'),
+        ("[ # x ]\n]", '[ # x ]\n{name = "b"}\n]'),
+    ],
+)
+def test_what_is_added_to_a_list_in_lines_leaves_the_comments_in_it(before, after):
+    text = GraphText.read(f"node = {before}\n", "toml").add_node("b").text
+    assert text == f"node = {after}\n"
+
+
+def test_a_node_that_was_not_added_is_refused(monkeypatch):
+    monkeypatch.setattr(TomlEdits, "add_node", lambda edits, *_: edits._text)
+    with pytest.raises(ConfigError, match="change it by hand"):
+        GraphText.read(TABLES, "toml").add_node("c")
+
+
+@pytest.mark.parametrize(
+    "table", ["[[node]]\nk.x = 1 # x\nname = 'a'\n", "[[node]]\nname = 'a'\n[node.k] # x\nx = 1\n"]
+)
+def test_an_attribute_that_is_a_table_is_replaced_and_goes(table):
+    text = GraphText.read(table, "toml")
+    assert "# x\n" in text.set("a", "k", 2).text
+    assert text.set("a", "k", 2).nodes == {"a": {"k": 2}}
+    assert text.unset("a", "k").nodes == {"a": {}}
+
+
+@pytest.mark.parametrize("newline", [" \n", "\r\n"])
+def test_a_comment_with_blanks_behind_it_stands_once(newline):
+    before = f'node = [ # x{newline}  {{name="a"}}, {{name="b"}}]\n'
+    assert GraphText.read(before, "toml").remove_node("b").text.count("# x") == 1
 
 
 def test_an_empty_file_becomes_a_graph():

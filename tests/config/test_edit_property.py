@@ -246,8 +246,8 @@ def check(edit, text, before, model, frame):
     found = Model.of(after)
     assert found == model
     assert list(found.nodes) == list(model.nodes)
-    for comment in COMMENTS:
-        assert after.count(comment) == before.count(comment)
+    for comment in COMMENTS:  # what is at an end of a group's edges is written for each of them
+        assert after.count(comment) >= before.count(comment)
     if edit.about is None:
         assert lines_changed(text.text, edit.after.text) <= 1
     else:

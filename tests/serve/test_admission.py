@@ -100,6 +100,18 @@ def test_one_that_is_given_up_makes_room_and_is_no_answer():
     assert admission.expected_wait == pytest.approx(0.02)
 
 
+def test_one_that_comes_behind_many_that_were_given_up_is_one():
+    admission, time = made()
+    for _ in range(500):
+        admission.admit(None)
+    admission.on_done(500)
+    admission.on_answer(0)
+    work(admission, time, 0.01)
+    for _ in range(499):
+        admission.admit(None)
+    assert admission.expected_wait == pytest.approx(0.01 * 128)  # as `WaitEstimator` has it of one
+
+
 def test_a_deadline_that_many_at_once_can_meet_is_found_out_from_few():
     """A model that takes as long for 32 as for one is not held for one that takes 32 times that."""
     admission, time = made()

@@ -6,11 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 from modelflow.config.dot.read import read_dot
-from modelflow.config.dot.syntax import Body, Group, NodeMention, Statement
+from modelflow.config.dot.syntax import Group, NodeMention, Statement
 from modelflow.config.dot.tokens import dot_text, dot_word
 from modelflow.config.edit.dot_statements import (
     put_behind,
     put_into,
+    replace_name,
     replace_statement,
     with_attributes,
 )
@@ -136,11 +137,7 @@ class DotEdits:
         return apply_splices(
             self._text,
             [
-                Splice(
-                    mention.start,
-                    mention.name_end,
-                    dot_word(new, in_quotes=self._text[mention.start] == '"'),
-                )
+                replace_name(self._text, mention.start, mention.name_end, new)
                 for mention in self._body.mentions()
                 if mention.name == old
             ],
@@ -157,16 +154,21 @@ class DotEdits:
     def _part(self, is_gone: Callable[[Edge], bool], name: str | None = None) -> str:
         """Writes the chains anew that some edges or a node are to leave."""
         splices: list[Splice] = []
+        first_mentions: dict[int, dict[str, NodeMention]] = {}
         for body, statement in self._body.walk():
             gone = {place for place in statement.edges if is_gone(self.meaning.edges[place])}
             is_named = any(_is_mention(end) and end.nodes == (name,) for end in statement.chain)
             if not is_named and (not gone or name is not None):
                 continue  # where a group names it, it leaves the group
 
-            lines = _without(
-                body, statement, gone, name, functools.partial(_piece, self._text, splices)
-            )
-            splices = [one for one in splices if not statement.start <= one.start < statement.end]
+            if id(body) not in first_mentions:
+                mentions = reversed([*body.mentions()])
+                first_mentions[id(body)] = {mention.name: mention for mention in mentions}
+            inside: list[Splice] = []
+            while splices and splices[-1].start >= statement.start:
+                inside.append(splices.pop())
+            written = functools.partial(_piece, self._text, inside)
+            lines = _without(first_mentions[id(body)], statement, gone, name, written)
             splices.append(replace_statement(self._text, statement, lines))
         return apply_splices(self._text, splices)
 
@@ -213,7 +215,7 @@ def _find_givers(statements: Sequence[Statement], key: str, *, is_to_go: bool) -
 
 
 def _without(
-    body: Body,
+    first: Mapping[str, NodeMention],
     statement: Statement,
     gone: Collection[int],
     name: str | None,
@@ -226,7 +228,7 @@ def _without(
     group is in the chain, each end of it and each edge gets a statement.
 
     Args:
-        body: The body in which the chain stands.
+        first: Where each node is mentioned first in the body of the chain.
         statement: The chain.
         gone: The places of the edges that go.
         name: The node that goes.
@@ -248,7 +250,6 @@ def _without(
             runs[-1].append(end)
         else:
             runs.append([end])
-    first = {mention.name: mention for mention in reversed([*body.mentions()])}
     lists = written(chain[-1].end, statement.end)
     lines = [
         written(run[0].start, run[-1].end) + (lists if len(run) > 1 else "")
@@ -268,8 +269,12 @@ def _without(
 
 def _piece(text: str, splices: list[Splice], start: int, end: int) -> str:
     """Returns a piece of a text with the splices inside it put in."""
-    inside = (one for one in splices if start <= one.start and one.end <= end)
-    return apply_splices(text[:end], inside)[start:]
+    inside = [
+        Splice(one.start - start, one.end - start, one.text)
+        for one in splices
+        if start <= one.start and one.end <= end
+    ]
+    return apply_splices(text[start:end], inside)
 
 
 def _write_end(end: NodeMention | Group, name: str, written: Callable[[int, int], str]) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from modelflow.config.dot.syntax import Attribute, AttributeList, Body, Statement
 from modelflow.config.dot.tokens import dot_word, tokens_of
-from modelflow.config.edit.statements import Splice, find_lost, indentation, is_first
+from modelflow.config.edit.statements import Splice, find_lost, indentation, is_first, is_last
 
 _COMMENT = re.compile(r"(?://|\#)[^\n]*|/\*.*?\*/", re.DOTALL)
 # What may follow a statement in its line.
@@ -20,12 +20,20 @@ _BLANKS = re.compile(r"[ \t]*")
 
 
 def comments(text: str) -> list[str]:
-    """Returns the comments between the tokens of a piece of DOT."""
-    position, found = 0, []
+    """Returns the comments between the tokens of a piece of DOT, without blanks behind them."""
+    position, found = 0, list[str]()
     for token in tokens_of(text, ""):
-        found += _COMMENT.findall(text, position, token.start)
+        found += map(str.rstrip, _COMMENT.findall(text, position, token.start))
         position = token.end
     return found
+
+
+def replace_name(text: str, start: int, end: int, name: str) -> Splice:
+    """Returns the splice that writes another name in the place of one, before its comments."""
+    written = dot_word(name, in_quotes=text[start] == '"')
+    for comment in comments(text[start:end]):
+        written += f" {comment}" + "\n" * (not comment.startswith("/*"))
+    return Splice(start, end, written)
 
 
 def replace_statement(text: str, statement: Statement, lines: list[str]) -> Splice:
@@ -45,10 +53,11 @@ def replace_statement(text: str, statement: Statement, lines: list[str]) -> Spli
         comment + (" " if comment.startswith("/*") and between == "; " else line_end)
         for comment in lost
     )
-    if not lines:
-        is_last = _REST.match(text, end) is not None
-        before = before.rstrip() if is_last or lost[-1].startswith("/*") else before
-    return Splice(start, end, before + between.join(lines))
+    if not lines and (is_last(text, end) or lost[-1].startswith("/*")):
+        before = before.rstrip()
+    written = before + between.join(lines)
+    left, right = text[start - 1], text[end]  # of a body, which has braces
+    return Splice(start, end, _gap(left, written) + written + _gap(written, right))
 
 
 def _removal(text: str, start: int, end: int) -> Splice:
@@ -57,11 +66,15 @@ def _removal(text: str, start: int, end: int) -> Splice:
     blanks = _BLANKS.match(text, end)
     behind = blanks.end() if blanks else end
     if is_first(text, start):
-        is_last = behind == len(text) or text[behind] == "\n"
-        return Splice(line if is_last else start, min(behind + is_last, len(text)), "")
+        is_alone = is_last(text, end)
+        return Splice(line if is_alone else start, min(behind + is_alone, len(text)), "")
     start = line + len(text[line:start].rstrip(" \t"))
-    neighbours = text[start - 1 : start] + text[end : end + 1]
-    return Splice(start, end, " " if _WORD_AND_WORD.fullmatch(neighbours) else "")
+    return Splice(start, end, _gap(text[start - 1], text[end]))
+
+
+def _gap(left: str, right: str) -> str:
+    """Returns what is to stand between two texts, so that no word becomes another one."""
+    return " " * bool(_WORD_AND_WORD.fullmatch(left[-1:] + right[:1]))
 
 
 def put_behind(text: str, statement: Statement, line: str) -> Splice:
@@ -114,9 +127,9 @@ def with_attributes(
             written.append(_write_list(text, brackets, sources))
     if new and not lists:
         written.append(f"[{', '.join(new)}]")
-    is_parted = statement.lists and head.endswith((" ", "\t", "\n"))
-    gap = (" " if is_parted else "") if statement.lists else blank
-    return head.rstrip() + (gap + " ".join(written) if written else "")
+    if not written:
+        return text[statement.start : statement.chain[-1].end]
+    return head + blank * (not statement.lists) + " ".join(written)
 
 
 def _write(
@@ -147,10 +160,12 @@ def _gaps(text: str, brackets: AttributeList) -> list[str]:
 def _write_list(text: str, brackets: AttributeList, sources: list[str]) -> str:
     """Returns a list in which attributes are written as ``sources``; "" leaves one out."""
     first, *gaps = _gaps(text, brackets)
-    pairs = [(source, gap) for source, gap in zip(sources, gaps, strict=True) if source]
-    apart = "" if all(sources) else " "  # one between two others may be gone
-    inside = "".join(source + (gap or apart) for source, gap in pairs[:-1])
-    return first + inside + pairs[-1][0] + gaps[-1]
+    left = [place for place, source in enumerate(sources) if source]
+    inside = "".join(
+        sources[place] + (gaps[place] or " " * (behind > place + 1))  # one between them is gone
+        for place, behind in pairwise(left)
+    )
+    return first + inside + sources[left[-1]] + gaps[-1]
 
 
 def _extend(text: str, brackets: AttributeList, sources: list[str], new: list[str]) -> str:

@@ -36,6 +36,12 @@ def is_first(text: str, place: int) -> bool:
     return not text[text.rfind("\n", 0, place) + 1 : place].strip(" \t")
 
 
+def is_last(text: str, place: int) -> bool:
+    """Tells whether nothing stands behind a place in its line."""
+    end = text.find("\n", place)
+    return not text[place : len(text) if end < 0 else end].strip(" \t")
+
+
 def indentation(text: str, place: int) -> str:
     """Returns the blanks that the line of a place begins with."""
     found = re.compile(r"[ \t]*").match(text, text.rfind("\n", 0, place) + 1)

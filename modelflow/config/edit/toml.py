@@ -11,9 +11,10 @@ from modelflow.config.document import (
     TomlStatement,
     find_comments,
     toml_statements,
+    without_texts,
 )
 from modelflow.config.edit.meaning import Edge, Meaning
-from modelflow.config.edit.statements import Splice, apply_splices, find_lost, indentation
+from modelflow.config.edit.statements import Splice, apply_splices, find_lost, indentation, is_first
 from modelflow.config.flow_config import PortRef, format_port, read_port
 from modelflow.errors import ConfigError
 
@@ -41,6 +42,7 @@ class TomlEdits:
         self._text = document.text
         self._statements = toml_statements(self._text)
         self._pairs = {one.path: one for one in self._statements if not one.is_header}
+        self._last = {one.table: one for one in self._statements}
         self._places: dict[str, int] = {}
         given: dict[str, dict[str, Any]] = {}
         for place, table in enumerate(self._list("node")):
@@ -143,7 +145,10 @@ class TomlEdits:
         for path, value in values.items():
             statement = self._find(path)
             if statement is None:
-                splices.append(self._new_key(path, value))
+                if self.value(path) is not None:  # a table in parts
+                    parts = (one for one in self._statements if one.path[: len(path)] == path)
+                    splices += [self._replace(one, "") for one in parts]
+                splices += [] if value is None else [self._new_key(path, value)]
             else:
                 inside.setdefault(statement, {})[path[len(statement.table) :]] = value
         for statement, changes in inside.items():
@@ -208,23 +213,19 @@ class TomlEdits:
     def _new_key(self, path: Path, value: Any) -> Splice:
         """Returns the splice that adds a key behind the others of its table."""
         table = path[:-1]
-        own = [one for one in self._statements if one.table == table]
-        dotted = [one for one in self._pairs.values() if one.path[: len(table)] == table]
-        last = (own or dotted)[-1]
+        last = self._last.get(table)
+        if last is None:
+            last = [one for one in self._pairs.values() if one.path[: len(table)] == table][-1]
         blank = "" if last.is_header else indentation(self._text, last.start)
         return self._put_behind(last, f"{blank}{_pair(path[len(last.table) :], value)}\n")
 
     def _append(self, name: str, values: Mapping[str, Any]) -> str:
         """Adds a table to a list of tables."""
-        import tomlkit
-
         item = toml_value(values)
         inline, nodes = self._pairs.get((name,)), self._pairs.get(("node",))
         if inline is not None:
-            parsed: Any = tomlkit.parse(self._text[inline.start : inline.end])
-            parsed[name].append(tomlkit.value(item))
-            splice = self._replace(inline, tomlkit.dumps(parsed))
-        elif nodes is not None and not self.value((name,)):
+            return apply_splices(self._text, self._put_into(inline, item))
+        if nodes is not None and not self.value((name,)):
             splice = self._put_behind(nodes, f"{name} = [{item}]\n")
         else:
             listed = [name] if self.value((name,)) else ["node"]
@@ -235,6 +236,21 @@ class TomlEdits:
             behind = max(own, default=None)
             splice = self._put_behind(behind, f"{blank_line}[[{name}]]\n{pairs}")
         return apply_splices(self._text, [splice])
+
+    def _put_into(self, statement: TomlStatement, item: str) -> Iterator[Splice]:
+        """Gives the splices that put an item behind the others of the list that a key has."""
+        bare = without_texts(self._text[statement.start : statement.end])
+        closing = statement.start + bare.rindex("]")
+        inside = bare[: bare.rindex("]")].rstrip()
+        last = statement.start + len(inside)
+        comma = "" if inside.endswith(("[", ",")) else ","
+        if is_first(self._text, closing):
+            line = self._text.rfind("\n", 0, closing) + 1
+            ending = "," * inside.endswith(",")
+            yield Splice(last, last, comma)
+            yield Splice(line, line, f"{indentation(self._text, last - 1)}{item}{ending}\n")
+        else:
+            yield Splice(last, last, f"{comma}{' ' * (not inside.endswith('['))}{item}")
 
     def _remove(self, name: str, places: Sequence[int]) -> Iterator[Splice]:
         """Gives the splices that take tables of a list away, and a blank line before each."""
@@ -249,10 +265,11 @@ class TomlEdits:
                 del parsed[name][place]
             yield self._replace(inline, tomlkit.dumps(parsed))
             return
+        gone = {(name, place) for place in places}
         for one in self._statements:
-            if one.path[:2] in [(name, place) for place in places]:
+            if one.path[:2] in gone:
                 splice = self._replace(one, "")
-                is_under_blank = one.is_header and self._text[: one.start].endswith("\n\n")
+                is_under_blank = one.is_header and self._text.endswith("\n\n", 0, one.start)
                 yield splice._replace(start=splice.start - is_under_blank)
 
     def _put_behind(self, statement: TomlStatement | None, lines: str) -> Splice:

@@ -152,7 +152,7 @@ class Admission:
         if deadline is not None or self.under_way >= self.most:  # else `expect` says nothing
             self.expect(deadline)
         if not self.under_way:
-            self._since = self._now()
+            self._since, self._highest = self._now(), 0
             if self.doing is not None:
                 self.doing.work()
         self.under_way += 1
