@@ -1,7 +1,10 @@
 """The attributes that every node may have, each declared once: type, default, bounds, meaning.
 
 The reference manual, the graph reader and the plan read them here. A new attribute is a field of
-`NodeOptions`; whoever obeys it finds its value in ``UnitPlan.settings``.
+`NodeOptions`; whoever obeys it finds its value in ``UnitPlan.settings``. A stage may run several
+nodes, joined by ``fuse`` or by the graph: `StagePlan.unit` is only the first of them. An attribute
+of a stage must therefore keep its node apart: see ``_OWN`` of ``plan/fuse.py`` and `obstacle` of
+``plan/chain.py``.
 """
 
 from collections.abc import Mapping

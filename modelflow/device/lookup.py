@@ -1,6 +1,4 @@
-"""The kinds of device, the devices of this machine, and the attributes ``device`` and "
-"``deviceid``.
-"""
+"""The kinds of device, the devices of this machine, the attributes ``device`` and ``deviceid``."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,8 @@
 """The contract of a device plug-in: what can be done with the memory of one kind of device.
 
 To add a kind of device: subclass `Memory` and name the class in the entry point group
-``modelflow.devices`` (``KIND = "package.module:Class"``). Flow units for it name the kind in
+``modelflow.devices`` (``KIND = "package.module:Class"``). A kind of modelflow's own stands in
+the table of ``lookup.py`` instead. Flow units for it name the kind in
 `FlowUnitSpec.devices`. The class loads its library in the first call that needs it.
 """
 

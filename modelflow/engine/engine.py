@@ -1,7 +1,8 @@
 """The contract of an engine: one class loads a model, describes its ports and runs a batch.
 
 To add an engine: subclass `Engine` and `LoadedModel` and name the `Engine` class in the entry
-point group ``modelflow.engines`` (``NAME = "package.module:Class"``). The module imports its heavy
+point group ``modelflow.engines`` (``NAME = "package.module:Class"``). An engine of modelflow's own
+stands in the table of ``lookup.py`` instead. The module imports its heavy
 package in `Engine.load` at the earliest, and raises `MissingDependencyError` where it is absent.
 """
 

@@ -161,15 +161,15 @@ class _Maker:
 def _threads(node: Node, queue_size: int, batch_size: int, processors: int) -> tuple[int, str]:
     spec = node.spec
     assert spec is not None
-    on_gpu = sum(device.kind != "cpu" for device in node.devices)
+    off_cpu = sum(device.kind != "cpu" for device in node.devices)
     wanted = max(1, queue_size // batch_size)
     rules: tuple[tuple[object, int | None, str], ...] = (
         (spec.is_source, 1, "a source"),
         (node.settings.threads is not None, node.settings.threads, "as the node says"),
         (spec.threads is not None, spec.threads, "as the unit says"),
         (spec.is_sink, 1, "a sink: its effects in order"),
-        (on_gpu == len(node.devices), 2 * on_gpu, "2 a GPU"),
-        (spec.is_shared, len(node.devices) + on_gpu, "shared: 1 a CPU, 2 a GPU"),
+        (off_cpu == len(node.devices), 2 * off_cpu, "2 a device"),
+        (spec.is_shared, len(node.devices) + off_cpu, "shared: 1 a CPU, 2 any other device"),
         (wanted <= processors, wanted, "queue / batch"),
     )
     for applies, threads, reason in rules:

@@ -51,7 +51,7 @@ class Option(NamedTuple):
         flag: Of the command line.
         group: The heading that the option stands under.
         kind: ``count``, ``seconds`` (may be 0), ``timeout``, ``path``, ``flag``, ``texts``,
-            ``log``, or ``choice``.
+            ``log``, or ``choice``: a row of ``_KINDS`` in ``cli/serve/server_options.py``.
         least: Of a count.
         words: Of a choice.
         metavar: What the help shows in the place of a value.

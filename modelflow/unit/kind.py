@@ -1,7 +1,8 @@
 """The kinds of flow unit, and what the checker and the plan must know of each.
 
 How a kind runs is in its own file under ``modelflow/runtime/kinds/``. A new kind is a class here,
-such a file, and its line in the table of that folder.
+with its line in the table below, such a file, and its line in the table of that folder. Decorated
+functions of the kind need a line in ``function_units.py``.
 """
 
 from collections.abc import Mapping

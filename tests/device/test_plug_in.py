@@ -130,6 +130,10 @@ def test_without_threads_everything_is_the_same(toy):
         assert flow.infer(np.zeros(1)).data[0] == 2
 
 
+def test_the_plan_calls_a_device_of_a_plug_in_no_gpu(toy):
+    assert "2 (2 a device)" in str(chain("toy").scheduler.plan)
+
+
 def test_buffers_can_be_moved_by_hand(toy):
     buffer = modelflow.Buffer(np.arange(3), {"k": 1})
     moved = buffer.to("toy:1")

@@ -36,7 +36,7 @@ def test_plug_in_is_found_by_name_and_by_file(plug_ins, tmp_path):
     plug_ins(doubling="tests.engine.numpy_engine:NumpyEngine")
     path = tmp_path / "model.shape"
     path.write_text("? 2")
-    assert engine_names() == ("tensorflow", "onnx", "torch", "doubling")
+    assert engine_names()[-1] == "doubling"  # behind those of modelflow
     assert engine_for(path) == "doubling"
     assert [port.shape for port in read_model_file(path).inputs] == ["(2,)"]
 

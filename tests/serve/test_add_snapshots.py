@@ -50,18 +50,21 @@ SNAPSHOTS = st.builds(
         st.sampled_from(["processor_seconds", "resident_bytes", "machine_busy_seconds"]), SECONDS
     ),
 )
-SNAPSHOTS = st.builds(
+SNAPSHOTS = st.builds(  # by name: a field that is missing here gets values by its type
     ModelSnapshot,
-    st.sampled_from(["a", "b"]),
-    st.integers(1, 2),
-    WORDS,
-    WORDS,
-    COUNTS,
-    COUNTS,
-    *[SECONDS] * 4,
-    st.tuples(*[COUNTS] * (len(BOUNDS) + 1)),
-    COUNTS,
-    SNAPSHOTS,
+    name=st.sampled_from(["a", "b"]),
+    version=st.integers(1, 2),
+    outcomes=WORDS,
+    refused=WORDS,
+    rows=COUNTS,
+    failed_rows=COUNTS,
+    seconds=SECONDS,
+    answer_seconds=SECONDS,
+    failed_seconds=SECONDS,
+    last=SECONDS,
+    latencies=st.tuples(*[COUNTS] * (len(BOUNDS) + 1)),
+    under_way=COUNTS,
+    snapshot=SNAPSHOTS,
 )
 
 

@@ -85,6 +85,7 @@ def _of_server(*, is_repository_open: bool) -> Iterator[tuple[str, Operation]]:
     rows = {"type": "array", "items": {"type": "object"}}
     stats = "/v2/models/stats"
     yield stats, {"get": _operation("Figures of all models", "server", stats, _DOCUMENT)}
+    yield "/stats", {"get": _operation("Figures of every node", "server", "/stats", _DOCUMENT)}
     index = "/v2/repository/index"
     yield index, {"post": _operation("What is served, and how it fares", "repository", index, rows)}
     if is_repository_open:
