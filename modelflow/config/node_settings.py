@@ -2,9 +2,9 @@
 
 The reference manual, the graph reader and the plan read them here. A new attribute is a field of
 `NodeOptions`; whoever obeys it finds its value in ``UnitPlan.settings``. A stage may run several
-nodes, joined by ``fuse`` or by the graph: `StagePlan.unit` is only the first of them. An attribute
-of a stage must therefore keep its node apart: see ``_OWN`` of ``plan/fuse.py`` and `obstacle` of
-``plan/chain.py``.
+nodes, joined by ``fuse`` or by the graph: `StagePlan.unit` is only the first of them. A node with
+an attribute stays apart unless ``_OF_UNITS`` of ``plan/fuse.py`` names it; what speaks against a
+join that was asked for is said by `obstacle` of ``plan/chain.py``.
 """
 
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from modelflow.device import CPU
 from modelflow.errors import PlanError
-from modelflow.plan.chain import OF_QUEUES, join, obstacle
+from modelflow.plan.chain import join, obstacle
 from modelflow.plan.execution_plan import ExecutionPlan, StagePlan, Target
 
 
@@ -54,8 +54,11 @@ def fuse(plan: ExecutionPlan, locations: Mapping[str, object]) -> ExecutionPlan:
     return replace(plan, stages=stages) if chains else plan
 
 
-# What a node says of its own threads or queue is meant for a stage of its own.
-_OWN = frozenset({*OF_QUEUES, "threads", "workers", "fuse"})
+# What a node may say that holds in a stage of several as well. All else, a new attribute among it,
+# is meant for a stage of its own.
+_OF_UNITS = frozenset(
+    {"batch_size", "allowed_batch_sizes", "cpu_affinity", "placement", "is_exception_visible"}
+)
 _REASON = "[graph] fuse=auto"
 
 
@@ -88,7 +91,7 @@ def _is_free(stage: StagePlan) -> bool:
         return False
     says = spec.is_shared or spec.kind.is_per_stream or spec.is_sink or spec.threads is not None
     is_on_cpu = all(device.kind == CPU.kind for device in stage.devices)
-    return not says and is_on_cpu and not _OWN & stage.unit.settings.given
+    return not says and is_on_cpu and stage.unit.settings.given <= _OF_UNITS
 
 
 def _feeder(plan: ExecutionPlan, stage: StagePlan) -> str:
