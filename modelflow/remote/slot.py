@@ -154,14 +154,14 @@ class Slot(Generic[Process]):
         terms, replica = self._terms, self.replica
         assert replica is not None  # it has started
         with terms.changed:
-            while not self._is_over and not self._is_lost:
+            while not self._is_over and self.is_ready:
                 left = self.used_at + IDLE - terms.clock.now() if self.is_extra else None
                 if left is not None and left <= 0 and not self.busy and not self.is_reserved:
                     break
                 terms.clock.wait(terms.changed, None if left is None else max(left, 1.0))
             is_lost, is_dead = self._is_lost, not self.is_ready
             self.is_ready = False
-            is_over = self._is_over or not is_lost
+            is_over = self._is_over or not is_dead
             if is_over:
                 terms.give_up(self)
         if is_lost:  # also when the pool ends just now: it has been counted
