@@ -27,6 +27,8 @@ def nobody(tls=None):
         await ended.wait()
         loop.remove_reader(listening)
         responder.close()
+        for _ in range(5):  # turns in which answers that were ended give their connections up
+            await asyncio.sleep(0)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
