@@ -4,11 +4,11 @@ import threading
 from dataclasses import replace
 
 from prometheus_client.openmetrics import parser as openmetrics
-from prometheus_client.parser import text_string_to_metric_families
 
 import modelflow
 from modelflow.profile.metrics import FlowCollector, metrics_page
 from tests.profile.flows import GRAPH, odd, used_flow
+from tests.prometheus import samples_of
 
 
 def scraped(stats, accept="text/plain"):
@@ -19,21 +19,13 @@ def asked(page, accept="text/plain"):
     return page(accept)[0].decode()
 
 
-def values(text):
-    return {
-        (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
 def value(found, name, **labels):
     return found[(name, *sorted({"flow": "known", **labels}.items()))]
 
 
 def test_what_was_sent_is_what_is_read():
     flow = used_flow(ok=20, failed=7)
-    found = values(scraped(flow.stats))
+    found = samples_of(scraped(flow.stats))
     at = {"node": "odd", "unit": "odd"}
     assert value(found, "modelflow_requests_total", outcome="ok") == 20
     assert value(found, "modelflow_requests_total", outcome="failed") == 7
@@ -56,7 +48,7 @@ def test_nodes_whose_work_is_done_elsewhere_tell_of_their_replicas():
     stats = used_flow().stats()
     figures = {"replicas": {"ready": 1, "starting": 2, "lost": 3}}
     nodes = {**stats, "odd": replace(stats["odd"], figures=figures)}
-    found = values(scraped(lambda: replace(stats, nodes=nodes)))
+    found = samples_of(scraped(lambda: replace(stats, nodes=nodes)))
     at = {"node": "odd", "unit": "odd"}
     assert value(found, "modelflow_node_replicas", state="ready", **at) == 1
     assert value(found, "modelflow_node_replicas", state="starting", **at) == 2
@@ -70,7 +62,7 @@ def test_nodes_that_run_elsewhere_are_told_of_by_replica():
         for name, queue in (("host/1", 4), ("host/2", 5))
     }
     nodes = {**stats, "odd": replace(stats["odd"], replicas=replicas)}
-    found = values(scraped(lambda: replace(stats, nodes=nodes)))
+    found = samples_of(scraped(lambda: replace(stats, nodes=nodes)))
     for name, queue in (("host/1", 4), ("host/2", 5)):
         at = {"node": "in", "unit": "inner", "replica": name}
         assert value(found, "modelflow_node_buffers_total", **at) == 27
@@ -92,15 +84,15 @@ def test_counters_do_not_fall_and_nothing_is_kept_of_replicas_that_are_gone():
     page = metrics_page(collector)
     busy = "modelflow_node_busy_seconds_total"
     at = {"node": "odd", "unit": "odd"}
-    first = value(values(asked(page)), busy, **at)
+    first = value(samples_of(asked(page)), busy, **at)
     less = replace(stats["odd"], busy=first / 2)
     moment = replace(stats, nodes={"odd": less})
-    assert value(values(asked(page)), busy, **at) == first
+    assert value(samples_of(asked(page)), busy, **at) == first
     sizes = []
     for number in range(5):
         replicas = {f"host/{number}": {"in": replace(less, node="in")}}
         moment = replace(stats, nodes={"odd": replace(less, replicas=replicas)})
-        assert value(values(asked(page)), busy, **at, replica="") <= first
+        assert value(samples_of(asked(page)), busy, **at, replica="") <= first
         sizes.append(len(collector._told))
     assert len(set(sizes)) == 1
 
@@ -127,7 +119,7 @@ def test_counters_only_grow_while_eight_threads_work():
         try:
             before = {}
             for _ in range(50):
-                now = values(asked(page))
+                now = samples_of(asked(page))
                 for key, count in before.items():
                     if not any(gauge in key[0] for gauge in ("in_flight", "pool", "queue")):
                         assert now[key] >= count, key

@@ -2,9 +2,10 @@
 
 import pytest
 
-parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is missing")
+pytest.importorskip("prometheus_client.parser", reason="prometheus-client is missing")
 
-from tests.serve.clients import ask, send, served  # noqa: E402 - behind the skip
+from tests.prometheus import samples_of
+from tests.serve.clients import ask, send, served
 
 PREDICT = "/v1/models/m:predict"
 
@@ -14,11 +15,7 @@ def metrics(server):
     status, headers, text = send(server, "GET", "/metrics")
     assert status == 200
     assert headers["content-type"].startswith("text/plain; version=")
-    return {
-        (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in parser.text_string_to_metric_families(text.decode())
-        for sample in family.samples
-    }
+    return samples_of(text.decode())
 
 
 def test_counters_agree_with_what_the_clients_saw():

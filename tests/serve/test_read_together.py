@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
 
 import modelflow
 from modelflow.http.request import HttpRequest, RequestHead
@@ -26,6 +25,7 @@ from modelflow.serve.rest.tf_serving import PredictReader
 from modelflow.serve.server import ServeOptions, Server
 from modelflow.unit import function
 from modelflow.wire.json_outline import JsonLimits
+from tests.prometheus import samples_of
 from tests.serve.clients import TYPED, ask, send, served
 
 PREDICT = "/v1/models/m:predict"
@@ -183,14 +183,8 @@ def _logged(lines, count):
 def _counted(server):
     """What the metrics count of the requests to a model."""
     _, _, text = send(server, "GET", "/metrics")
-    return Counter(
-        {
-            (sample.name, *sorted(sample.labels.items())): sample.value
-            for family in text_string_to_metric_families(text.decode())
-            for sample in family.samples
-            if sample.name in COUNTED
-        }
-    )
+    found = samples_of(text.decode())
+    return Counter({sample: found[sample] for sample in found if sample[0] in COUNTED})
 
 
 COUNTED = {

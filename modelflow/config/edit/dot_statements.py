@@ -170,13 +170,12 @@ def _write_list(text: str, brackets: AttributeList, sources: list[str]) -> str:
 
 def _extend(text: str, brackets: AttributeList, sources: list[str], new: list[str]) -> str:
     """Returns a list with attributes behind its others, in lines of their own as those are."""
-    last = brackets.attributes[-1]
-    separator = text[last.until - 1] if last.until > last.end else ""
-    written = _write_list(text, brackets, sources) if any(sources) else "[]"
-    closing = _gaps(text, brackets)[-1]
     if not any(sources):
         return f"[{', '.join(new)}]"
-    before = written.removesuffix(closing)
+    last = brackets.attributes[-1]
+    separator = text[last.until - 1] if last.until > last.end else ""
+    closing = _gaps(text, brackets)[-1]
+    before = _write_list(text, brackets, sources).removesuffix(closing)
     if "\n" not in closing or not is_first(text, last.start):
         return before + "".join(f"{separator or ','} {one}" for one in new) + closing
     behind, _, end = closing.rpartition("\n")

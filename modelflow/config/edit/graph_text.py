@@ -220,9 +220,7 @@ class GraphText:
 
         def is_expected(found: Meaning) -> bool:
             given = found.given.get(name, {})
-            has_all = name in found.given and all(
-                key in given and given[key] == values[key] for key in values
-            )
+            has_all = name in found.given and values.items() <= given.items()
             return has_all and found.without_node(name).is_same(self._meaning)
 
         return self._with_graph(name, self._edits.add_node(name, values), is_expected)

@@ -73,7 +73,8 @@ class HttpFrontend:
         is_seen, found = route
         if is_seen:
             self._middleware.receive(http_request, found.form)
-            self._middleware.admit(http_request, found.form.group)
+            if self._middleware.keys is not None:
+                self._middleware.admit(http_request, found.form.group)
         if isinstance(found.answer, Reply):
             raise RefusedError(found.answer)
         if not is_seen:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from modelflow.wire.proto import TF_SERVING
 from tests import programs
+from tests.prometheus import samples_of
 
 PAUSE = 0.02
 """Seconds between two looks, which are left to those that are waited for."""
@@ -191,14 +192,7 @@ class Fleet:
         return self.ask(path, {"instances": ["x"]}, connection=connection)
 
     def metrics(self):
-        from prometheus_client.parser import text_string_to_metric_families
-
-        text = self.ask("/metrics")[1].decode()
-        return {
-            (sample.name, *sorted(sample.labels.items())): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
+        return samples_of(self.ask("/metrics")[1].decode())
 
 
 @contextlib.contextmanager
