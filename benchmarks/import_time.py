@@ -14,7 +14,7 @@ from measure import medians, print_table
 
 import modelflow
 
-HEAVY = ("numpy", "cv2", "tensorflow", "torch", "networkx", "yaml", "tomlkit", "click", "rich")
+HEAVY = ("numpy", "cv2", "tensorflow", "torch", "yaml", "tomlkit", "click", "rich")
 
 
 def seconds(statement: str) -> float:

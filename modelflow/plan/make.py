@@ -4,7 +4,7 @@ import os
 
 from modelflow.device import CPU
 from modelflow.errors import PlanError
-from modelflow.graph.check.loops import digraph, find_between
+from modelflow.graph.check.loops import find_between, successors_of
 from modelflow.graph.check.scopes import Merge
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
@@ -137,7 +137,7 @@ class _Maker:
 
     def merge(self, merge: Merge) -> MergePlan:
         nodes = self._graph.nodes
-        ways = digraph(nodes, self._graph.edges)
+        ways = successors_of(nodes, self._graph.edges)
         between = find_between(ways, [merge.condition], [merge.target.node])
         # A stream unit may keep buffers until others have come, which the condition lets through.
         is_keeping = any(nodes[name].kind.may_keep for name in between)

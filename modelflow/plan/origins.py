@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
-from modelflow.graph.check.loops import digraph, reach
+from modelflow.graph.check.loops import Successors, reach, successors_of
 from modelflow.graph.check.scopes import Level
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Role
@@ -25,7 +24,7 @@ def find_origins(graph: Graph) -> dict[str, Origin]:
 
 
 def _origin(graph: Graph, origin: str, starts: Iterable[str]) -> Origin:
-    ways = digraph(graph.nodes, graph.edges)
+    ways = successors_of(graph.nodes, graph.edges)
     there = reach(ways, starts)
     outputs = tuple(name for name in graph.outputs if name in there)
     last = tuple(
@@ -62,7 +61,7 @@ def _is_row_by_row(graph: Graph) -> bool:
 
 
 def _find_counted(
-    graph: Graph, ways: Any, whole: set[str], terminals: tuple[str, ...]
+    graph: Graph, ways: Successors, whole: set[str], terminals: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The nodes, and terminals, that every row passes before it can be none, many or late.
 

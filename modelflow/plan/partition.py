@@ -16,10 +16,10 @@ from modelflow.errors import Finding
 from modelflow.graph.check.edges import prove
 from modelflow.graph.check.loops import (
     back_edges,
-    digraph,
     find_between,
     find_connected_parts,
     find_cycle,
+    successors_of,
 )
 from modelflow.graph.check.report import error_of
 from modelflow.graph.graph import Graph
@@ -184,7 +184,7 @@ def front_of(
         target = into[edge.source, edge.target] if ends[1] is not None else edge.target
         edges.setdefault((source, target), Edge(source, target, edge.location))
     back = back_edges(nodes, tuple(edges.values()))
-    if cycle := find_cycle(digraph(nodes, (e for e in edges.values() if e not in back))):
+    if cycle := find_cycle(successors_of(nodes, (e for e in edges.values() if e not in back))):
         around = [name for name, _ in cycle if name in inside]
         message = (
             f"placement={inside[around[0]].placement.name!r}: what is placed there and what is "
@@ -242,7 +242,7 @@ class _Finder:
             for edge in self._graph.edges
             if self._placed.get(edge.source.node, "") == self._placed.get(edge.target.node, None)
         ]
-        for found in find_connected_parts(digraph(self._placed, together)):
+        for found in find_connected_parts(successors_of(self._placed, together)):
             yield tuple(node for node in self._graph.nodes if node in found)
 
     def partition(self, members: tuple[str, ...]) -> Partition | None:
@@ -280,7 +280,7 @@ class _Finder:
     # -- what cannot be placed ------------------------------------------------------------------
 
     def _check_convex(self, members: tuple[str, ...]) -> None:
-        between = find_between(digraph(self._graph.nodes, self._edges), members, members)
+        between = find_between(successors_of(self._graph.nodes, self._edges), members, members)
         if between:
             names = ", ".join(name for name in self._graph.nodes if name in between)
             message = (

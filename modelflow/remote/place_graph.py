@@ -16,7 +16,7 @@ from typing import Any
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError, PlanError
-from modelflow.graph.check.loops import digraph, reach
+from modelflow.graph.check.loops import reach, successors_of
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 from modelflow.graph.read import Source, read_graph
@@ -49,7 +49,7 @@ def nodes_in_order(graph: Graph) -> tuple[str, ...]:
 
 def is_by_item(graph: Graph) -> bool:
     """Tells whether the items of a graph are requests of their own, each with all its inputs."""
-    ways = digraph(graph.nodes, graph.edges)
+    ways = successors_of(graph.nodes, graph.edges)
     return not nodes_in_order(graph) and all(
         reach(ways, [name]).issuperset(graph.outputs) for name in graph.inputs
     )

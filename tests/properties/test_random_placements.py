@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modelflow.config.placement import PlacementConfig
 from modelflow.errors import GraphError
-from modelflow.graph.check.loops import digraph, reach
+from modelflow.graph.check.loops import predecessors_of, reach, successors_of
 from modelflow.graph.node import Role
 from modelflow.remote import ProcessEngine, placed
 from tests.example_counts import of_a_hundred
@@ -29,8 +29,8 @@ def placements(draw, graph):
         return found
     for place in range(draw(st.integers(1, 3))):
         first, last = draw(st.sampled_from(names)), draw(st.sampled_from(names))
-        ways = digraph(graph.nodes, graph.edges)
-        between = reach(ways, [first]) & reach(ways.reverse(), [last])
+        ways = successors_of(graph.nodes, graph.edges)
+        between = reach(ways, [first]) & reach(predecessors_of(ways), [last])
         for name in sorted(between or {first}):
             if name in names and draw(st.sampled_from([True] * 9 + [False])):
                 found[name] = f"m{place}"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from modelflow.errors import CycleError, Finding, PortError
-from modelflow.graph.check.loops import back_edges, digraph, find_cycle, in_order
+from modelflow.graph.check.loops import back_edges, find_cycle, in_order, successors_of
 from modelflow.graph.check.scopes import Scopes, find_scopes
 from modelflow.graph.node import Edge, Endpoint, Node, Role
 
@@ -22,7 +22,7 @@ class Proof:
 def prove(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Proof:
     """Follows every stream of an acyclic graph; what must not be so is in ``scopes.findings``."""
     back = back_edges(nodes, edges)
-    forward = digraph(nodes, (edge for edge in edges if edge not in back))
+    forward = successors_of(nodes, (edge for edge in edges if edge not in back))
     return _follow(nodes, edges, back, in_order(forward))
 
 
@@ -61,7 +61,7 @@ def check_edges(
             findings.append(Finding(node.location, message, node.name, PortError))
     back = back_edges(nodes, edges)
     forward = [edge for edge in edges if edge not in back]
-    ways = digraph(nodes, forward)
+    ways = successors_of(nodes, forward)
     names = in_order(ways)
     if len(names) < len(nodes):
         return [*findings, _cycle_finding(find_cycle(ways), forward)], None

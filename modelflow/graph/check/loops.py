@@ -1,62 +1,87 @@
 """Which nodes can be reached from which, and which edges lead back to a loop unit."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
 from modelflow.graph.node import Edge, Node
 from modelflow.unit.kind import Loop
 
-
-def digraph(nodes: Iterable[str], edges: Iterable[Edge]) -> Any:
-    """Returns the ``networkx.DiGraph`` of some nodes and edges."""
-    import networkx
-
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(nodes)
-    graph.add_edges_from([(edge.source.node, edge.target.node) for edge in edges])
-    return graph
+# The names of nodes, each with those of the nodes to which edges lead from it.
+Successors = dict[str, list[str]]
 
 
-def reach(graph: Any, starts: Iterable[str]) -> set[str]:
+def successors_of(nodes: Iterable[str], edges: Iterable[Edge]) -> Successors:
+    """Returns where the edges of some nodes lead, in the order of the nodes."""
+    found: Successors = {name: [] for name in nodes}
+    for edge in edges:
+        found[edge.source.node].append(edge.target.node)
+    return found
+
+
+def predecessors_of(successors: Successors) -> Successors:
+    """Returns the same nodes, each with those from which edges lead to it."""
+    found: Successors = {name: [] for name in successors}
+    for name, following in successors.items():
+        for other in following:
+            found[other].append(name)
+    return found
+
+
+def reach(successors: Successors, starts: Iterable[str]) -> set[str]:
     """Returns ``starts`` and all nodes to which edges lead from them."""
-    import networkx
+    found = set(starts)
+    left = list(found)
+    while left:
+        new = set(successors[left.pop()]) - found
+        found |= new
+        left += new
+    return found
 
-    names = set(starts)
-    return names.union(*(networkx.descendants(graph, name) for name in names))
 
-
-def find_between(graph: Any, first: Collection[str], last: Collection[str]) -> set[str]:
+def find_between(successors: Successors, first: Collection[str], last: Collection[str]) -> set[str]:
     """Returns the nodes on the ways from some nodes to others, without these."""
-    return (reach(graph, first) & reach(graph.reverse(), last)) - {*first, *last}
+    behind, before = reach(successors, first), reach(predecessors_of(successors), last)
+    return (behind & before) - {*first, *last}
 
 
-def in_order(graph: Any) -> list[str]:
+def in_order(successors: Successors) -> list[str]:
     """Returns the nodes in topological order, those of equal rank as given; empty: a cycle."""
-    import networkx
-
-    places = {name: place for place, name in enumerate(graph)}
+    places = {name: place for place, name in enumerate(successors)}
+    sorter = TopologicalSorter(predecessors_of(successors))
     try:
-        ranks = list(networkx.topological_generations(graph))
-    except networkx.NetworkXUnfeasible:
+        sorter.prepare()
+    except CycleError:
         return []
-    return [name for rank in ranks for name in sorted(rank, key=places.__getitem__)]
+    found: list[str] = []
+    while rank := sorter.get_ready():
+        found += sorted(rank, key=places.__getitem__)
+        sorter.done(*rank)
+    return found
 
 
-def find_cycle(graph: Any) -> list[tuple[str, str]]:
+def find_cycle(successors: Successors) -> list[tuple[str, str]]:
     """Returns the edges of a cycle, each of which feeds the next; empty: there is none."""
-    import networkx
-
     try:
-        return list(networkx.find_cycle(graph))
-    except networkx.NetworkXNoCycle:
-        return []
+        TopologicalSorter(predecessors_of(successors)).prepare()
+    except CycleError as error:
+        names: list[str] = error.args[1]  # the first node is the last one as well
+        return list(pairwise(names))
+    return []
 
 
-def find_connected_parts(graph: Any) -> list[set[str]]:
+def find_connected_parts(successors: Successors) -> list[set[str]]:
     """Returns the sets of nodes that edges connect, whichever way these lead."""
-    import networkx
-
-    return list(networkx.weakly_connected_components(graph))
+    before = predecessors_of(successors)
+    both = {name: successors[name] + before[name] for name in successors}
+    found: list[set[str]] = []
+    left = dict.fromkeys(both)
+    while left:
+        part = reach(both, [next(iter(left))])
+        found.append(part)
+        for name in part:
+            del left[name]
+    return found
 
 
 def loops_of(nodes: Mapping[str, Node]) -> list[str]:
@@ -74,8 +99,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
     for loop in loops_of(nodes):
         starts = [node.name for node in nodes.values() if not node.inputs]
         others = (e for e in edges if loop not in (e.source.node, e.target.node))
-        outside = reach(digraph(nodes, others), starts)
-        behind = reach(digraph(nodes, edges), [loop])
+        outside = reach(successors_of(nodes, others), starts)
+        behind = reach(successors_of(nodes, edges), [loop])
         found |= {
             edge
             for edge in edges
@@ -102,4 +127,4 @@ def nodes_before(
     """Returns the nodes from which edges lead to what returns to a loop, without the loop."""
     edges = [edge for name in into if name != loop for edge in into[name]]
     ends = {edge.source.node for edge in returning}
-    return reach(digraph(into, edges).reverse(), ends) - {loop}
+    return reach(predecessors_of(successors_of(into, edges)), ends) - {loop}

@@ -8,8 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 # What the first flow of a process would import, within the time limit of a model's load.
-import networkx  # noqa: F401
-
 import modelflow.runtime.scheduler  # noqa: F401
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args

@@ -13,7 +13,7 @@ from modelflow.config.edit.graph_text import GraphText
 from modelflow.config.flow_config import PortRef, read_position
 from modelflow.draw.outline import PORT, Outline, OutlineEdge, OutlineNode
 from modelflow.errors import ModelflowError
-from modelflow.graph.check.loops import digraph, find_cycle, in_order
+from modelflow.graph.check.loops import Successors, find_cycle, in_order
 from modelflow.graph.node import Role
 from modelflow.registry.registry import Registry
 from modelflow.unit.port import Port
@@ -178,8 +178,10 @@ def _with(ports: tuple[CardPort, ...], used: str) -> tuple[CardPort, ...]:
 
 def _in_order(cards: Mapping[str, NodeCard], strands: Iterable[EdgeLine]) -> list[str]:
     """Returns the nodes, each behind what feeds it; what closes a circle is passed over."""
-    graph = digraph(cards, ())
-    graph.add_edges_from((strand.source.node, strand.target.node) for strand in strands)
-    while cycle := find_cycle(graph):
-        graph.remove_edge(*cycle[-1])
-    return in_order(graph)
+    successors: Successors = {name: [] for name in cards}
+    for strand in strands:
+        successors[strand.source.node].append(strand.target.node)
+    while cycle := find_cycle(successors):
+        last, first = cycle[-1]
+        successors[last].remove(first)
+    return in_order(successors)
