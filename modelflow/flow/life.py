@@ -243,3 +243,6 @@ class FlowLife:
                 "process; make the Flow after the fork"
             )
         return self._scheduler
+
+
+FlowLife.__init__.__qualname__ = "Flow.__init__"  # what Python says of arguments that are wrong

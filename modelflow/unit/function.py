@@ -154,7 +154,7 @@ def _kind_and_type(signature: Signature, given: str | Kind) -> tuple[Kind, type[
     found = FUNCTION_UNITS.get(type(kind))
     yields = inspect.isgeneratorfunction(signature.function)
     if found is None:
-        problem = "is a stream unit, which keeps state: write it as a class (modelflow.FlowUnit)"
+        problem = f"is of the kind '{kind}', which keeps state: write a class (modelflow.FlowUnit)"
     elif yields and signature.inputs and found is not ExpandFunction:
         problem = f"yields, and is of the kind '{kind}'; expected a return, or kind='expand'"
     elif found is ConditionFunction and len(signature.outputs) < 2:

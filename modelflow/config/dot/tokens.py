@@ -41,10 +41,12 @@ _SKIP = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _TOKEN = re.compile(
     r'"(?P<QUOTED>(?:[^"\\]|\\.)*)"'
     r"|(?P<SYMBOL>->|--|[{}\[\]=;,:+])"
-    r"|(?P<ID>-?(?:\.\d+|\d+(?:\.\d*)?)"
+    r"|(?P<ID>-?(?:\.\d+|\d+(?:\.\d*)?)(?![\w.\u0080-\U0010ffff$])"
     r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*)",
     re.DOTALL,
 )
+# Graphviz takes `20ms` for two words, with a warning.
+_NUMBER_AND_NAME = re.compile(r"-?\.?\d[\w.\u0080-\U0010ffff$]*")
 _KINDS = {kind.name: kind for kind in TokenKind}
 
 
@@ -160,6 +162,8 @@ def _problem(text: str, position: int) -> str:
         problem = "a quoted text that does not end; expected a closing '\"'"
     elif text.startswith("/*", position):
         problem = "a comment that does not end; expected '*/'"
+    elif found := _NUMBER_AND_NAME.match(text, position):
+        problem = f"got {found.group()}, a number and a name in one; put it in quotes"
     elif text[position] == ">":
         problem = "got '>'; an edge is written '->', and a name that holds '>' in quotes"
     elif text[position] == "-":

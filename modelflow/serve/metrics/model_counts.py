@@ -33,17 +33,9 @@ class ModelCounts:
         self.latencies = [0] * (len(BOUNDS) + 1)
         self._newly_worked = 0
 
-    def on_answer(self, rows: int, seconds: float, answer_seconds: float = 0.0) -> None:
-        """Counts a request that was answered."""
-        self._newly_worked += 1
-        self.outcomes["OK"] += 1
-        self.rows += rows
-        self.seconds += seconds
-        self.answer_seconds += answer_seconds
-        self.last = time.time()
-        self.latencies[bisect_left(BOUNDS, seconds)] += 1
-
-    def on_answers(self, rows: int, seconds: Sequence[float], answer_seconds: float) -> None:
+    def on_answers(
+        self, rows: int, seconds: Sequence[float], answer_seconds: float = 0.0
+    ) -> None:
         """Counts requests that were answered together.
 
         Args:

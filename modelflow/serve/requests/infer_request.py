@@ -133,7 +133,7 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         except EndOfStream:
-            figures.on_answer(self.rows, SYSTEM_CLOCK.now() - self.began)
+            figures.on_answers(self.rows, (SYSTEM_CLOCK.now() - self.began,))
             raise
         return found
 
@@ -172,7 +172,7 @@ class InferCall:
             figures.on_failure(problem.code, self.rows, SYSTEM_CLOCK.now() - self.began)
             raise
         now = SYSTEM_CLOCK.now()
-        figures.on_answer(self.rows, now - self.began, now - self.left_at)
+        figures.on_answers(self.rows, (now - self.began,), now - self.left_at)
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
