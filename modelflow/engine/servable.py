@@ -144,7 +144,7 @@ def _find_mixed(
     def run(items: Sequence[Items]) -> dict[str, npt.NDArray[Any]]:
         # Copied: the next call may write where the results lie.
         return {
-            name: np.array(value if isinstance(value, np.ndarray) else value.cpu())
+            name: np.array(value if isinstance(value, np.ndarray) else value.cpu().numpy())
             for name, value in call(items).items()
         }
 

@@ -17,6 +17,7 @@ import pytest
 from modelflow.engine.lookup import ENGINES as FOUND
 from tests import programs
 from tests.models.kind import ENGINES, Kind
+from tests.serve.grpc.stub import stub
 
 PACKAGES = ("grpc", "ml_dtypes", "onnx", "onnxruntime", "tensorflow", "torch")
 # The table is of all engines: without one of them there is none.
@@ -151,7 +152,8 @@ def serving(folder, sources, environment):
     ):
         found = addresses(process.stderr)
         pool.submit(process.stderr.read)  # else what it says later would fill the pipe
-        yield found
+        with stub(found) as found.stub:
+            yield found
 
 
 def addresses(lines):

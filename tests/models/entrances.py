@@ -14,7 +14,7 @@ from modelflow import Flow, Model
 from modelflow.cli.main import main
 from modelflow.wire.proto import OPEN_INFERENCE, TF_SERVING
 from tests.serve.clients import send
-from tests.serve.grpc.stub import PREDICTION, stub
+from tests.serve.grpc.stub import PREDICTION
 from tests.serve.half_plus_two import tensorflow
 
 __all__ = ["LIBRARY", "SERVED", "RefusedError", "calls_of", "reason_of", "run"]
@@ -247,8 +247,7 @@ def grpc_predict(server, cell, row):
     for name in cell.kind.inputs:
         proto = tf.make_tensor_proto(batch(cell.kind, row, name))
         message.inputs[name].MergeFromString(proto.SerializeToString())
-    with stub(server) as client:
-        answer = client.call(PREDICTION, "Predict", message)
+    answer = server.stub.call(PREDICTION, "Predict", message)
     kind_of = type(tf.make_tensor_proto(0))
     return {
         name: tf.make_ndarray(kind_of.FromString(one.SerializeToString()))
@@ -261,8 +260,7 @@ def grpc_infer(server, cell, row):
     tensors, raws = tensors_of(cell.kind, row)
     message = OPEN_INFERENCE["inference.ModelInferRequest"](model_name=cell.name, inputs=tensors)
     message.raw_input_contents.extend(raws)
-    with stub(server) as client:
-        answer = client.oip("ModelInfer", message)
+    answer = server.stub.oip("ModelInfer", message)
     return {
         one.name: array_of(raw, one.datatype, list(one.shape))
         for one, raw in zip(answer.outputs, answer.raw_output_contents, strict=True)

@@ -348,7 +348,7 @@ def test_an_expand_function_that_gives_no_list_says_so():
 @pytest.mark.parametrize(
     ("kind", "batched", "message"),
     [
-        ("stream", False, "write it as a class"),
+        ("stream", False, "which keeps state: write a class"),
         ("conditon", False, "did you mean 'condition'"),
         ("expand", True, "batched=True is for kind='normal'"),
     ],
