@@ -108,7 +108,11 @@ def test_all_that_a_graph_needs_is_packed_and_runs_where_the_graph_is_not(projec
     shutil.rmtree(project)
     after = modelflow_here("run", "a.mfz", "--input", "row.npy", check=True)
     assert json.loads(after.stdout) == json.loads(before.stdout)
-    for command in (["check"], ["draw", "-o", "a.svg"], ["profile", "--input", "row.npy"]):
+    for command in (
+        ["check"],
+        ["draw", "-o", "a.svg"],
+        ["profile", "--input", "row.npy", "--seconds", "0.2"],
+    ):
         modelflow_here(command[0], "a.mfz", *command[1:], check=True)
     told = modelflow_here("serve", "name=a.mfz", "--describe", check=True).stdout
     assert told.startswith("name")

@@ -33,9 +33,7 @@ class ModelCounts:
         self.latencies = [0] * (len(BOUNDS) + 1)
         self._newly_worked = 0
 
-    def on_answers(
-        self, rows: int, seconds: Sequence[float], answer_seconds: float = 0.0
-    ) -> None:
+    def on_answers(self, rows: int, seconds: Sequence[float], answer_seconds: float = 0.0) -> None:
         """Counts requests that were answered together.
 
         Args:
