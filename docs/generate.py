@@ -56,9 +56,11 @@ def command_line() -> Iterator[str]:
 def _commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     yield name, command
     if isinstance(command, click.Group):
-        for inner in sorted(command.commands):
-            if not command.commands[inner].hidden:
-                yield from _commands(command.commands[inner], f"{name} {inner}")
+        context = click.Context(command)
+        for inner in sorted(command.list_commands(context)):
+            found = command.get_command(context, inner)
+            if found is not None and not found.hidden:
+                yield from _commands(found, f"{name} {inner}")
 
 
 def exit_codes() -> Iterator[str]:

@@ -11,7 +11,7 @@ import signal, sys
 class Interrupting:
     @staticmethod
     def find_spec(name, *_):
-        if name == "modelflow.cli.run.command":
+        if name == "{module}":
             print("loading", flush=True)
             signal.raise_signal(signal.SIGINT)
 
@@ -23,14 +23,18 @@ main()
 """
 
 
-def begun(before=""):
-    text = INTERRUPTED.format(before=before)
+def begun(before="", module="modelflow.cli.main"):
+    text = INTERRUPTED.format(before=before, module=module)
     done = programs.run([sys.executable, "-c", text], text=True)
     return done.returncode, done.stdout.splitlines()[0], done.stderr
 
 
 def test_a_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word():
     assert begun() == (-signal.SIGINT, "loading", "")
+
+
+def test_a_ctrl_c_while_a_command_is_loaded_stops_it():
+    assert begun(module="modelflow.cli.version") == (130, "loading", "\nstopped\n")
 
 
 def test_a_ctrl_c_that_is_ignored_stays_so():

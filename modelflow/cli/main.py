@@ -3,31 +3,14 @@
 import errno
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
 import modelflow
-from modelflow.cli.completion import completion
-from modelflow.cli.graph.check import check
-from modelflow.cli.graph.convert import convert, draw
-from modelflow.cli.graph.edit import edit
-from modelflow.cli.graph.lists import graphs, schema, units
-from modelflow.cli.graph.model import model
-from modelflow.cli.graph.new import init, new
-from modelflow.cli.insight.doctor import doctor
-from modelflow.cli.insight.live import dashboard, top
-from modelflow.cli.insight.load import load
-from modelflow.cli.insight.profile import profile
-from modelflow.cli.insight.tune import tune
 from modelflow.cli.options.environment import name_variables
 from modelflow.cli.options.parameters import Choice
-from modelflow.cli.ray.command import ray
-from modelflow.cli.release.deploy import deploy
-from modelflow.cli.release.pack import cache, pack
-from modelflow.cli.run.command import run
-from modelflow.cli.serve.command import serve
-from modelflow.cli.serve.replica import replica
 from modelflow.cli.terminal.messages import (
     LevelFormatter,
     colour_wish,
@@ -35,10 +18,38 @@ from modelflow.cli.terminal.messages import (
     tell_error,
     tell_failed,
 )
-from modelflow.cli.version import version
 from modelflow.errors import FlowFailed, ModelflowError
 from modelflow.log import LEVELS, set_log_level
 from modelflow.signals import ExitCode, limit_exit
+
+# The modules of the commands, by name: only what runs is imported, which is half of a start.
+_COMMANDS = {
+    "cache": "release.pack",
+    "check": "graph.check",
+    "completion": "completion",
+    "convert": "graph.convert",
+    "dashboard": "insight.live",
+    "deploy": "release.deploy",
+    "doctor": "insight.doctor",
+    "draw": "graph.convert",
+    "edit": "graph.edit",
+    "graphs": "graph.lists",
+    "init": "graph.new",
+    "load": "insight.load",
+    "model": "graph.model",
+    "new": "graph.new",
+    "pack": "release.pack",
+    "profile": "insight.profile",
+    "ray": "ray.command",
+    "replica": "serve.replica",
+    "run": "run.command",
+    "schema": "graph.lists",
+    "serve": "serve.command",
+    "top": "insight.live",
+    "tune": "insight.tune",
+    "units": "graph.lists",
+    "version": "version",
+}
 
 # What a write fails of, where it names no file: those that files are written with name it.
 _UNWRITTEN = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)
@@ -49,6 +60,19 @@ class _Unread(Exception):  # noqa: N818 - no error of ours
 
 
 class _Commands(click.Group):
+    def list_commands(self, _: click.Context) -> list[str]:
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # Where there is none of the name, click looks for the nearest among all.
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                module = import_module(f"modelflow.cli.{_COMMANDS[name]}")
+                command: click.Command = getattr(module, name)
+                name_variables(command, f"MODELFLOW_{name.upper()}", is_told=True)
+                self.add_command(command)
+        return super().get_command(ctx, cmd_name)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
@@ -107,13 +131,6 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     # Units named by module ("units:mean") are looked for where the command is given, as with -m.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-
-
-for command in (
-    *(run, profile, doctor, tune, load, top, dashboard, serve, replica, ray, deploy, edit, check),
-    *(draw, graphs, schema, convert, pack, units, model, init, new, version, completion, cache),
-):
-    cli.add_command(command)
 
 
 name_variables(cli, "MODELFLOW")
