@@ -28,13 +28,17 @@ _MARK = secrets.token_hex(16)
 _LEAST_WITHOUT_EXPONENT = 1e-4  # as Python writes floats
 
 
-def json_of(value: Any) -> bytes:
+def json_of(value: Any, *, is_plain: bool = False) -> bytes:
     """Returns a value as JSON: numbers, texts, lists, objects, bytes (UTF-8), arrays among them.
+
+    Args:
+        value: It.
+        is_plain: It is known to hold text, finite numbers and words alone: that is not looked at.
 
     Raises:
         Problem: something in it has no form in JSON.
     """
-    if orjson is not None and type(value) in _HOLDERS and _is_plain((value,)):
+    if orjson is not None and type(value) in _HOLDERS and (is_plain or _is_plain((value,))):
         try:
             text: bytes = orjson.dumps(value)
         except TypeError:

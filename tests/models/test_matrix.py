@@ -14,7 +14,7 @@ from tests.models.entrances import LIBRARY, SERVED, calls_of, reason_of, run
 from tests.models.kind import ENGINES
 from tests.models.kinds import DTYPES, KINDS
 
-CLIENTS = 6
+CLIENTS = 4
 # To clients, of what is not known to be their fault; the log says more.
 INSIDE = "the request failed inside the server"
 HAD = [(engine, name) for engine in ENGINES for name in KINDS if KINDS[name].is_had_by(engine)]

@@ -51,7 +51,7 @@ class AccessLog:
         self._thread.start()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Takes a line; it is written soon."""
+        """Takes a line, of text and finite numbers; it is written soon."""
         if self._waiting.qsize() < _MOST_WAITING:
             self._waiting.put(line)
         else:
@@ -145,7 +145,7 @@ def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[by
     parts: list[bytes] = []
     size = 0
     for line in lines:
-        data = json_of(line) + b"\n"
+        data = json_of(line, is_plain=True) + b"\n"
         if most is not None and parts and size + len(data) > most:
             yield b"".join(parts)
             parts, size = [], 0
