@@ -15,6 +15,9 @@ from tests import example_counts
 
 example_counts.register_profiles()
 
+# Tests start a thousand processes: OpenBLAS's threads are half of what an import of NumPy costs.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 # Where it is set (.ci/run does so), a test that is skipped for what "is not installed" fails.
 _ALL_INSTALLED = os.environ.get("MODELFLOW_ALL_INSTALLED")

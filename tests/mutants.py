@@ -36,7 +36,8 @@ TESTS = (
     "tests/test_stream_io.py",
 )
 _PLUGINS = ("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutant_forks")
-_OPTIONS = ("-qq", "-o", "timeout=0", "-o", "addopts=")
+# A mutant has a limit of its own, whose place those of pytest would take.
+_OPTIONS = ("-qq", "-o", "timeout=0", "-o", "faulthandler_timeout=0", "-o", "addopts=")
 # What became of a mutant, as mutmut's files have it.
 _CODES = {"survived": 0, "killed": 1, "no-tests": 33, "hangs": 36}
 _UNNOTICED = (None, _CODES["survived"], _CODES["no-tests"])

@@ -148,6 +148,10 @@ def test_who_records_is_asked_of_each_session_when_it_is_opened_by_a_source_too(
     opened = scheduler._sessions.open_for(scheduler.sources["source"])
     assert asked == [("source/0", clock.now())]
     assert opened.watcher.leave == opened.unwatch
+    with Running(chain(spec_of()), is_inline=True, clock=clock) as flow:
+        flow.scheduler._sessions.recorder = Recorder()
+        session = flow.scheduler.create_session()
+    assert asked[1:] == [(session.name, clock.now())]
 
 
 def test_a_session_lasts_from_its_opening_to_its_end():

@@ -186,3 +186,17 @@ def test_all_rows_of_a_request_that_is_given_up_are_gone(terminals):
     request_batch.call_due()
     assert batch_members.found == [[], [{name: [2] for name in names}], []]
     assert batch_members.failures == [[failure], [], [failure]]
+
+
+def test_rows_that_reach_an_end_that_is_no_output_bring_nothing_though_others_were_given_up():
+    request_batch, batch_members = boarded(3)
+    request_batch.leave(1, Cancelled("gone"))
+    request_batch.put("sink", [0, 1, 2], buffers(7, 8, 9), False)
+    request_batch.call_due()
+    assert batch_members.found == [[{}], [], [{}]]
+
+
+def test_one_that_ends_before_anybody_is_on_board_tells_nobody():
+    request_batch = RequestBatch(1, ("a",))
+    request_batch.fail(Cancelled("gone"))
+    assert request_batch.size == 0
