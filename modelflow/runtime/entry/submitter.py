@@ -324,9 +324,8 @@ class Submitter:
         if progress.is_closed or port.name in progress.ended:
             raise self._on_end(session)
         # Of a whole request nothing is unread.
-        is_free = self._in_flight is None and (
-            progress.is_collected or progress.unread < self._unread_bound
-        )
+        is_read = progress.is_collected or progress.unread < self._unread_bound
+        is_free = self._in_flight is None and is_read
         # A new row, not a partner of one.
         if not is_free and progress.has_entered(port.name) >= progress.sent:
             backpressure = self._entry_backpressure(session, "send to", port.name)
