@@ -8,6 +8,7 @@ import pytest
 from modelflow.buffer import Buffer
 from modelflow.errors import Cancelled, FlowUnitError, StreamClosed
 from modelflow.stream_io.request import Request, submit
+from tests.runtime.entry.test_submitter import Caller, Full
 from tests.runtime.fake_clock import FakeClock
 from tests.runtime.graphs import Running, chain, fed_by_a_source, graph_of, spec_of, unit_of
 from tests.runtime.test_scheduler import counting_source
@@ -173,3 +174,15 @@ def test_what_nobody_has_taken_counts_by_output():
             stream.send("input", 2)
         streams[0].recv("a")
         assert flow.scheduler.statistics().unread == {"a": 3, "b": 4}
+
+
+def test_a_send_says_whether_the_flow_or_its_user_has_closed_the_input():
+    with Full() as full:
+        full.other.close_input()
+        _, caller = full.sender()
+        stopping = Caller(full.flow.scheduler.stop)
+        assert "the flow was stopped" in str(caller.join())
+        with pytest.raises(StreamClosed, match="its end was sent"):
+            full.other.send("input", 3)
+        full.gate.open.set()
+        assert stopping.join() is None

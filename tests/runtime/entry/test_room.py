@@ -136,7 +136,23 @@ def test_the_bound_of_the_whole_graph_holds_for_whole_requests():
     with Held(9, max_in_flight=3) as submitter:
         count, backpressure = submitter.count_fitting([{"input": [0]}] * 4)
         assert (count, backpressure.reason.startswith("max_in_flight=3")) == (2, True)
-        backpressure.wait(0)
+
+
+def test_each_way_in_waits_for_room_in_the_whole_graph():
+    gate = Gate()
+    with Running(chain((gate.spec(), ONE), max_in_flight=1)) as flow:
+        submitter = flow.scheduler.submitter
+        flow.session().send("input", 0)
+        gate.entered.acquire()
+        (session,), (given, _) = flow.scheduler.create_sessions(1), requests_of(flow, 1)
+        for count, backpressure in (
+            submitter.count_fitting([{"input": [0]}]),
+            submitter.enter_many([SessionEntry(session, {"input": [Buffer(0)]}, None)]),
+            submitter.enter_request_batch(*given),
+        ):
+            assert (count, backpressure.reason[:15]) == (0, "max_in_flight=1")
+            backpressure.wait(0)
+        gate.open.set()
 
 
 def requests_of(flow, *values):

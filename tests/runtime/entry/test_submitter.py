@@ -95,18 +95,6 @@ def test_a_send_that_waits_for_room_ends_when_its_input_does(end, error):
         assert isinstance(caller.join(), error)
 
 
-def test_a_send_says_whether_the_flow_or_its_user_has_closed_the_input():
-    with Full() as full:
-        full.other.close_input()
-        _, caller = full.sender()
-        stopping = Caller(full.flow.scheduler.stop)
-        assert "the flow was stopped" in str(caller.join())
-        with pytest.raises(StreamClosed, match="its end was sent"):
-            full.other.send("input", 3)
-        full.gate.open.set()
-        assert stopping.join() is None
-
-
 @pytest.mark.parametrize("end", ["close_input", "cancel"])
 def test_a_send_that_waits_for_its_reader_ends_when_its_input_does(end):
     clock = FakeClock()
