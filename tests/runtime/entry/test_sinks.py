@@ -3,11 +3,13 @@
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import Origin
-from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal
+from modelflow.runtime.entry.sinks import OutputTerminal, SinkTerminal, add_probe
 from modelflow.runtime.session.in_flight import InFlight
+from modelflow.runtime.session.request_batch import RequestBatch
 from modelflow.runtime.session.segment import Segment, Stream
 from modelflow.runtime.session.session import Session
 from tests.runtime.queues.test_inbox import segment
+from tests.runtime.session.test_request_batch import Waits
 
 OUT = Origin(("out",), ("out",), ("out",), frozenset(("out",)), True)
 SINK = Origin((), ("sink",), ("sink",), frozenset(), True)
@@ -86,3 +88,72 @@ def test_what_comes_with_a_cancelled_session_arrives():
     gone.cancel()
     here.append(0, [segment(gone.stream, 0, 1), segment(other.stream, 0, 2)])
     assert len(other.results["out"]) == 2
+
+
+def test_a_request_of_several_rows_is_over_when_each_sink_has_all_of_them():
+    sinks = [SinkTerminal(name, {}) for name in ("one", "other")]
+    batch, finished = RequestBatch(2, ()), []
+    ends = Origin((), ("one", "other"), ("one", "other"), frozenset(), True)
+    s = Session("s", "", ends, in_flight=None, on_finished=finished.append, request_batch=batch)
+    batch.board(waits := Waits(1), [2])
+    s.progress.enter_whole({"in": 2})
+    for sink in sinks:
+        assert waits.found == [[]]
+        assert sink.append(0, [segment(s.stream, 0, 2)])
+        sink.call_due()
+    assert waits.found == [[{}]]
+    assert finished == [s]
+
+
+def test_one_row_at_one_sink_is_answered_with_nothing():
+    sink, batch = SinkTerminal("sink", {}), RequestBatch(1, ())
+    s = Session("s", "", SINK, in_flight=None, on_finished=lambda _: None, request_batch=batch)
+    batch.board(waits := Waits(1), [1])
+    s.progress.enter_whole({"in": 1})
+    sink.append(0, [segment(s.stream, 0, 1)])
+    sink.call_due()
+    assert waits.found == [[{}]]
+
+
+def test_rows_of_requests_that_have_left_are_no_longer_in_flight():
+    in_flight, batch = InFlight(8), RequestBatch(1, ("out",))
+    here = OutputTerminal("out", {"": 0})
+    s = Session("s", "", OUT, in_flight=in_flight, on_finished=lambda _: None, request_batch=batch)
+    batch.board(Waits(3), [1, 1, 1])
+    s.progress.enter_whole({"in": 3})
+    here.append(0, [segment(s.stream, 0, 2)])
+    here.call_due()
+    assert in_flight.rows == 1
+
+
+def test_a_sink_has_nothing_due_for_what_nobody_waits_for():
+    here, (s, _) = SinkTerminal("sink", {}), session(SINK)
+    assert not here.append(0, [segment(s.stream, 0, 2)])
+
+
+class Next:
+    """What stands behind a probe, and notes how it is called."""
+
+    append_whole = None
+
+    def __init__(self):
+        self.calls = []
+
+    def append(self, *given):
+        self.calls.append(given)
+        return True
+
+
+def test_a_probe_shows_what_passes_and_hands_it_on_as_it_came():
+    shown, behind, other, handoff = [], Next(), Next(), object()
+    assert add_probe(None, "node", "out", ((behind, 3),)) == ((behind, 3),)
+    assert add_probe(shown.append, "node", "out", ()) == ()
+    (probe, port), rest = add_probe(
+        lambda *what: shown.append(what), "node", "out", ((behind, 3), (other, 4))
+    )
+    assert (port, rest) == (3, (other, 4))
+    s, _ = session()
+    passing = [segment(s.stream, 0, 2), segment(s.stream, 2, 0, is_last=True)]
+    assert probe.append(3, passing, handoff)
+    assert behind.calls == [(3, passing, handoff)]
+    assert shown == [("node", "out", passing[0].columns[0])]

@@ -54,3 +54,11 @@ def test_a_thread_waits_until_it_is_woken_and_not_where_nothing_is_to_enter():
     clock.until_waiting()
     here.wake()
     waiter.join()
+
+
+def test_another_bound_holds_at_once_and_wakes_who_has_room_by_it():
+    here, calls = InFlight(1), []
+    here.add(1)
+    here.on_room(lambda: calls.append(1), never)
+    here.go_by(2)
+    assert (here.bound, here.is_full, calls) == (2, False, [1])

@@ -200,3 +200,17 @@ def test_one_who_stops_waiting_leaves_the_others_waiting():
     session.progress.took()
     assert calls == [0, 1]
     assert session.progress._read.count == 0
+
+
+def test_a_whole_session_enters_with_its_ends_and_counts_as_its_longest_input():
+    for counts, rows in (({"x": 3, "y": 5}, 5), ({"x": 0}, 0), ({}, 0)):
+        session = Session()
+        assert session.progress.enter_whole(counts)
+        assert (session.progress.sent, session.in_flight.rows) == (rows, rows)
+        assert [session.progress.has_entered(port) for port in counts] == [*counts.values()]
+        assert session.progress.ended == set(counts)
+        assert session.progress.is_closed is True
+    session = Session()
+    session.progress.end()
+    assert not session.progress.enter_whole({"x": 1})
+    assert session.in_flight.rows == 0

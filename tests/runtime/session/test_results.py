@@ -205,3 +205,31 @@ def test_a_way_that_ends_does_not_end_the_results_before_the_source_has():
     assert not whole.is_ended
     whole.put([], True)
     assert whole.is_ended
+
+
+def test_who_lets_results_go_is_told_whether_somebody_is_to_be_called():
+    results, calls = Results(), []
+    results.hold()
+    results.put([], True)
+    results.on_ready(lambda: calls.append(1))
+    assert results.release() is True
+    results.call_due()
+    assert calls == [1]
+    results.hold()
+    assert results.release() is False
+
+
+def test_a_way_into_other_results_brings_them_and_says_who_is_to_be_called():
+    whole, calls = Results(), []
+    first, second = SharedResults(whole), SharedResults(whole)
+    whole.on_ready(lambda: calls.append(1))
+    assert first.put(values(1), False) is True
+    assert (taken(whole), whole.is_ended) == ([1], False)
+    whole.call_due()
+    whole.on_ready(lambda: calls.append(2))
+    assert first.put(values(2), True) is True
+    whole.call_due()
+    assert (taken(whole), calls) == ([2], [1, 2])
+    second.put([], True)
+    whole.put([], True)
+    assert whole.is_ended

@@ -2,10 +2,14 @@
 
 import pytest
 
-from modelflow.errors import Cancelled, StreamClosed
+from modelflow.buffer import Buffer
+from modelflow.errors import Cancelled, FlowUnitError, StreamClosed
 from modelflow.plan import Origin
+from modelflow.runtime.session.request_batch import RequestBatch
+from modelflow.runtime.session.segment import Stream
 from modelflow.runtime.session.session import Session
 from tests.runtime.fake_clock import FakeClock
+from tests.runtime.session.test_watcher import Noting
 
 ENDS = Origin(("a",), ("a",), ("a",), frozenset(("a",)), True)
 
@@ -67,3 +71,58 @@ def test_of_two_who_end_it_one_does(monkeypatch):
     monkeypatch.setattr(s.progress, "end", lambda: False)  # another thread was first
     assert not s.cancel()
     assert finished == []
+
+
+@pytest.mark.parametrize("way", ["tell_errors", "on_end"])
+def test_what_a_callback_raises_is_logged_with_the_name_of_the_session(way, caplog):
+    s, _ = session()
+
+    def fail(*_):
+        raise ValueError("of the user's own")
+
+    if way == "tell_errors":
+        s.on_error = fail
+        s.tell_errors([Buffer.from_error(FlowUnitError("no good")), Buffer(1)])
+    else:
+        s.cancel()
+        s.on_end(fail)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("session '7': ")
+    assert said.endswith("raised")
+
+
+def test_each_who_watches_is_told_and_one_alone_may_leave():
+    first, second = Noting(), Noting()
+    s, _ = session()
+    s.watch(first)
+    s.unwatch(second)
+    assert s.watcher is first
+    s.unwatch(first)
+    assert s.watcher is None
+    s.watch(first)
+    s.watch(second)
+    s.unwatch(first)  # not any more: another one is told by the same
+    s.watcher.on_call("part")
+    s.cancel()
+    assert (first.told, second.told) == (["part", "over", "over"], ["part", "over"])
+
+
+@pytest.mark.parametrize(
+    ("origin", "has_opener", "lets_go"), [("", False, True), ("s", True, True), ("s", False, False)]
+)
+def test_one_that_is_over_lets_go_of_its_stream_unless_a_source_may_go_on(
+    origin, has_opener, lets_go
+):
+    opener = session()[0] if has_opener else None
+    s = Session("7", origin, ENDS, in_flight=None, on_finished=lambda _: None, opener=opener)
+    before = s.stream
+    s.finish()
+    assert isinstance(s.stream, Stream)
+    assert (s.stream is not before) == lets_go
+
+
+def test_nothing_is_unread_of_one_whose_rows_are_waited_for_by_others():
+    batch = RequestBatch(1, ("a",))
+    s = Session("7", "", ENDS, in_flight=None, on_finished=lambda _: None, request_batch=batch)
+    assert s.progress.is_collected is True
+    assert session()[0].progress.is_collected is False
