@@ -5,6 +5,6 @@ Out: calls of `modelflow.Flow`, `modelflow.job` and the servers; an `ExitCode`.
 
 Each command is a file in a folder: ``run``, ``serve``, ``ray``, ``graph`` (graph files and
 models), ``insight`` (running flows), ``release`` (deploy, pack, cache). ``options`` holds what
-several commands share, ``terminal`` messages and progress. ``main.py`` lists all commands. No module
-here knows `modelflow.runtime`.
+several commands share, ``terminal`` messages and progress. ``main.py`` lists all commands. No
+module here knows `modelflow.runtime`.
 """

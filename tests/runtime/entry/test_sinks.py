@@ -1,5 +1,7 @@
 """Where data leaves the graph."""
 
+from typing import Any
+
 from modelflow.buffer import Buffer
 from modelflow.errors import FlowUnitError
 from modelflow.plan import Origin
@@ -146,12 +148,11 @@ class Next:
 
 def test_a_probe_shows_what_passes_and_hands_it_on_as_it_came():
     shown, behind, other, handoff = [], Next(), Next(), object()
-    assert add_probe(None, "node", "out", ((behind, 3),)) == ((behind, 3),)
+    route: Any = ((behind, 3), (other, 4))
+    assert add_probe(None, "node", "out", route) is route
     assert add_probe(shown.append, "node", "out", ()) == ()
-    (probe, port), rest = add_probe(
-        lambda *what: shown.append(what), "node", "out", ((behind, 3), (other, 4))
-    )
-    assert (port, rest) == (3, (other, 4))
+    (probe, port), rest = add_probe(lambda *what: shown.append(what), "node", "out", route)
+    assert (port, rest) == (3, route[1])
     s, _ = session()
     passing = [segment(s.stream, 0, 2), segment(s.stream, 2, 0, is_last=True)]
     assert probe.append(3, passing, handoff)
