@@ -5,7 +5,7 @@ allocation, which costs about as much as resizing an image (``benchmarks/image_p
 """
 
 import threading
-from collections import defaultdict
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -46,7 +46,8 @@ class Lease(np.ndarray[Any, Any]):
 class ArrayPool:
     """Blocks of host memory by size class (powers of two and their halves in between).
 
-    Safe to use from several threads. At most ``max_idle`` bytes wait for reuse.
+    Safe to use from several threads. At most ``max_idle`` bytes wait for reuse: where a block finds
+    no room, blocks leave of the size that nobody has asked for the longest.
 
     Attributes:
         allocations: How many blocks were taken from the system.
@@ -69,7 +70,8 @@ class ArrayPool:
         self.allocations = 0
         self.reuses = 0
         self._idle_bytes = 0
-        self._idle: defaultdict[int, list[_Block]] = defaultdict(list)
+        # By size, the one asked for last at the end. Sizes stay: there are two for a power of two.
+        self._idle: OrderedDict[int, list[_Block]] = OrderedDict()
         # Re-entrant: the collector may run a lease's __del__ while this thread holds the lock.
         self._lock = threading.RLock()
 
@@ -97,7 +99,8 @@ class ArrayPool:
 
     def _take(self, size: int) -> _Block:
         with self._lock:
-            idle = self._idle[size]
+            idle = self._idle.setdefault(size, [])
+            self._idle.move_to_end(size)
             if idle:
                 self.reuses += 1
                 self._idle_bytes -= size
@@ -106,10 +109,25 @@ class ArrayPool:
         return self._allocate(size).view(_Block)
 
     def _give_back(self, block: _Block) -> None:
+        size = block.nbytes
         with self._lock:
-            if self._idle_bytes + block.nbytes <= self.max_idle:
-                self._idle_bytes += block.nbytes
-                self._idle[block.nbytes].append(block)
+            if self._idle_bytes + size > self.max_idle:
+                self._make_room(size)
+            if self._idle_bytes + size <= self.max_idle:
+                self._idle_bytes += size
+                self._idle[size].append(block)
+
+    def _make_room(self, size: int) -> None:
+        """Lets go of blocks of the sizes that were asked for before ``size`` was, oldest first."""
+        for other in [*self._idle] if size <= self.max_idle else ():
+            if other == size:
+                return
+            while self._idle[other] and self._idle_bytes + size > self.max_idle:
+                try:
+                    self._idle[other].pop()
+                except IndexError:  # the collector has given back another one in the middle of this
+                    break
+                self._idle_bytes -= other
 
 
 def _align(size: int) -> npt.NDArray[np.uint8]:

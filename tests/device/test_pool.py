@@ -52,6 +52,38 @@ def test_idle_memory_is_bounded():
     assert sum(block.nbytes for blocks in pool._idle.values() for block in blocks) <= 1 << 20
 
 
+def test_what_is_asked_for_now_has_the_room_of_what_nobody_asks_for_any_more():
+    pool = ArrayPool(max_idle=1 << 20)
+
+    def use(size, count):
+        arrays = [pool.empty((size,)) for _ in range(count)]
+        arrays.clear()
+        gc.collect()
+
+    use(1 << 18, 4)  # all the room
+    use(1 << 16, 8)
+    before = pool.allocations
+    for _ in range(5):
+        use(1 << 16, 8)
+    assert pool.allocations == before
+    assert pool.idle_bytes <= 1 << 20
+    use(1 << 18, 2)
+    assert pool.allocations == before  # the rest of them is there
+    use(1 << 21, 1)  # larger than all: it is not kept, and drives nothing out
+    use(1 << 16, 8)
+    assert pool.allocations == before + 1
+
+
+def test_of_one_size_no_more_are_kept_than_have_room():
+    pool = ArrayPool(max_idle=1 << 18)
+    for _ in range(3):
+        arrays = [pool.empty((1 << 16,)) for _ in range(10)]
+        arrays.clear()
+        gc.collect()
+    assert pool.idle_bytes == 1 << 18
+    assert pool.allocations == 10 + 6 + 6
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (0, 100000)])
 def test_small_arrays_do_not_use_blocks(shape):
     pool = ArrayPool()
