@@ -22,6 +22,10 @@ def test_a_stream_knows_what_it_was_expanded_from_and_has_its_meta():
     assert (top.meta, sub.meta) == ({"fps": 25}, {"fps": 5})
     assert (again.parent, again.position, again is sub) == (top, 3, False)
     assert again.session is sub.session is top.session
+    known = Stream(top.session, top, 3, [Buffer(1)])
+    assert known.renumber().origin is known.origin
+    assert [buffer.data for buffer in known.origin] == [1]
+    assert top.origin == ()
 
 
 def test_a_split_keeps_the_end_with_the_rest():
@@ -77,6 +81,20 @@ def test_a_batch_is_in_error_if_one_of_its_segments_is():
     bad = Segment(b, range(1), [[Buffer(1)]], False, True)
     assert Batch.of([segment(a, 0, 1), bad], 1).has_errors
     assert not Batch.of([segment(a, 0, 1), segment(b, 0, 1)], 1).has_errors
+
+
+@pytest.mark.parametrize("has_errors", [True, False])
+def test_a_batch_that_is_parted_again_says_of_each_part_what_it_said_of_all(has_errors):
+    a, b = stream("a"), stream("b")
+    batch = Batch([Span(a, range(1), False), Span(b, range(2, 4), True)], [[*"xyz"]], has_errors)
+    assert batch.arrived == 0.0
+    batch.arrived = 5.0
+    parts = batch.segments()
+    assert [(p.stream, p.positions, p.columns, p.is_last) for p in parts] == [
+        (a, range(1), [["x"]], False),
+        (b, range(2, 4), [["y", "z"]], True),
+    ]
+    assert [(p.has_errors, p.arrived) for p in parts] == [(has_errors, 5.0)] * 2
 
 
 def test_a_row_that_a_batch_does_not_have_has_no_stream():
