@@ -85,14 +85,14 @@ def test_a_batch_is_in_error_if_one_of_its_segments_is():
 
 @pytest.mark.parametrize("has_errors", [True, False])
 def test_a_batch_that_is_parted_again_says_of_each_part_what_it_said_of_all(has_errors):
-    a, b = stream("a"), stream("b")
-    batch = Batch([Span(a, range(1), False), Span(b, range(2, 4), True)], [[*"xyz"]], has_errors)
+    a, b, rows = stream("a"), stream("b"), [*map(Buffer, "xyz")]
+    batch = Batch([Span(a, range(1), False), Span(b, range(2, 4), True)], [rows], has_errors)
     assert batch.arrived == 0.0
     batch.arrived = 5.0
     parts = batch.segments()
     assert [(p.stream, p.positions, p.columns, p.is_last) for p in parts] == [
-        (a, range(1), [["x"]], False),
-        (b, range(2, 4), [["y", "z"]], True),
+        (a, range(1), [rows[:1]], False),
+        (b, range(2, 4), [rows[1:]], True),
     ]
     assert [(p.has_errors, p.arrived) for p in parts] == [(has_errors, 5.0)] * 2
 
