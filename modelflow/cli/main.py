@@ -22,7 +22,7 @@ from modelflow.errors import FlowFailed, ModelflowError
 from modelflow.log import LEVELS, set_log_level
 from modelflow.signals import ExitCode, limit_exit
 
-# The modules of the commands, by name: only what runs is imported, which is half of a start.
+# The modules of the commands, by name: only that of the command that runs is imported.
 _COMMANDS = {
     "cache": "release.pack",
     "check": "graph.check",

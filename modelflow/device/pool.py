@@ -110,19 +110,23 @@ class ArrayPool:
 
     def _give_back(self, block: _Block) -> None:
         size = block.nbytes
+        most = self.max_idle - size  # of the others
         with self._lock:
-            if self._idle_bytes + size > self.max_idle:
-                self._make_room(size)
-            if self._idle_bytes + size <= self.max_idle:
+            if self._idle_bytes > most >= 0:
+                self._make_room(size, most)
+            if self._idle_bytes <= most:
                 self._idle_bytes += size
                 self._idle[size].append(block)
 
-    def _make_room(self, size: int) -> None:
-        """Lets go of blocks of the sizes that were asked for before ``size`` was, oldest first."""
-        for other in [*self._idle] if size <= self.max_idle else ():
+    def _make_room(self, size: int, most: int) -> None:
+        """Lets go of blocks of the sizes that were asked for before ``size`` was, oldest first.
+
+        Until at most ``most`` bytes are left.
+        """
+        for other in [*self._idle]:
             if other == size:
                 return
-            while self._idle[other] and self._idle_bytes + size > self.max_idle:
+            while self._idle[other] and self._idle_bytes > most:
                 try:
                     self._idle[other].pop()
                 except IndexError:  # the collector has given back another one in the middle of this
