@@ -10,32 +10,21 @@ from modelflow.errors import Cancelled, QueueFullError, StreamClosed
 from modelflow.runtime.clock import SYSTEM_CLOCK
 from modelflow.runtime.entry.request_group import EntryPort, SessionEntry, count_fitting, count_room
 from modelflow.runtime.session.in_flight import InFlight
+from tests.runtime.entry.test_submitter import Full
 from tests.runtime.graphs import Running, chain, graph_of, unit_of
 from tests.runtime.session.test_request_batch import Waits
-from tests.runtime.test_scheduler import Gate
-
-ONE = {"batch_size": 1, "threads": 1}
 
 
-class Held:
-    """A flow whose only worker is in a call; it holds one row, and its queue so many."""
+class Held(Full):
+    """A flow whose only worker is in a call; its queue has room for so many rows."""
 
-    def __init__(self, rows, queued=0, **options):
-        self._gate = Gate()
-        node = (self._gate.spec(), {**ONE, "queue_size": rows})
-        self._running, self._queued = Running(chain(node, **options)), queued
+    def __init__(self, rows, queued=0, **more):
+        settings = {"queue_size": rows, **more.pop("settings", {})}
+        super().__init__(settings, queued, SYSTEM_CLOCK, **more)
 
     def __enter__(self):
-        flow = self._running.__enter__()
-        flow.session().send("input", 0)
-        self._gate.entered.acquire()
-        for _ in range(self._queued):
-            flow.session().send("input", 0)
-        return flow.scheduler.submitter
-
-    def __exit__(self, *how):
-        self._gate.open.set()
-        self._running.__exit__(*how)
+        self.submitter = super().__enter__().flow.scheduler.submitter
+        return self
 
 
 def in_flight_of(bound, rows=0):
@@ -49,8 +38,8 @@ def in_flight_of(bound, rows=0):
     [(4, 0, None, 4), (4, 1, None, 3), (1, 1, None, 0), (9, 1, 4, 2), (3, 0, 9, 3), (9, 0, 1, 0)],
 )
 def test_free_rows_are_those_of_the_queue_and_of_the_whole_graph(queue, queued, bound, free):
-    with Held(queue, queued, max_in_flight=bound) as submitter:
-        assert submitter.free_rows == free
+    with Held(queue, queued, max_in_flight=bound) as held:
+        assert held.submitter.free_rows == free
 
 
 def test_free_rows_are_those_of_the_input_with_the_least_room():
@@ -81,8 +70,8 @@ def test_free_rows_are_those_of_the_input_with_the_least_room():
 def test_so_many_rows_of_requests_that_go_together_have_room(
     queued, rows, bound, is_together, count, reason
 ):
-    with Held(4, queued) as submitter:
-        port, in_flight = submitter.port("input"), bound and in_flight_of(*bound)
+    with Held(4, queued) as held:
+        port, in_flight = held.submitter.port("input"), bound and in_flight_of(*bound)
         found, backpressure = count_room(
             rows, port, in_flight, SYSTEM_CLOCK, is_together=is_together
         )
@@ -94,7 +83,8 @@ def test_so_many_rows_of_requests_that_go_together_have_room(
 
 def test_each_node_behind_an_input_has_room_of_its_own():
     with ExitStack() as held:
-        roomy, full = (held.enter_context(Held(4, queued)).port("input") for queued in (0, 4))
+        flows = [held.enter_context(Held(4, queued)) for queued in (0, 4)]
+        roomy, full = (one.submitter.port("input") for one in flows)
         both = EntryPort("input", (*roomy.route, *full.route), False, lambda: None)
         found, _ = count_room(6, both, None, SYSTEM_CLOCK, is_together=True)
         assert found == 0
@@ -102,8 +92,8 @@ def test_each_node_behind_an_input_has_room_of_its_own():
 
 def test_who_waits_for_the_whole_graph_is_told_when_there_is_room_and_not_before():
     came = []
-    with Held(9) as submitter:
-        in_flight, port = in_flight_of(1, 1), submitter.port("input")
+    with Held(9) as held:
+        in_flight, port = in_flight_of(1, 1), held.submitter.port("input")
         for _, backpressure in (
             count_room(1, port, in_flight, SYSTEM_CLOCK, is_together=False),
             count_fitting([{"input": [0]}], {"input": port}, in_flight, SYSTEM_CLOCK),
@@ -118,8 +108,8 @@ def test_who_waits_for_the_whole_graph_is_told_when_there_is_room_and_not_before
 
 
 def test_a_request_that_brings_nothing_takes_no_room():
-    with Held(9) as submitter:
-        port = submitter.port("input")
+    with Held(9) as held:
+        port = held.submitter.port("input")
         columns = [{}, {"input": [0]}, {}, {"input": [0]}]
         found, _ = count_fitting(columns, {"input": port}, in_flight_of(1), SYSTEM_CLOCK)
         assert found == 2
@@ -133,26 +123,22 @@ def test_a_request_that_brought_nothing_is_not_inside_the_graph():
 
 
 def test_the_bound_of_the_whole_graph_holds_for_whole_requests():
-    with Held(9, max_in_flight=3) as submitter:
-        count, backpressure = submitter.count_fitting([{"input": [0]}] * 4)
+    with Held(9, max_in_flight=3) as held:
+        count, backpressure = held.submitter.count_fitting([{"input": [0]}] * 4)
         assert (count, backpressure.reason.startswith("max_in_flight=3")) == (2, True)
 
 
 def test_each_way_in_waits_for_room_in_the_whole_graph():
-    gate = Gate()
-    with Running(chain((gate.spec(), ONE), max_in_flight=1)) as flow:
-        submitter = flow.scheduler.submitter
-        flow.session().send("input", 0)
-        gate.entered.acquire()
-        (session,), (given, _) = flow.scheduler.create_sessions(1), requests_of(flow, 1)
+    with Held(9, max_in_flight=1) as held:
+        (session,) = held.flow.scheduler.create_sessions(1)
+        given, _ = requests_of(held.flow, 1)
         for count, backpressure in (
-            submitter.count_fitting([{"input": [0]}]),
-            submitter.enter_many([SessionEntry(session, {"input": [Buffer(0)]}, None)]),
-            submitter.enter_request_batch(*given),
+            held.submitter.count_fitting([{"input": [0]}]),
+            held.submitter.enter_many([SessionEntry(session, {"input": [Buffer(0)]}, None)]),
+            held.submitter.enter_request_batch(*given),
         ):
             assert (count, backpressure.reason[:15]) == (0, "max_in_flight=1")
             backpressure.wait(0)
-        gate.open.set()
 
 
 def requests_of(flow, *values):
@@ -162,20 +148,14 @@ def requests_of(flow, *values):
 
 
 def test_requests_that_go_together_enter_as_far_as_there_is_room_unless_all_are_to():
-    gate = Gate()
-    with Running(chain((gate.spec(), {**ONE, "queue_size": 2}))) as flow:
-        submitter = flow.scheduler.submitter
-        given, _ = requests_of(flow, 1, 2, 3)
-        count, backpressure = submitter.enter_request_batch(*given)
+    with Held(2) as held:
+        given, _ = requests_of(held.flow, 1, 2, 3)
+        count, backpressure = held.submitter.enter_request_batch(*given)
         assert (count, backpressure is None) == (2, False)
-        gate.open.set()
-        gate.entered.acquire()
-    gate = Gate()
-    with Running(chain((gate.spec(), {**ONE, "queue_size": 1}))) as flow:
-        (session, members, rows, _), _ = requests_of(flow, 1, 2, 3)
-        entered = flow.scheduler.submitter.enter_request_batch(session, members, rows, [3])
+    with Held(1) as held:
+        (session, members, rows, _), _ = requests_of(held.flow, 1, 2, 3)
+        entered = held.submitter.enter_request_batch(session, members, rows, [3])
         assert entered == (1, None)  # whole, where there is room for a row
-        gate.open.set()
 
 
 def test_requests_whose_session_has_ended_are_told_why_and_reach_nobody():
@@ -216,14 +196,8 @@ def test_a_row_that_comes_in_error_reaches_no_unit_and_is_its_answer():
 
 
 def test_who_is_refused_is_counted():
-    gate = Gate()
-    node = (gate.spec(), {**ONE, "queue_size": 1, "queue_policy": "reject"})
-    with Running(chain(node)) as flow:
-        flow.session().send("input", 1)
-        gate.entered.acquire()
-        flow.session().send("input", 2)
+    with Held(1, 1, settings={"queue_policy": "reject"}) as held:
         for _ in range(2):
             with pytest.raises(QueueFullError):
-                flow.session().send("input", 3)
-        assert flow.scheduler.submitter.refusals == 2
-        gate.open.set()
+                held.flow.session().send("input", 3)
+        assert held.submitter.refusals == 2

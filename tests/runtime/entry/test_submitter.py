@@ -50,22 +50,20 @@ class Caller:
 
 
 class Full:
-    """A flow whose first node is in a call, and whose queue of one is full."""
+    """A flow whose first node is in a call, and whose queue of one is full, or holds ``queued``."""
 
-    def __init__(self, **options):
-        self.gate, self.clock = Gate(), FakeClock()
-        self._running = Running(
-            chain((self.gate.spec(), {**ONE, **options.pop("settings", {})})),
-            clock=self.clock,
-            **options,
-        )
+    def __init__(self, settings=(), queued=1, clock=None, **graph):
+        self.gate, self.clock, self._queued = Gate(), clock or FakeClock(), queued
+        node = (self.gate.spec(), {**ONE, **dict(settings)})
+        self._running = Running(chain(node, **graph), clock=self.clock)
 
     def __enter__(self):
         self.flow = self._running.__enter__()
         self.other = self.flow.session()
         self.other.send("input", 1)
         self.gate.entered.acquire()
-        self.other.send("input", 2)
+        for _ in range(self._queued):
+            self.other.send("input", 2)
         return self
 
     def __exit__(self, *how):
