@@ -1,0 +1,325 @@
+"""Reads the sentences of docstrings, comments, messages and pages, and checks them.
+
+``python -m tests.prose modelflow/cli docs`` lists every sentence that breaks a rule.
+``tests/test_prose.py`` expects that none does. The rules are in `check`.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+LONGEST_SENTENCE = 25
+LONGEST_FIRST_SENTENCE = 20
+LONGEST_CELL = 25
+
+# Words that take the place of a noun. ``one`` is a number before a noun, and a pronoun elsewhere.
+PRONOUNS = re.compile(
+    r"\b(it|those|what|whatever|who|whoever|whom|there|somebody|nobody|someone|anybody)\b"
+    r"|\b(?:one|ones)\b(?=$|[.,;:)]| (?:of|that|which|is|has|was|in|for|with|to|at|by|and|or|as"
+    r"|after|from|on|only|alone|more|runs|does|gives|stands|comes|takes|knows|says)\b)",
+    re.IGNORECASE,
+)
+
+# ``what`` in the place of a noun ("gives what it has"). It may begin an indirect question ("shows
+# what limits the graph").
+ASKING = frozenset(
+    "about ask asks check checks choose chooses decide decides decided depends describe describes"
+    " explain explains find finds know knows known learn learns matter say says said see sees show"
+    " shows shown tell tells understand".split()
+)
+FREE_RELATIVE = re.compile(
+    r"(?<![\w-])(?:(?P<before>\w+) (?:on |out |of )?)?(?P<what>what|whatever|whoever)\b(?![-\w])",
+    re.IGNORECASE,
+)
+
+# Phrases that make a reader stop, and the plain words for each.
+RIDDLES = {
+    r"told of": "logged, notified, reported",
+    r"\banew\b": "again",
+    r"\bin turn\b": "one after the other",
+    r"\bas ever\b": "as usual",
+    r"\bholds? up\b|\bheld up\b|\bholding up\b": "delay, block",
+    r"\bso that\b": "to, because, or two sentences",
+    r"\bwhat (?:there|is there) is\b": "the items",
+    r"\bwho (?:waits?|asks?|comes?|brings?)\b": "the caller, the client, the request",
+    r"\bwhat (?:comes|came|goes|went|waits?|stands|stood|follows)\b": "name the noun",
+    r"\bit is (?:said|told)\b": "the log names, the error names",
+    r"\bmodelflow is told\b": "you set",
+    r"\bsees to it\b": "ensures",
+    r"\bwhereupon\b|\bthereof\b|\btherein\b|\bthereby\b|\bwherein\b": "two sentences",
+}
+_RIDDLES = {re.compile(pattern, re.IGNORECASE): plain for pattern, plain in RIDDLES.items()}
+
+_CODE = re.compile(r"``[^`]+``|`[^`]+`|\{\{.*?\}\}")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[A-Z\"'(\[*§])")
+_ABBREVIATED = re.compile(r"\b(?:e\.g|i\.e|etc|cf|vs|ca|No|approx)\.$")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
+_SECTION = re.compile(
+    r"^(Args|Arguments|Returns?|Yields?|Raises|Examples?|Attributes|Notes?|Inputs?|Outputs?):$"
+)
+_FIELD = re.compile(r"^\*{0,2}[\w.|\[\], ]+(?: \([^)]*\))?: ")
+_SILENT = re.compile(r"^#\s*(?:noqa|type:|pragma|fmt:|ruff|mypy|!|-\*-|[-=#]{3,})")
+_RAISING = frozenset(
+    {"debug", "info", "warning", "error", "exception", "critical", "secho", "echo"}
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence and its place: ``kind`` is ``docstring``, ``comment``, ``message`` or ``page``."""
+
+    path: str
+    line: int
+    kind: str
+    text: str
+    is_first: bool = False
+
+    @property
+    def length(self) -> int:
+        """Returns the number of words; an inline code, whatever is in it, is one."""
+        return sum(any(c.isalnum() for c in word) for word in self.text.split())
+
+
+def read(path: Path) -> Iterator[Sentence]:
+    """Gives the sentences of a Python file or of a Markdown page."""
+    name = str(path.resolve().relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield from _of_page(name, text)
+    else:
+        yield from _of_docstrings(name, ast.parse(text))
+        yield from _of_comments(name, text)
+        yield from _of_messages(name, ast.parse(text))
+
+
+def check(sentence: Sentence) -> Iterator[str]:
+    """Gives what a sentence breaks.
+
+    Every sentence has at most 25 words, at most one colon or semicolon, and no phrase of
+    `RIDDLES`. The first one of a docstring has at most 20 words and no pronoun for a noun. A cell
+    of a table has at most 25 words.
+    """
+    length = sentence.length
+    limit = LONGEST_FIRST_SENTENCE if sentence.is_first else LONGEST_SENTENCE
+    if length > limit:
+        yield f"{length} words; at most {limit}"
+    if sentence.is_first and (found := PRONOUNS.search(sentence.text)):
+        yield f"{found[0]!r} stands for a noun; name the noun"
+    if sentence.kind != "message" and len(re.findall(r"[;:](?=\s)", sentence.text)) > 1:
+        yield "more than one colon or semicolon; make two sentences"
+    if not sentence.is_first and not sentence.text.endswith("?"):
+        for found in FREE_RELATIVE.finditer(sentence.text):
+            if (found["before"] or "").strip().lower() not in ASKING:
+                yield f"{found['what']!r} stands for a noun; name the noun"
+                break
+    for riddle, plain in _RIDDLES.items():
+        if found := riddle.search(sentence.text):
+            yield f"{found[0]!r}: say {plain}"
+
+
+def split(text: str) -> list[str]:
+    """Splits a paragraph into sentences."""
+    found: list[str] = []
+    for part in _END.split(" ".join(text.split())):
+        if found and _ABBREVIATED.search(found[-1]):
+            found[-1] += f" {part}"
+        else:
+            found.append(part)
+    return [part for part in found if part]
+
+
+def _plain(text: str) -> str:
+    return _CODE.sub("CODE", _LINK.sub(r"\1", text))
+
+
+def _of_docstrings(path: str, tree: ast.Module) -> Iterator[Sentence]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                line = node.body[0].lineno
+                yield from _of_docstring(path, line, text, is_first=True)
+        if isinstance(node, ast.Module | ast.ClassDef):
+            # The text behind a field says what the field is.
+            for before, one in zip(node.body, node.body[1:], strict=False):
+                if (
+                    isinstance(before, ast.Assign | ast.AnnAssign)
+                    and isinstance(one, ast.Expr)
+                    and isinstance(one.value, ast.Constant)
+                    and isinstance(one.value.value, str)
+                ):
+                    yield from _of_docstring(path, one.lineno, one.value.value, is_first=True)
+
+
+def _of_docstring(path: str, line: int, text: str, *, is_first: bool) -> Iterator[Sentence]:
+    for offset, paragraph in _paragraphs(text):
+        for sentence in split(_plain(paragraph)):
+            yield Sentence(path, line + offset, "docstring", sentence, is_first)
+            is_first = False
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Gives the paragraphs of a docstring with their lines, without examples and literal blocks."""
+    lines = text.expandtabs().splitlines()
+    kept: list[str] = []
+    start = 0
+    literal: int | None = None
+    fence = False
+    for number, raw in enumerate([*lines, ""]):
+        row = raw.strip()
+        indent = len(raw) - len(raw.lstrip())
+        if row.startswith("```"):
+            fence = not fence
+            row = ""
+        elif fence:
+            continue
+        if literal is not None and row:
+            if indent > literal:
+                continue
+            literal = None
+        starts = not row or _ITEM.match(raw) or _SECTION.match(row) or _FIELD.match(row)
+        if starts or row.startswith((">>>", "|")):
+            if kept:
+                yield start, " ".join(kept)
+            kept = []
+        if not row or _SECTION.match(row) or row.startswith((">>>", "...", "|", "$")):
+            continue
+        if row.endswith("::"):
+            literal = indent
+            row = row[:-2] + "."
+        if not kept:
+            start = number
+            row = (
+                _FIELD.sub("", row)
+                if indent and _FIELD.match(row)
+                else _ITEM.sub("", raw, 1).strip()
+            )
+        kept.append(row)
+
+
+def _of_comments(path: str, text: str) -> Iterator[Sentence]:
+    blocks: list[tuple[int, int, list[str]]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT or _SILENT.match(token.string):
+            continue
+        line, column = token.start
+        own = not token.line[:column].strip()
+        said = token.string.lstrip("#").removeprefix(":")
+        if (
+            own
+            and blocks
+            and blocks[-1][0] + len(blocks[-1][2]) == line
+            and blocks[-1][1] == column
+        ):
+            blocks[-1][2].append(said)
+        else:
+            blocks.append((line, column if own else -1, [said]))
+    for line, _, rows in blocks:
+        for offset, paragraph in _paragraphs("\n".join(row.removeprefix(" ") for row in rows)):
+            for sentence in split(_plain(paragraph)):
+                yield Sentence(path, line + offset, "comment", sentence)
+
+
+def _of_messages(path: str, tree: ast.Module) -> Iterator[Sentence]:
+    """Gives the texts of errors, log lines and help: every literal of six words and more."""
+    docstrings = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    inner = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "VALUE"
+                for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) in docstrings or id(node) in inner:
+                continue
+            text = node.value
+        else:
+            continue
+        if re.search(r"[{}<>=\\|]\s|\n\s*\n?\s*[{#<>-]|^\s*[#/\[]", text) or len(text.split()) < 6:
+            continue  # code: a template, a page, a graph
+        for line in text.split("\n"):
+            for sentence in split(_plain(line)):
+                yield Sentence(path, node.lineno, "message", sentence)
+
+
+def _of_page(path: str, text: str) -> Iterator[Sentence]:
+    fence = None
+    kept: list[str] = []
+    start = 0
+
+    def flush() -> Iterator[Sentence]:
+        for sentence in split(_plain(" ".join(kept))):
+            yield Sentence(path, start, "page", sentence)
+        kept.clear()
+
+    for number, raw in enumerate([*text.splitlines(), ""], 1):
+        row = raw.strip()
+        opened = re.match(r"\s*(```+|~~~+)", raw)
+        if fence:
+            fence = None if opened and opened[1] == fence else fence
+            continue
+        if opened:
+            yield from flush()
+            fence = opened[1]
+            continue
+        if not row or _ITEM.match(raw) or row.startswith(("#", "|", "<", "!!!")):
+            yield from flush()
+        if row.startswith("|") and not set(row) <= set("|-: "):
+            for cell in re.split(r"(?<!\\)\|", row.strip("|")):
+                yield Sentence(path, number, "cell", _plain(cell.strip()))
+        elif row and not row.startswith(("<", "#", "|", "[!", "!!!")):
+            if not kept:
+                start = number
+            kept.append(_ITEM.sub("", raw, 1).strip() if _ITEM.match(raw) else row)
+
+
+def files(names: Iterable[str]) -> Iterator[Path]:
+    """Gives the Python files and pages at paths of the project."""
+    for name in names:
+        path = (ROOT / name).resolve()
+        if path.is_dir():
+            found = (*path.rglob("*.py"), *path.rglob("*.md"))
+            yield from sorted(one for one in found if "node_modules" not in one.parts)
+        else:
+            yield path
+
+
+def main(names: list[str]) -> int:
+    """Prints every sentence that breaks a rule.
+
+    Args:
+        names: Files and folders, from the root of the project.
+
+    Returns:
+        The exit code: 1 where a sentence breaks a rule.
+    """
+    count = 0
+    for path in files(names):
+        for sentence in read(path):
+            for reason in check(sentence):
+                count += 1
+                print(f"{sentence.path}:{sentence.line}: {reason}: {sentence.text}")
+    print(f"{count} findings", file=sys.stderr)
+    return int(count > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
