@@ -1,11 +1,13 @@
 """Writes the reference pages from what the code itself says: ``python docs/generate.py``."""
 
 import importlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
 import click
+from python_page import PythonPage
 
 import modelflow
 from modelflow.cli.main import cli
@@ -151,23 +153,35 @@ def inference() -> Iterator[str]:
 
 
 def python() -> Iterator[str]:
-    """Gives the page of the Python names, which the site fills from their docstrings."""
+    """Yields the page of the public Python names."""
     yield "# Python\n"
     yield NOTE
-    yield (
-        "What stands under `modelflow` is imported from there (`from modelflow import Flow`), the "
-        "rest from the module that its heading names.\n"
-    )
+    page = PythonPage(_rows)
     named: set[str] = set()
+    sections = []
     for title, module, names in _public_names():
         fresh = [name for name in names if _home(module, name) not in named]
-        if not fresh:
-            continue
+        named |= {_home(module, name) for name in fresh}
+        if fresh:
+            sections.append((title, module, fresh))
+    for title, module, names in sections:
         yield f"## {title}\n"
-        for name in fresh:
-            home = _home(module, name)
-            named.add(home)
-            yield f"::: {home}\n    options:\n      heading_level: 3\n"
+        rows = [
+            (
+                f"[`{name}`](#{_anchor(page.heading(_home(module, name), name))})",
+                page.summary(_home(module, name)),
+            )
+            for name in names
+        ]
+        yield _rows(("name", "meaning"), rows)
+    for _, module, names in sections:
+        for name in names:
+            source = "modelflow" if name in modelflow.__all__ else module
+            yield from page.describe(_home(module, name), source, name)
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 _MODULES = {
@@ -181,9 +195,14 @@ _MODULES = {
     "modelflow.profile.interval": "Figures between two moments (`modelflow.profile.interval`)",
     "modelflow.remote.ray": "Ray clusters (`modelflow.remote.ray`)",
     "modelflow.remote": "Parts of a graph elsewhere (`modelflow.remote`)",
+    "modelflow.runtime.stats": "Statistics, as `Flow.stats` returns them",
     "modelflow.serve.options": "Servers (`modelflow.serve`)",
     "modelflow.serve.server": "Servers (`modelflow.serve`)",
 }
+
+
+# Names of a module that also holds the engine's own counters.
+_SELECTED = {"modelflow.runtime.stats": ("FlowStats", "NodeStats", "RequestStats", "Histogram")}
 
 
 def _public_names() -> Iterator[tuple[str, str, Sequence[str]]]:
@@ -191,7 +210,7 @@ def _public_names() -> Iterator[tuple[str, str, Sequence[str]]]:
     errors = set(importlib.import_module("modelflow.errors").__all__)
     yield "`modelflow`", "modelflow", [name for name in own if name not in errors]
     for module, title in _MODULES.items():
-        names = importlib.import_module(module).__all__
+        names = _SELECTED.get(module) or importlib.import_module(module).__all__
         yield title, module, [n for n in names if callable(_named(module, n))]
 
 

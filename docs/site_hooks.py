@@ -9,7 +9,6 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 # Page of the site -> where it stands in the repository.
 PAGES = {
-    "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
     "benchmarks.md": "benchmarks/README.md",
@@ -29,7 +28,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Points links at pages of the site; what is no page of it is named by its path."""
     source = ROOT / PAGES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     here = Path("docs", page.file.src_uri).parent
-    markdown = markdown.replace("](docs/images/", "](images/")
 
     def linked(found: re.Match[str]) -> str:
         text, target, anchor = found[1], found[2], found[3] or ""

@@ -1,0 +1,201 @@
+"""Writes the Python reference as Markdown: signatures and docstrings, read without an import."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import griffe
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_WIDTH = 88
+"""Columns that a signature may take before each parameter gets its own line."""
+
+_LITERAL = re.compile(r"(?m)^(.*)::\n\n((?:    .*\n?|\n)+)")
+
+_PUBLIC_SPECIAL = frozenset({"__array__", "__dlpack__", "__dlpack_device__", "__bytes__"})
+
+
+class PythonPage:
+    """Describes public names by their docstrings.
+
+    Args:
+        table: Formats titles and rows as a Markdown table.
+    """
+
+    def __init__(self, table: Callable[..., str]) -> None:
+        self._table = table
+        self._package = griffe.load(
+            "modelflow", search_paths=[str(ROOT)], docstring_parser="google"
+        )
+
+    def summary(self, path: str) -> str:
+        """Returns the first sentence of a name's docstring.
+
+        Args:
+            path: The name with its module: ``modelflow.flow.flow.Flow``.
+        """
+        text = " ".join(self._text(self._find(path)).split("\n\n")[0].split())
+        return re.split(r"(?<=[.:])\s", text)[0]
+
+    def heading(self, path: str, name: str) -> str:
+        """Returns the heading of a name, which differs from those of all other names.
+
+        ``Option`` and ``option`` have one anchor, so a function says that it is a function.
+        """
+        is_twin = name.islower() and name.capitalize() in self._package.all_members
+        return f"{name} (function)" if is_twin and self._find(path).is_function else name
+
+    def describe(self, path: str, module: str, name: str) -> Iterator[str]:
+        """Yields the description of a class, a function or a type.
+
+        Args:
+            path: The name with its module.
+            module: The module that users import the name from.
+            name: The name there.
+        """
+        found = self._find(path)
+        yield f"### {self.heading(path, name)}\n"
+        yield f"```python\nfrom {module} import {name}\n```\n"
+        if found.is_class:
+            yield from self._describe_class(found, name)
+        else:
+            yield from self._describe_callable(found, name)
+
+    def _find(self, path: str) -> griffe.Object:
+        found = self._package[path.removeprefix("modelflow.")]
+        return found.final_target if found.is_alias else found
+
+    def _describe_class(self, found: griffe.Object, name: str) -> Iterator[str]:
+        start = found.all_members.get("__init__")
+        if start is not None and start.is_alias:
+            start = start.final_target
+        bases = [str(base) for base in getattr(found, "bases", ())]
+        is_error = any(base.endswith(("Error", "Exception")) for base in bases)
+        if is_error or name.endswith("Error"):
+            yield f"An exception; it derives from {', '.join(f'`{base}`' for base in bases)}.\n"
+        elif start is not None and "\nAttributes:" not in self._text(found):  # not a result
+            yield _signature(name, start)
+        yield from self._docstring(found)
+        if start is not None and start.docstring:
+            yield from self._docstring(start)
+        fields = [
+            (f"`{member.name}`", _code(member.annotation), _flat(self._text(member)))
+            for member in self._members(found)
+            if member.is_attribute and member.docstring
+        ]
+        if fields:
+            yield self._table(("field", "type", "meaning"), fields)
+        for member in self._members(found):
+            if member.is_function:
+                yield f"#### {name}.{member.name}\n"
+                yield from self._describe_callable(member, f"{name}.{member.name}")
+
+    def _describe_callable(self, found: griffe.Object, name: str) -> Iterator[str]:
+        if found.is_function:
+            yield _signature(name.rpartition(".")[2], found)
+        elif found.is_attribute:
+            yield f"```python\n{name} = {found.value}\n```\n"
+        yield from self._docstring(found)
+
+    def _members(self, found: griffe.Object) -> Iterator[griffe.Object]:
+        for name, member in found.all_members.items():
+            if name.startswith("_") and name not in _PUBLIC_SPECIAL:
+                continue
+            own = member.final_target if member.is_alias else member
+            if own.docstring is not None:
+                yield own
+
+    @staticmethod
+    def _text(found: griffe.Object) -> str:
+        return _markdown(found.docstring.value) if found.docstring else ""
+
+    def _docstring(self, found: griffe.Object) -> Iterator[str]:
+        for section in found.docstring.parse("google", warnings=False) if found.docstring else ():
+            match section.kind:
+                case griffe.DocstringSectionKind.text:
+                    yield _markdown(section.value) + "\n"
+                case griffe.DocstringSectionKind.parameters:
+                    rows = [(f"`{p.name}`", _flat(_markdown(p.description))) for p in section.value]
+                    yield self._table(("argument", "meaning"), rows)
+                case griffe.DocstringSectionKind.attributes:
+                    rows = [(f"`{a.name}`", _flat(_markdown(a.description))) for a in section.value]
+                    yield self._table(("field", "meaning"), rows)
+                case griffe.DocstringSectionKind.returns | griffe.DocstringSectionKind.yields:
+                    text = _flat(_markdown(" ".join(_returned(part) for part in section.value)))
+                    yield f"**Returns** {text[:1].lower()}{text[1:]}\n"
+                case griffe.DocstringSectionKind.raises:
+                    rows = [
+                        (
+                            f"`{str(raised.annotation).strip('()')}`",
+                            _flat(_markdown(raised.description)),
+                        )
+                        for raised in section.value
+                    ]
+                    yield self._table(("raises", "when"), rows)
+                case griffe.DocstringSectionKind.examples:
+                    for kind, text in section.value:
+                        is_code = kind is griffe.DocstringSectionKind.examples
+                        yield f"```python\n{text}\n```\n" if is_code else _markdown(text) + "\n"
+
+
+def _returned(part: griffe.DocstringReturn | griffe.DocstringYield) -> str:
+    # The parser takes "name: text" for a named value; here it is a sentence with a colon.
+    return f"{part.name}: {part.description}" if part.name else part.description
+
+
+def _signature(name: str, function: griffe.Object) -> str:
+    parameters = [
+        _parameter(parameter)
+        for parameter in _with_markers(list(function.parameters))
+        if parameter == "*" or parameter.name not in ("self", "cls")
+    ]
+    returned = "" if name[:1].isupper() or not function.returns else f" -> {function.returns}"
+    text = f"{name}({', '.join(parameters)}){returned}"
+    if len(text) > _WIDTH:
+        rows = "".join(f"    {parameter},\n" for parameter in parameters)
+        text = f"{name}(\n{rows}){returned}"
+    return f"```text\n{text}\n```\n"
+
+
+def _with_markers(parameters: list[griffe.Parameter]) -> Iterator[griffe.Parameter | str]:
+    """Yields the parameters, with ``*`` before the first that has to be named."""
+    is_marked = False
+    for parameter in parameters:
+        if parameter.kind is griffe.ParameterKind.var_positional:
+            is_marked = True
+        if parameter.kind is griffe.ParameterKind.keyword_only and not is_marked:
+            is_marked = True
+            yield "*"
+        yield parameter
+
+
+def _parameter(parameter: griffe.Parameter | str) -> str:
+    if isinstance(parameter, str):
+        return parameter
+    stars = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
+    text = stars.get(parameter.kind, "") + parameter.name
+    if parameter.annotation is not None:
+        text += f": {parameter.annotation}"
+    if parameter.default is not None and parameter.kind not in stars:
+        text += f" = {parameter.default}" if parameter.annotation else f"={parameter.default}"
+    return text
+
+
+def _markdown(text: str) -> str:
+    """Returns a docstring as Markdown: its literals and blocks of code in Markdown's form."""
+    text = re.sub(r"``([^`]+)``", r"`\1`", text.strip())
+    return _LITERAL.sub(_fence, text + "\n").rstrip()
+
+
+def _fence(block: re.Match[str]) -> str:
+    code = re.sub(r"(?m)^    ", "", block[2]).strip("\n")
+    return f"{block[1] + ':' if block[1] else ''}\n\n```text\n{code}\n```\n\n".lstrip("\n")
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _code(annotation: object) -> str:
+    return f"`{annotation}`" if annotation is not None else ""
