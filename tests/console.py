@@ -21,12 +21,12 @@ from pathlib import Path
 from tests import programs
 from tests.in_process import run_here
 
-__all__ = ["is_session", "run_session", "sessions"]
+__all__ = ["run_session", "sessions"]
 
 JUDGES = ("modelflow doctor", "modelflow tune")
 
 _LIMIT = f"{programs.LIMIT / 4:.0f}"  # seconds until a server whose lines do not come is ended
-_SESSION = re.compile(r"^```(?:console|text)\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
+_SESSION = re.compile(r"^```console\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _SERVERS = re.compile(r"modelflow (serve|edit|dashboard)\b|python app\.py|--watch|--dashboard|&$")
 _ANSWERS = ("curl", "python client.py")
 _FAILING = {"modelflow check": (0, 1), "modelflow doctor": (0, 3)}
@@ -47,11 +47,6 @@ _OF_THE_MACHINE = re.compile(r"warning: |.*: not answered well: ")
 def sessions(page: str) -> list[str]:
     """Returns the sessions of a page."""
     return _SESSION.findall(page)
-
-
-def is_session(language: str, block: str) -> bool:
-    """Tells whether a block of a page is a session."""
-    return language in ("console", "text") and block.startswith("$ ")
 
 
 def run_session(session: str, folder: Path, env: Mapping[str, str] | None = None) -> None:

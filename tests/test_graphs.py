@@ -27,18 +27,32 @@ def modelflow(*arguments, cwd):
         return run_here(tuple(map(str, arguments)), env={})
 
 
-def test_digits_prints_each_file_and_the_accuracy(tmp_path):
+def test_digits_prints_ten_files_the_accuracy_and_what_to_try_next(tmp_path):
     done = modelflow("run", "digits", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    *files, last = done.stdout.splitlines()
-    found = re.fullmatch(r"accuracy: ([\d.]+) % \((\d+) of (\d+)\)", last)
-    assert float(found[1]) >= 97
-    assert len(files) == int(found[3]) >= 200
-    for line in files:
+    lines = done.stdout.splitlines()
+    for line in lines[:10]:
         name, digit, score = line.split()
         assert re.fullmatch(r"\d+_\d\.png", name)
         assert digit in "0123456789"
         assert 0 <= float(score) <= 1
+    rest = re.fullmatch(r"\.\.\. and (\d+) more", lines[10])
+    accuracy = re.fullmatch(r"accuracy: ([\d.]+) % \((\d+) of (\d+)\)", lines[11])
+    assert float(accuracy[1]) >= 97
+    assert 10 + int(rest[1]) == int(accuracy[3]) >= 200
+    assert lines[12].startswith("next: modelflow ")
+
+
+def test_digits_prints_as_many_files_as_it_is_asked_for(tmp_path):
+    samples = ready_graphs() / "models" / "digits" / "samples" / "000*.png"
+    done = modelflow(
+        "run", "digits", "--set", "report.lines=2", f"--arg=samples={samples}", cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[1:4] == [
+        "0003_3.png 3 1.000",
+        "... and 1 more",
+        "accuracy: 100.0 % (3 of 3)",
+    ]
 
 
 SHAPES = ready_graphs() / "models" / "shapes"

@@ -1,7 +1,8 @@
-"""Makes the model that the three services share: ResNet-50 with random weights (no download).
+"""Makes the model that the three services share, with random weights (no download).
 
-python make_model.py            ResNet-50, as big and as slow as the real one
-python make_model.py --tiny     a few layers, for tests
+python make_model.py                ResNet-50, as big and as slow as the real one
+python make_model.py --mobilenet    MobileNetV2, a tenth of the work
+python make_model.py --tiny         a few layers, for tests
 """
 
 import argparse
@@ -32,9 +33,11 @@ type = "float"
 """
 
 
-def network(is_tiny: bool) -> keras.Model:
+def network(options: argparse.Namespace) -> keras.Model:
     keras.utils.set_random_seed(7)
-    if not is_tiny:
+    if options.mobilenet:
+        return keras.applications.MobileNetV2(weights=None)
+    if not options.tiny:
         return keras.applications.ResNet50(weights=None)
     image = keras.Input((224, 224, 3))
     x = keras.layers.AveragePooling2D(16)(image)
@@ -45,9 +48,10 @@ def network(is_tiny: bool) -> keras.Model:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--mobilenet", action="store_true")
     parser.add_argument("--to", type=Path, default=Path(__file__).with_name("model"))
     options = parser.parse_args()
-    model = network(options.tiny)
+    model = network(options)
 
     @tf.function(input_signature=[tf.TensorSpec((None, 224, 224, 3), tf.float32, name="image")])
     def serve(image):

@@ -17,7 +17,7 @@ PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 
 def _block(page, name):
     text = (PAGES / page).read_text()
-    return re.search(rf"^```\w+\n# {re.escape(name)}\n(.*?)^```$", text, re.M | re.S)[1]
+    return re.search(rf"^```\w+\n# file: {re.escape(name)}\n(.*?)^```$", text, re.M | re.S)[1]
 
 
 def _groups():

@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 
 from tests import programs
-from tests.console import is_session, run_session, sessions
+from tests.console import run_session, sessions
 from tests.in_process import run_here, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
+# They show calls, not programs.
+GENERATED = {
+    f"{name}.md"
+    for name in ("command-line", "exit-codes", "graph-file", "inference", "python", "units")
+}
 PAGES = [
     ROOT / "README.md",
-    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reference"),
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name not in GENERATED),
 ]
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"# (?:file: )?(\S+\.(?:toml|py|yaml|json))\n")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# file: (\S+\.(?:toml|py|yaml|json))\n")
 # What sets up an environment is run by .ci/run, in a fresh one.
 _SET_UP = ("python3 -m venv", "pip install", "make ", "modelflow new")
 
@@ -79,13 +84,25 @@ def test_page_runs_as_it_stands(page, tmp_path, monkeypatch, capsys):
         named = _FILE.match(text)
         if named:
             (tmp_path / named[1]).write_text(text)
-        elif is_session(language, text):
+        elif language == "console":
             run_session(text, tmp_path, VARIABLES.get(page.name))
         elif language == "python":
             exec(compile(text, f"{page.name}, block {number}", "exec"), names)
         elif language == "bash":
             for line in text.splitlines():
                 _run_shell(line.strip(), tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_keep_the_conventions_of_the_pages(page):
+    for language, text in _BLOCK.findall(page.read_text()):
+        first = text.split("\n")[0]
+        if first.startswith("$ "):
+            assert language == "console", (
+                f"{first}: a session is a block of 'console', which is run"
+            )
+        if re.fullmatch(r"# \S+\.\w+", first):
+            pytest.fail(f"{first}: a file's name is written '# file: NAME'")
 
 
 def test_sessions_of_examples_run(tmp_path):
