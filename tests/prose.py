@@ -29,11 +29,12 @@ PRONOUNS = re.compile(
 
 # ``what`` in the place of a noun ("gives what it has"). It may begin an indirect question ("shows
 # what limits the graph").
-ASKING = frozenset(
-    "about ask asks check checks choose chooses decide decides decided depends describe describes"
-    " explain explains find finds know knows known learn learns matter say says said see sees show"
-    " shows shown tell tells understand".split()
-)
+_ASKING = """
+about ask asks check checks choose chooses decide decides decided depends describe describes explain
+explains find finds know knows known learn learns matter say says said see sees show shows shown
+tell tells understand
+"""
+ASKING = frozenset(_ASKING.split())
 FREE_RELATIVE = re.compile(
     r"(?<![\w-])(?:(?P<before>\w+) (?:on |out |of )?)?(?P<what>what|whatever|whoever)\b(?![-\w])",
     re.IGNORECASE,
@@ -67,9 +68,6 @@ _SECTION = re.compile(
 )
 _FIELD = re.compile(r"^\*{0,2}[\w.|\[\], ]+(?: \([^)]*\))?: ")
 _SILENT = re.compile(r"^#\s*(?:noqa|type:|pragma|fmt:|ruff|mypy|!|-\*-|[-=#]{3,})")
-_RAISING = frozenset(
-    {"debug", "info", "warning", "error", "exception", "critical", "secho", "echo"}
-)
 
 
 @dataclass(frozen=True)
@@ -167,42 +165,42 @@ def _of_docstring(path: str, line: int, text: str, *, is_first: bool) -> Iterato
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """Gives the paragraphs of a docstring with their lines, without examples and literal blocks."""
-    lines = text.expandtabs().splitlines()
+    """Yields the paragraphs of a docstring with their lines, without blocks of code."""
     kept: list[str] = []
     start = 0
+    for number, raw in enumerate([*_without_code(text.expandtabs().splitlines()), ""]):
+        row = raw.strip()
+        starts = not row or _ITEM.match(raw) or _SECTION.match(row) or _FIELD.match(row)
+        if starts and kept:
+            yield start, " ".join(kept)
+            kept = []
+        if not row or _SECTION.match(row):
+            continue
+        if not kept:
+            start = number
+            is_field = raw != row and _FIELD.match(row)
+            row = _FIELD.sub("", row) if is_field else _ITEM.sub("", raw, count=1).strip()
+        kept.append(row)
+
+
+def _without_code(lines: list[str]) -> Iterator[str]:
+    """Yields the lines, with an empty one for each of an example, a table or a literal block."""
     literal: int | None = None
-    fence = False
-    for number, raw in enumerate([*lines, ""]):
+    is_fenced = False
+    for raw in lines:
         row = raw.strip()
         indent = len(raw) - len(raw.lstrip())
         if row.startswith("```"):
-            fence = not fence
-            row = ""
-        elif fence:
-            continue
-        if literal is not None and row:
-            if indent > literal:
-                continue
+            is_fenced = not is_fenced
+        if literal is not None and row and indent <= literal:
             literal = None
-        starts = not row or _ITEM.match(raw) or _SECTION.match(row) or _FIELD.match(row)
-        if starts or row.startswith((">>>", "|")):
-            if kept:
-                yield start, " ".join(kept)
-            kept = []
-        if not row or _SECTION.match(row) or row.startswith((">>>", "...", "|", "$")):
-            continue
-        if row.endswith("::"):
+        if is_fenced or literal is not None or row.startswith((">>>", "...", "|", "$", "```")):
+            yield ""
+        elif row.endswith("::"):
             literal = indent
-            row = row[:-2] + "."
-        if not kept:
-            start = number
-            row = (
-                _FIELD.sub("", row)
-                if indent and _FIELD.match(row)
-                else _ITEM.sub("", raw, 1).strip()
-            )
-        kept.append(row)
+            yield raw.rstrip()[:-2] + "."
+        else:
+            yield raw
 
 
 def _of_comments(path: str, text: str) -> Iterator[Sentence]:
@@ -235,60 +233,56 @@ def _of_messages(path: str, tree: ast.Module) -> Iterator[Sentence]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    inner = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            text = "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "VALUE"
-                for part in node.values
-            )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) in docstrings or id(node) in inner:
-                continue
-            text = node.value
-        else:
-            continue
+    for text, line in _literals(tree, docstrings):
         if re.search(r"[{}<>=\\|]\s|\n\s*\n?\s*[{#<>-]|^\s*[#/\[]", text) or len(text.split()) < 6:
             continue  # code: a template, a page, a graph
-        for line in text.split("\n"):
-            for sentence in split(_plain(line)):
-                yield Sentence(path, node.lineno, "message", sentence)
+        for part in text.split("\n"):
+            for sentence in split(_plain(part)):
+                yield Sentence(path, line, "message", sentence)
+
+
+def _literals(tree: ast.Module, docstrings: set[int]) -> Iterator[tuple[str, int]]:
+    """Yields the texts that are no docstrings; a value in one is the word VALUE."""
+    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in formatted for part in node.values}
+    for node in formatted:
+        values = (p.value if isinstance(p, ast.Constant) else "VALUE" for p in node.values)
+        yield "".join(map(str, values)), node.lineno
+    for literal in ast.walk(tree):
+        if isinstance(literal, ast.Constant) and isinstance(literal.value, str):
+            if id(literal) not in docstrings | parts:
+                yield literal.value, literal.lineno
 
 
 def _of_page(path: str, text: str) -> Iterator[Sentence]:
-    fence = None
     kept: list[str] = []
     start = 0
-
-    def flush() -> Iterator[Sentence]:
-        for sentence in split(_plain(" ".join(kept))):
-            yield Sentence(path, start, "page", sentence)
-        kept.clear()
-
-    for number, raw in enumerate([*text.splitlines(), ""], 1):
+    for number, raw in enumerate([*_without_fences(text.splitlines()), ""], 1):
         row = raw.strip()
-        opened = re.match(r"\s*(```+|~~~+)", raw)
-        if fence:
-            fence = None if opened and opened[1] == fence else fence
-            continue
-        if opened:
-            yield from flush()
-            fence = opened[1]
-            continue
         if not row or _ITEM.match(raw) or row.startswith(("#", "|", "<", "!!!")):
-            yield from flush()
+            for sentence in split(_plain(" ".join(kept))):
+                yield Sentence(path, start, "page", sentence)
+            kept = []
         if row.startswith("|") and not set(row) <= set("|-: "):
             for cell in re.split(r"(?<!\\)\|", row.strip("|")):
                 yield Sentence(path, number, "cell", _plain(cell.strip()))
         elif row and not row.startswith(("<", "#", "|", "[!", "!!!")):
-            if not kept:
-                start = number
-            kept.append(_ITEM.sub("", raw, 1).strip() if _ITEM.match(raw) else row)
+            start = start if kept else number
+            kept.append(_ITEM.sub("", raw, count=1).strip())
+
+
+def _without_fences(lines: list[str]) -> Iterator[str]:
+    """Yields the lines of a page, with an empty one for each of a block of code."""
+    fence = None
+    for raw in lines:
+        mark = re.match(r"\s*(```+|~~~+)", raw)
+        if fence is None and mark:
+            fence = mark[1]
+        elif fence is not None and mark and mark[1] == fence:
+            fence = None
+            yield ""
+            continue
+        yield "" if fence is not None else raw
 
 
 def files(names: Iterable[str]) -> Iterator[Path]:
@@ -316,8 +310,8 @@ def main(names: list[str]) -> int:
         for sentence in read(path):
             for reason in check(sentence):
                 count += 1
-                print(f"{sentence.path}:{sentence.line}: {reason}: {sentence.text}")
-    print(f"{count} findings", file=sys.stderr)
+                sys.stdout.write(f"{sentence.path}:{sentence.line}: {reason}: {sentence.text}\n")
+    sys.stderr.write(f"{count} findings\n")
     return int(count > 0)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 __all__ = ["Header", "read_header"]
 
+# The first bytes of JPEG, PNG, GIF and WebP files in base64.
+_BASE64 = (b"/9j/", b"iVBORw0KGgo", b"R0lGOD", b"UklGR")
 _FORMATS = (
     "JPEG, PNG, WebP, BMP or TIFF; or, with Pillow, GIF, AVIF, HEIF, JPEG 2000, ICO, PPM or QOI"
 )
@@ -113,8 +115,12 @@ def read_header(data: memoryview) -> Header:
     if only_pillows is not None:
         size = _ico_size(data) if only_pillows == "ico" else (0, 0)
         return Header(only_pillows, *size, is_for_pillow=True)
+    hint = ""
+    if head.startswith(_BASE64):
+        hint = '; this is base64 text: send {"b64": "..."} in JSON, or use the unit base64_decoder'
     raise ValueError(
-        f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected {_FORMATS}"
+        f"image_decoder: got {len(data)} bytes that begin with {head[:8]!r}; expected "
+        f"{_FORMATS}{hint}"
     )
 
 

@@ -13,7 +13,12 @@ def read_labels(path: str) -> tuple[str, ...]:
         ValueError: it is larger than 16 MiB, or no text.
     """
     file = Path(path)
-    size = file.stat().st_size
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise type(error)(
+            f"labels file {path}: {error.strerror}; expected a text file with a name a line"
+        ) from error
     if size > _MAX_BYTES:
         raise ValueError(f"labels file {path}: got {size} bytes; expected at most {_MAX_BYTES}")
     try:

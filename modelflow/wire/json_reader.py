@@ -71,7 +71,10 @@ def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
         # What follows the document may be anything; the document itself is text.
         if not takes_rest:
             refuse(
-                f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}", cause=error
+                f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}; to send a "
+                'file, write it as {"b64": "..."} in JSON, or POST it to '
+                "/v2/models/NAME/generate with its own Content-Type, such as image/jpeg",
+                cause=error,
             )
         text = body[: error.start].decode()
     try:

@@ -5,6 +5,7 @@ it, a command or the calls of a program (``sdk``), the lines that it answers wit
 code. Everything runs in this process, but for mistakes in what a process can import (``process``).
 """
 
+import base64
 import logging
 import re
 import runpy
@@ -70,7 +71,7 @@ GPU = 8
 _OTHER = ("advice: ", "{", "Usage: ", "Try 'modelflow", "note: large values", "g.toml: ok: ")
 
 
-def model():
+def model(opset=13):
     """A network that flattens (3, 4, 4)."""
     onnx = pytest.importorskip("onnx")
     node = onnx.helper.make_node("Flatten", ["x"], ["y"])
@@ -79,7 +80,7 @@ def model():
         for name, shape in (("x", (3, 4, 4)), ("y", (48,)))
     ]
     graph = onnx.helper.make_graph([node], "net", ends[:1], ends[1:])
-    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)])
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     made.ir_version = 8
     return made.SerializeToString()
 
@@ -107,14 +108,17 @@ def jpeg():
 # What a file of the table may be, beside a text.
 MADE = {
     "<jpeg>": of_bytes(jpeg),
+    "<jpeg in base64>": of_bytes(lambda: base64.b64encode(jpeg())),
     "<cut jpeg>": of_bytes(lambda: jpeg()[:200]),
     "<huge png>": of_bytes(huge),
     "<model>": of_bytes(model),
+    "<model of opset 99>": of_bytes(lambda: model(opset=99)),
     "<cut model>": of_bytes(lambda: model()[:60]),
     "<latin-1>": of_bytes(GOOD.replace("small", "sm\xe4ll").encode("latin-1")),
     "<uint8 (3, 4, 4)>": array("u1", 3, 4, 4),
     "<float32 (1, 3, 4, 4)>": array("f4", 1, 3, 4, 4),
     "<float32 (3, 5, 5)>": array("f4", 3, 5, 5),
+    "<float32 (4, 4, 3)>": array("f4", 4, 4, 3),
 }
 
 
