@@ -26,8 +26,7 @@ class Endpoint:
 
     Attributes:
         pattern: The whole path must match this pattern, in upper or lower case. The handler
-            receives
-            the groups of the match.
+            receives the groups of the match.
         answer: The handlers by method.
         group: The group that a key must open, or None if no key is needed.
     """
