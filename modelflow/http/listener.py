@@ -71,7 +71,7 @@ class ReplyTimeouts(Generic[Waiting]):
 
 
 _NO_ANSWER = reply_of_status(
-    HTTPStatus.INTERNAL_SERVER_ERROR, "the graph has ended the request without a reply"
+    HTTPStatus.INTERNAL_SERVER_ERROR, "the graph has ended the request without an answer"
 )
 
 
@@ -392,7 +392,7 @@ class Listener:
             self._is_idle.set()
 
     def _give_up(self, http_request: HttpRequest) -> None:
-        message = f"no reply within {self.limits.time_out:g} s"
+        message = f"no answer within {self.limits.time_out:g} s"
         http_request.answer(reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, message))
 
     def _wrong_method(self, method: str) -> Reply:

@@ -75,7 +75,7 @@ def _load(options: TlsOptions) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
             raise ConfigError(
-                f"TLS key {options.key}: this is not the key of the certificate {options.cert}; "
+                f"TLS key {options.key}: it is not the key of the certificate {options.cert}; "
                 "expected the key that belongs to the certificate"
             ) from error
         raise ConfigError(_unread("certificate", options.cert, error, options.key)) from error
