@@ -149,7 +149,7 @@ class InheritedConnections:
             yield
         finally:
             self._is_leaving = True
-            with contextlib.suppress(OSError):  # the other side has gone
+            with contextlib.suppress(OSError):  # the other process has gone
                 self._socket.shutdown(socket.SHUT_WR)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)

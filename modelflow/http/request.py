@@ -105,7 +105,7 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", re.ASCII)
 _NO_VERSION = "ff"
-# The shortest limit that the specification of ``tracestate`` allows. A longer text is dropped.
+# The length of ``tracestate`` that the specification requires to pass on. A longer text is dropped.
 _LONGEST_STATE = 512
 
 

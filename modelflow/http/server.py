@@ -1,4 +1,4 @@
-"""The HTTP server on a thread of its own: event loop, connections, TLS."""
+"""The HTTP server on its own thread, with event loop, connections and TLS."""
 
 import asyncio
 import contextlib
@@ -294,9 +294,8 @@ def bind_socket(endpoint: Endpoint) -> socket.socket:
     try:
         # Without this option, the system blocks the port while old connections are in TIME_WAIT.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit this option. Without it, head and body of a reply arrive 40 ms apart.
-        # The
-        # body waits for the acknowledgement of the head, which the client delays
+        # Connections inherit this option. Without it, the body of a reply arrives 40 ms after the
+        # head. The body waits for the acknowledgement of the head, which the client delays
         # (benchmarks/http_load.py).
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.bind((endpoint.host, endpoint.port))

@@ -1,4 +1,4 @@
-"""`Server`: flows, and the listeners that clients reach them by."""
+"""The server: models, and the HTTP and gRPC listeners for their clients."""
 
 import contextlib
 import logging

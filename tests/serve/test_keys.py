@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ConfigError, match="gone: cannot be read: No such file"):
         Keys(tmp_path / "gone")
     (tmp_path / "keys").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="no text in UTF-8"):
+    with pytest.raises(ConfigError, match="it is not UTF-8 text"):
         Keys(tmp_path / "keys")
 
 

@@ -124,7 +124,7 @@ class AccessLog:
         try:
             file = self._open()
         except ConfigError as error:
-            logger.error("%s; the file that was open before is still written", error)
+            logger.error("%s; the log continues in the previous file", error)
             return
         self._leave()
         self._file = file

@@ -54,7 +54,7 @@ class Keys:
             try:
                 self._groups = _read(self.path)
             except ConfigError as error:
-                logger.error("%s; the keys that were read before stay", error)
+                logger.error("%s; the previous keys stay valid", error)
             else:
                 logger.info("%s: %d keys", self.path, len(self._groups))
 
@@ -103,7 +103,7 @@ def _read(path: Path) -> dict[bytes, frozenset[Group]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"API keys {path}: cannot be read: {reason}") from error
     found: dict[bytes, frozenset[Group]] = {}
     for number, line in enumerate(lines, 1):

@@ -16,7 +16,7 @@ def server_of(kind: GrpcKind) -> type[GrpcServer]:
     """
     if kind is GrpcKind.AUTO:
         kind = GrpcKind.GRPCIO
-    logger.info("gRPC is answered by the server %r", str(kind))
+    logger.info("the gRPC server is %r", str(kind))
     if kind is GrpcKind.NATIVE:
         from modelflow.serve.grpc.http2.server import Http2Server
 

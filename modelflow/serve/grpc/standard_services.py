@@ -124,7 +124,7 @@ class Reflection:
             case "file_containing_symbol":
                 self._fill_files(answer, Protocol.file_with, message.file_containing_symbol)
             case "file_containing_extension" | "all_extension_numbers_of_type":
-                refuse("there are no extensions: all messages are of proto3", Code.NOT_FOUND)
+                refuse("no extension found: all messages are proto3", Code.NOT_FOUND)
             case _:
                 refuse("message_request: got none; expected one of its fields")
 

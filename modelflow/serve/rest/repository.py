@@ -68,7 +68,7 @@ class RepositoryRest:
         body = whole_body(http_request, self._options.expanded)
         document = read_json(body, self._options.json) if body.strip() else {}
         if not isinstance(document, dict):
-            refuse("request: expected a JSON object, or nothing")
+            refuse("request: expected a JSON object, or an empty body")
         return document
 
 

@@ -82,9 +82,8 @@ class PredictReader(RestRowReader):
         elements = most * array[0].size
         model.options.check_elements(elements, _WHERE)
         model.options.check_rows(most, _WHERE)
-        # `read_rows` does not check the JSON limits. After a refusal, `ask` reads each request
-        # alone
-        # and checks the limits.
+        # `read_rows` does not check the JSON limits. After a refusal, `ask` reads each
+        # request alone and checks the limits.
         limits = self.options.json
         if array.ndim >= limits.depth or not 0 < elements <= limits.elements:
             refuse(f"{_WHERE}: the JSON limits are not checked yet")

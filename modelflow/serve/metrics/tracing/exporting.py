@@ -106,9 +106,8 @@ class LimitedExporter(SpanExporter):  # type: ignore[misc]
         self._lost = 0
         self._is_given_up = False
         self.is_failing = False
-        # The exporter logs the reason of every failed attempt. The filter keeps the reason and
-        # drops
-        # the line.
+        # The exporter logs the reason of every failed attempt. The filter keeps the
+        # reason and drops the line.
         self._said = logging.getLogger(type(exporter).__module__)
         self._said.addFilter(self._hear)
 
