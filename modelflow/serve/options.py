@@ -113,7 +113,8 @@ class ServeOptions:
             free port. With None, the server has no gRPC.
         grpc_server: The gRPC server: grpcio or native (on zttp, extra serve-fast). The native
             server costs less per call but is young. The value auto means grpcio.
-        drain_timeout: Seconds that running requests have to finish after SIGTERM.
+        drain_timeout: Seconds that running requests have to finish after SIGTERM and the drain
+            delay.
         drain_delay: Seconds after SIGTERM in which the server reports "not ready" but still accepts
             requests. Set more seconds than a load balancer takes to notice.
         poll: Seconds between two searches for new versions and models. With 0, the server searches
@@ -123,13 +124,13 @@ class ServeOptions:
         is_repository_open: Lets clients load and unload models with POST
             /v2/repository/models/NAME/load.
         max_requests: Most unanswered requests to one model. The next request is answered 503.
-        max_body: The longest body or gRPC message in bytes. A longer one is answered 413 or
-            RESOURCE_EXHAUSTED.
+        max_body: The longest body or gRPC message in bytes. A longer body is answered 413, a longer
+            message RESOURCE_EXHAUSTED.
         max_bodies: Most bytes of all bodies and messages that are being read or processed. A
             request beyond this limit is answered 503.
-        max_decompressed: The longest decompressed body in bytes. A longer one is answered 400. The
-            limit also holds for tf.Example inputs, each counted with their shared context.
-            [default: as --max-body]
+        max_decompressed: The longest decompressed body in bytes. A longer body is answered 400. The
+            limit also holds for the tf.Example inputs of a request, each counted with their shared
+            context.  [default: as --max-body]
         json: The limits on a JSON document.
         max_tensor_elements: Most elements of one tensor. More elements are answered 429 or
             RESOURCE_EXHAUSTED.
