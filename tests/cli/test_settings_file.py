@@ -131,10 +131,10 @@ def test_every_option_stands_under_a_heading_once():
         if isinstance(one, click.Option):
             assert done.output.count(f"\n  {one.opts[-1]} ") == 1, one.opts
     for heading in (
-                "Models:",
-                "Limits on requests:",
-                "Limits on connections:",
-                "Security and logs:",
+        "Models:",
+        "Limits on requests:",
+        "Limits on connections:",
+        "Security and logs:",
     ):
         assert heading in done.output
     chosen = done.output.partition("Models:")[2].partition("Limits on requests:")[0]
