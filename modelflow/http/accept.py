@@ -1,4 +1,4 @@
-"""How connections arrive: accepted at an address, over TLS, or inherited from another process."""
+"""Accepts connections at an address, with or without TLS, or inherits them from a process."""
 
 import asyncio
 import contextlib
@@ -14,32 +14,31 @@ from modelflow.http.connections import Connections, Member
 
 _log = logging.getLogger(__name__)
 
-# There are no descriptors, or no memory, for another connection: it stays where it is for a while.
+# Errors for missing descriptors or memory. The connection then stays in the backlog for `_SECONDS`.
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SECONDS = 1.0
 
 BACKLOG = 2048
-"""Connections that wait to be accepted."""
+"""The most connections that wait to be accepted."""
 
 
 class MakeProtocol(Protocol):
-    """Makes what a connection is given to; see `accept`."""
+    """A factory of connection protocols; see `accept`."""
 
     def __call__(self, before: Member | None = None, /) -> asyncio.Protocol:
-        """Given what has stood for it until now, if anything has."""
+        """Returns a protocol. ``before`` is the TLS handshake that it replaces, or None."""
 
 
 async def accept(
     listening: socket.socket, connections: Connections, tls: ssl.SSLContext, enter: MakeProtocol
 ) -> None:
-    """Takes connections until it is cancelled.
+    """Accepts TLS connections until the task is cancelled.
 
     Args:
         listening: A socket that listens.
-        connections: All of the server's.
+        connections: All connections of the server.
         tls: Certificate and key.
-        enter: Makes what a connection is given to, behind the handshake; given what stood for it
-            until then.
+        enter: Creates the protocol of a connection after the handshake.
     """
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
@@ -48,29 +47,29 @@ async def accept(
             client, address = await loop.sock_accept(listening)
         except OSError as error:
             if error.errno in _FULL:
-                _log.error("no connection can be taken now: %s", error)
+                _log.error("no connection can be accepted now: %s", error)
                 await asyncio.sleep(_SECONDS)
-            continue  # else it was gone before it was taken
+            continue  # with other errors the client has gone before `accept`
         TlsHandshake(client, str(address[0]), connections).begin(tls, enter)
 
 
 class TlsHandshake:
-    """A connection that is shaking hands. For the server's thread.
+    """A connection during its TLS handshake. Call the methods on the server's thread.
 
     Attributes:
         host: The client's address.
     """
 
     def __init__(self, client: socket.socket, host: str, connections: Connections) -> None:
-        """Takes the socket, which becomes its own, and those it belongs to."""
+        """Stores and owns the socket. ``connections`` are all connections of the server."""
         self.host = host
         self._socket = client
         self._all = connections
         self._shaking: asyncio.Task[None] | None = None
-        self._has_begun = False  # then the socket is the transport's to close
+        self._has_begun = False  # then the transport closes the socket
 
     def begin(self, tls: ssl.SSLContext, enter: MakeProtocol) -> None:
-        """Begins the handshake, where there is room."""
+        """Begins the handshake, or closes the socket if the server has too many connections."""
         if self._all.admit(self):
             self._shaking = asyncio.get_running_loop().create_task(self._shake(tls, enter))
         else:
@@ -86,47 +85,47 @@ class TlsHandshake:
                 ssl_handshake_timeout=self._all.limits.header_time_out,
                 ssl_shutdown_timeout=_SECONDS,
             )
-        except OSError as error:  # it speaks no TLS, has no certificate, is too late, or gone
+        except OSError as error:  # no TLS, no certificate, too late, or gone
             _log.debug("%s: no handshake: %s", self.host, error)
         finally:
             self._all.forget(self)
 
     def end(self) -> None:
-        """Ends it: no request of it is under way."""
+        """Closes the connection, which has no requests yet."""
         self.close()
 
     def close(self) -> None:
-        """Ends it at once."""
+        """Closes the connection at once."""
         if self._shaking is not None:
-            self._shaking.cancel()  # before it has begun, it never will
+            self._shaking.cancel()  # a task that has not started never starts
         if not self._has_begun:
             self._socket.close()
 
 
 REPORT = struct.Struct("!II")
-"""What is said back: how many connections were taken in all, and how many are open."""
+"""The report to the other process: the number of received connections and of open connections."""
 
 _AT_ONCE = 64
-# How long who is leaving waits for those that are being handed over to it.
+# Seconds that a stopping process waits for connections that are being handed over.
 _LAST_SECONDS = 5.0
 
 
 class InheritedConnections:
-    """Takes connections from a Unix socket, each the descriptor that comes with a byte.
+    """A receiver of connections from a Unix socket, one descriptor with each byte.
 
-    Either side says by the end of what it sends that it hands over, or takes, no more.
+    Either side shuts down its sending direction to end the handover.
 
     Attributes:
-        address: Where clients reach what is behind it: host and port.
+        address: The host and port that clients connect to.
     """
 
     def __init__(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        """Takes the socket, which becomes its own, and the address that it stands for."""
+        """Stores and owns the socket, and stores the address of the clients' connections."""
         self.address = address
         self._socket = sock
         self._socket.setblocking(False)
         self._taken = 0
-        # Those whose transport is being made, and what each is given to.
+        # The tasks that create transports, with the protocols.
         self._coming: dict[asyncio.Task[None], asyncio.Protocol] = {}
         self._is_due = self._is_leaving = False
         self._over = asyncio.Event()
@@ -135,12 +134,12 @@ class InheritedConnections:
     async def open(
         self, connections: Connections, tls: ssl.SSLContext | None, enter: MakeProtocol
     ) -> AsyncIterator[None]:
-        """Takes connections inside the block; at its end those that are on their way.
+        """Receives connections while the block runs, and at its end the connections on their way.
 
         Args:
-            connections: All of the server's.
+            connections: All connections of the server.
             tls: Certificate and key, for https.
-            enter: Makes what a connection is given to.
+            enter: Creates the protocol of a connection.
         """
         self._connections, self._tls, self._enter = connections, tls, enter
         self._loop = asyncio.get_running_loop()
@@ -150,7 +149,7 @@ class InheritedConnections:
             yield
         finally:
             self._is_leaving = True
-            with contextlib.suppress(OSError):  # the other side has gone
+            with contextlib.suppress(OSError):  # the other process has gone
                 self._socket.shutdown(socket.SHUT_WR)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)
@@ -165,14 +164,14 @@ class InheritedConnections:
                 said, descriptors, *_ = socket.recv_fds(self._socket, 1, 1)
             except BlockingIOError:
                 return
-            except OSError:  # the other side has ended in the midst of it
+            except OSError:  # the other process ended during a handover
                 said, descriptors = b"", []
             if not said:
                 self._loop.remove_reader(self._socket)
                 self._over.set()
                 return
             self._taken += 1
-            if descriptors:  # else there was no room for another
+            if descriptors:  # empty if this process has no free descriptor
                 self._welcome(socket.socket(fileno=descriptors[0]))
             else:
                 _log.error("a connection was lost: no descriptor is free for it")
@@ -188,7 +187,7 @@ class InheritedConnections:
             return
         try:
             host = str(client.getpeername()[0])
-        except OSError:  # it has gone already
+        except OSError:  # the client has gone
             client.close()
         else:
             TlsHandshake(client, host, self._connections).begin(self._tls, self._enter)
@@ -201,11 +200,11 @@ class InheritedConnections:
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, client)
         except OSError as error:
-            _log.debug("a connection was gone before it was let in: %s", error)
+            _log.debug("a client has gone before its connection was set up: %s", error)
             client.close()
 
     def _on_change(self) -> None:
-        """Says how many there are, once for all that changes in one turn of the loop."""
+        """Schedules a single report to the other process for all changes in a loop turn."""
         if not self._is_due and not self._is_leaving:
             self._is_due = True
             self._loop.call_soon(self._report)
@@ -213,10 +212,11 @@ class InheritedConnections:
     def _report(self) -> None:
         self._is_due = False
         if not self._is_leaving:
-            # Where a transport is made, it is one of the connections before its task is over.
+            # A protocol may be in `connections` before its task has ended. Count each once.
             coming = sum(one not in self._connections for one in self._coming.values())
             said = REPORT.pack(self._taken, len(self._connections) + coming)
-            with contextlib.suppress(OSError):  # gone, or behind: a later report says more
+            # the other process has gone, or is slow and gets a later report
+            with contextlib.suppress(OSError):
                 self._socket.send(said)
 
 
@@ -227,16 +227,16 @@ async def arrivals(
     tls: ssl.SSLContext | None,
     enter: MakeProtocol,
 ) -> AsyncIterator[None]:
-    """Takes connections inside the block, and closes where they come from behind it.
+    """Accepts connections while the block runs, and closes the socket at its end.
 
     Args:
-        bound: A socket with an address, or where another process hands connections over.
-        connections: All of the server's.
-        tls: Certificate and key; None: no TLS.
-        enter: Makes what a connection is given to.
+        bound: A socket with an address, or the connections from another process.
+        connections: All connections of the server.
+        tls: Certificate and key, or None for no TLS.
+        enter: Creates the protocol of a connection.
 
     Raises:
-        OSError: somebody else listens there.
+        OSError: The address is in use.
     """
     if isinstance(bound, InheritedConnections):
         async with bound.open(connections, tls, enter):
@@ -246,7 +246,7 @@ async def arrivals(
     if tls is None:
         server = await loop.create_server(enter, sock=bound, backlog=BACKLOG)
         yield
-        bound.shutdown(socket.SHUT_RDWR)  # a process that was forked may hold it open
+        bound.shutdown(socket.SHUT_RDWR)  # a forked process may still have the socket
         server.close()
         return
     bound.listen(BACKLOG)

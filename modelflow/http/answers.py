@@ -1,4 +1,4 @@
-"""The replies of one connection, which leave in the order of the requests."""
+"""The replies of one connection, sent in the order of the requests."""
 
 from collections import deque
 from collections.abc import Callable
@@ -18,9 +18,9 @@ def head_of(reply: Reply | StreamingReply, *, is_last: bool, is_kept: bool) -> b
     """Returns status line and headers, with the empty line.
 
     Args:
-        reply: The answer.
-        is_last: The connection ends behind it.
-        is_kept: Who asked speaks HTTP/1.0 and wants the connection to stay open.
+        reply: The reply.
+        is_last: Whether the connection ends after this reply.
+        is_kept: Whether the client uses HTTP/1.0 and keeps the connection open.
     """
     start = _start(reply.status, *reply.headers.items())
     if reply.own:
@@ -38,13 +38,13 @@ def head_of(reply: Reply | StreamingReply, *, is_last: bool, is_kept: bool) -> b
     return start + length + _date_line(int(time()))
 
 
-@lru_cache(maxsize=256)  # most answers of a second begin alike
+@lru_cache(maxsize=256)  # most replies of a second share their head
 def plain_head(status: int, length: int, now: int, *headers: tuple[str, str]) -> bytes:
-    """Returns the head of an answer over HTTP/1.1 behind which the connection goes on.
+    """Returns the head of an HTTP/1.1 reply after which the connection stays open.
 
     Args:
-        status: The HTTP status, of an answer that may have a body.
-        length: Bytes of its body.
+        status: The HTTP status, which must allow a body.
+        length: Bytes of the body.
         now: Seconds since 1970.
         headers: Further headers, names and values.
     """
@@ -68,23 +68,26 @@ def _date_line(now: int) -> bytes:
 
 
 class Answers:
-    """What is owed to a client, and what waits for its turn. For the server's thread.
+    """The unanswered requests of a connection, and the replies that wait for earlier replies.
+
+    Call the methods on the server's thread.
 
     Attributes:
-        owed: The requests that have no answer yet, in order; to be read, and appended to.
-        last: Nothing is read behind this request: the connection ends with its answer.
-        is_old: The client speaks HTTP/1.0.
-        is_writable: The client takes what it is sent.
+        owed: The requests without a complete reply, in order. Callers may read and append.
+        last: The last request, after whose reply the connection ends. Later requests are not read.
+        is_old: Whether the client uses HTTP/1.0.
+        is_writable: Whether the transport accepts data for the client.
     """
 
     def __init__(
         self, write: Callable[[bytes], None], deliver: Callable[[HttpRequest, bytes], None]
     ) -> None:
-        """Owes nothing yet.
+        """Starts without requests.
 
         Args:
-            write: Takes bytes for the client.
-            deliver: Takes the bytes that make the answer to a request, and all before it, whole.
+            write: Sends bytes to the client.
+            deliver: Sends the bytes that complete the reply to a request and to all earlier
+                requests.
         """
         self.last: HttpRequest | None = None
         self.is_old = False
@@ -92,31 +95,29 @@ class Answers:
         self._write = write
         self._deliver = deliver
         self.owed: deque[HttpRequest] = deque()
-        # The answers whose turn has not come.
+        # The replies that wait for the replies to earlier requests.
         self._replies: dict[HttpRequest, Reply | StreamingReply] = {}
-        self._body_stream: StreamingResponse | None = (
-            None  # the answer that is being sent part by part
-        )
+        self._body_stream: StreamingResponse | None = None  # the streamed reply that is being sent
 
     def end(self) -> None:
-        """Takes no request behind those that are owed an answer."""
+        """Accepts no further requests after the unanswered requests."""
         self.last = self.last or self.owed[-1]
 
     def give(self, http_request: HttpRequest, reply: Reply | StreamingReply) -> None:
-        """Sends an answer when its turn has come, with those behind it that wait for that."""
+        """Sends a reply after all earlier replies, and then the later replies that are ready."""
         if self.is_old and isinstance(reply, StreamingReply):
-            self.last = http_request  # that version has no other way to say where the body ends
+            self.last = http_request  # HTTP/1.0 ends such a body by closing
         owed = self.owed
         if (
             len(owed) == 1 and owed[0] is http_request and type(reply) is Reply
-        ):  # nobody is before it
+        ):  # no earlier request waits
             owed.popleft()
             body = reply.body
             if http_request is self.last or self.is_old or not body:
                 data = head_of(reply, is_last=http_request is self.last, is_kept=self.is_old)
-            else:  # one with a body may have one
+            else:  # the status allows a body, because there is one
                 data = plain_head(reply.status, len(body), int(time()), *reply.headers.items())
-                if reply.own:  # before the empty line
+                if reply.own:  # inserts the headers before the empty line
                     data = b"\r\n".join((data[:-4], *map(_line, reply.own.items()), b"\r\n"))
             if http_request.head.method != "HEAD":
                 data += body
@@ -127,7 +128,7 @@ class Answers:
             self._flush()
 
     def _flush(self) -> None:
-        """Sends the answers whose turn has come."""
+        """Sends the replies whose earlier replies are all sent."""
         parts: list[bytes] = []
         http_request = None
         while self.owed and (reply := self._replies.pop(self.owed[0], None)):
@@ -151,7 +152,7 @@ class Answers:
         return StreamingResponse(self._write, room, self._on_stream_end, is_chunked=not self.is_old)
 
     def _on_stream_end(self) -> None:
-        assert self._body_stream is not None  # it is its end
+        assert self._body_stream is not None  # this is the stream's callback
         http_request = self.owed.popleft()
         http_request.over(self._body_stream.sent)
         self._body_stream = None
@@ -160,12 +161,12 @@ class Answers:
             self._flush()
 
     def go_on(self) -> None:
-        """Notes that the client takes again what it is sent."""
+        """Resumes the streamed reply after the client has read data."""
         if self._body_stream is not None:
             self._body_stream.on_room()
 
     def drop(self) -> None:
-        """Tells those who work on what is owed that nobody waits any more."""
+        """Cancels the unanswered requests because the client has gone."""
         pending, self.owed = self.owed, deque()
         replies, self._replies = self._replies, {}
         body_stream, self._body_stream = self._body_stream, None
@@ -174,7 +175,8 @@ class Answers:
         for http_request in pending:
             http_request.on_cancel()
         for reply in replies.values():
-            if isinstance(reply, StreamingReply):  # its turn has not come; it is told all the same
+            # its maker must see `on_gone`, even before its turn
+            if isinstance(reply, StreamingReply):
                 never = self._open_stream()
                 reply.begin(never)
                 never.on_cancel()

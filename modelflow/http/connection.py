@@ -1,7 +1,7 @@
-"""One connection to a server: requests in, answers out, each in its time. Loads httptools.
+"""One HTTP/1.1 connection with its requests, replies and timeouts. This module imports httptools.
 
-A client sends two requests at once, without waiting for the first answer: two `HttpRequest`s begin,
-in order; whichever is answered first, their answers leave in the order of the requests.
+A client may send two requests without waiting for the first reply. Then two `HttpRequest`s start in
+order. The replies leave in the order of the requests, even if the second is answered first.
 """
 
 import asyncio
@@ -20,18 +20,19 @@ from modelflow.http.request_reader import LongHeadError, RequestReader, length_o
 
 _log = logging.getLogger(__name__)
 
-# Requests of one connection that are under way; then it is not read until one is answered.
+# The most unanswered requests of a connection. Beyond this number the connection is not read.
 _MOST_PIPELINED = 16
-# What is still read of somebody who was refused, so that the answer arrives: bytes, seconds.
+# The bytes and seconds for which data are still read after a refusal. Closing at once could reset
+# the connection before the client has read the reply.
 _LINGER_BYTES = 64 << 10
 _LINGER_SECONDS = 2.0
-# How long somebody who has just connected, or been answered, may take to ask, so as to be told
-# that all is ending: the next request may be on the way.
+# A new or idle connection stays open this long when the server stops. A request that is already on
+# its way can then be answered, with the notice that the connection ends.
 _GRACE_SECONDS = 0.2
 
 
 class Connection(asyncio.Protocol):
-    """A connection over HTTP/1.1. For the server's thread alone."""
+    """An HTTP/1.1 connection. Call the methods on the server's thread only."""
 
     host: str
     """The client's address."""
@@ -39,12 +40,12 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, connections: Connections, handler: Handler, before: Member | None = None
     ) -> None:
-        """Takes those it belongs to, and who answers.
+        """Stores the connections of the server and the handler.
 
         Args:
-            connections: All of the server's.
-            handler: Who answers.
-            before: What has stood for it among them until now.
+            connections: All connections of the server.
+            handler: The handler of requests.
+            before: The TLS handshake that this connection replaces, or None.
         """
         self._before = before
         self.host = self._client = ""
@@ -55,20 +56,20 @@ class Connection(asyncio.Protocol):
         self._reader = RequestReader(self, handler, self._limits, connections.heads)
         self._answers = Answers(self._write, self._deliver)
         self._expiry = IdleTimer(self._loop, self._expire)
-        self._count = 0  # of requests
-        self._is_ending = False  # the next request is the last one
-        self._idle_since = self._loop.time()  # or has just connected
-        self._lingering: int | None = None  # bytes that are still read and dropped
+        self._count = 0  # the number of requests
+        self._is_ending = False  # the next request is the last
+        self._idle_since = self._loop.time()  # the time of the last reply or of the connect
+        self._lingering: int | None = None  # bytes still to read and discard
         self._is_paused = False
-        self._unsent = 0  # bytes, when it was last seen how many the client has not taken
-        self._uninvited: HttpRequest | None = None  # waits to be told to send its body
-        self._awaited = "head"  # or "body", "rest": what `_expiry` is for
+        self._unsent = 0  # bytes that the client had not read at the last check
+        self._uninvited: HttpRequest | None = None  # waits for "100 Continue"
+        self._awaited = "head"  # "head", "body" or "rest": the subject of `_expiry`
 
     # -- the transport's calls --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes the connection, or refuses it."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
+        """Accepts or refuses the connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host, self._client = peer[0], join_address(*peer[:2])
@@ -80,8 +81,8 @@ class Connection(asyncio.Protocol):
             text = "there are too many connections"
             self._refuse(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - it is lost
-        """Tells those who work for it that nobody waits any more."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - not used
+        """Cancels the requests of this connection."""
         self._expiry.cancel()
         self._transport = None
         self._all.forget(self)
@@ -89,7 +90,7 @@ class Connection(asyncio.Protocol):
         self._answers.drop()
 
     def data_received(self, data: bytes) -> None:
-        """Reads what came."""
+        """Reads received data."""
         if self._lingering is not None:
             self._hear_out(data)
             return
@@ -102,18 +103,18 @@ class Connection(asyncio.Protocol):
         if len(owed) > _MOST_PIPELINED:
             self._balance()
         if owed and reader.body is None and not reader.unheard:
-            self._expiry.due = None  # as `_set_due`: most requests come in one piece
+            self._expiry.due = None  # like `_set_due`, but fast for whole requests
         else:
             self._set_due()
 
     def pause_writing(self) -> None:
-        """Reads nothing more of a client that does not take its answers."""
+        """Stops reading from a client that does not read its replies."""
         self._answers.is_writable = False
         self._balance()
         self._wait_until_taken()
 
     def resume_writing(self) -> None:
-        """Goes on."""
+        """Resumes reading and sending."""
         self._answers.is_writable = True
         self._balance()
         self._set_due()
@@ -122,7 +123,7 @@ class Connection(asyncio.Protocol):
     # -- the reader's calls -----------------------------------------------------------------------
 
     def receive(self, head: RequestHead, *, is_kept: bool) -> HttpRequest | None:
-        """Takes a request whose head is there; None: it comes behind the last one."""
+        """Returns a request for a head, or None after the last request."""
         answers = self._answers
         if answers.last is not None:
             return None
@@ -136,7 +137,10 @@ class Connection(asyncio.Protocol):
         return http_request
 
     def refuse_body(self, http_request: HttpRequest, reply: Reply) -> None:
-        """Answers before the body is there, and drops it; a long one ends the connection."""
+        """Answers before the body has arrived, and drops the body.
+
+        After a long body the connection ends.
+        """
         self._reader.drop_body()
         announced = length_of(http_request)
         if announced is None or announced > _LINGER_BYTES:
@@ -144,7 +148,7 @@ class Connection(asyncio.Protocol):
         http_request.answer(reply)
 
     def invite_body(self, http_request: HttpRequest) -> None:
-        """Tells the client to send it, behind the answers that are owed before."""
+        """Sends "100 Continue" after the replies to the earlier requests."""
         if self._answers.owed[0] is http_request:
             self._uninvited = None
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -154,7 +158,7 @@ class Connection(asyncio.Protocol):
     # -- answering --------------------------------------------------------------------------------
 
     def _deliver(self, http_request: HttpRequest, data: bytes) -> None:
-        """Sends what makes an answer whole, and goes on behind it, or ends."""
+        """Sends the rest of a reply, and then continues with the next request or ends."""
         transport, answers = self._transport, self._answers
         if data and transport is not None and not transport.is_closing():
             transport.write(data)
@@ -162,7 +166,7 @@ class Connection(asyncio.Protocol):
             self._balance()
         if http_request is answers.last:
             self._end()
-        elif not answers.owed:  # and now it rests
+        elif not answers.owed:  # the connection is idle now
             reader, expiry, limits = self._reader, self._expiry, self._limits
             if transport is not None:
                 self._all.resting[self] = None
@@ -172,7 +176,7 @@ class Connection(asyncio.Protocol):
                 return
             self._awaited = "rest"
             due = now + limits.keepalive
-            if due >= expiry.looks_at:  # as `wait_until`, without a call
+            if due >= expiry.looks_at:  # like `wait_until`, without the call
                 expiry.due = due
             else:
                 expiry.wait_until(due)
@@ -184,7 +188,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _balance(self) -> None:
-        """Reads on, or not: while answers are owed, or are not taken."""
+        """Pauses reading while too many replies are missing or unread, or else resumes reading."""
         is_full = len(self._answers.owed) > _MOST_PIPELINED or not self._answers.is_writable
         if is_full != self._is_paused and self._transport is not None:
             self._is_paused = is_full
@@ -199,20 +203,20 @@ class Connection(asyncio.Protocol):
         if isinstance(error, LongHeadError):
             status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             self._refuse(reply_of_status(status, str(error)))
-        elif isinstance(error, httptools.HttpParserCallbackError):  # who handles requests raised
+        elif isinstance(error, httptools.HttpParserCallbackError):  # an error in the handler
             _log.error("a request failed in the server", exc_info=error.__context__ or error)
             text = "the request failed inside the server, whose log tells why"
             self._refuse(reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text))
         else:
-            text = f"this is no request over HTTP/1.1: {error}"
+            text = f"this is no HTTP/1.1 request: {error}"
             self._refuse(reply_of_status(HTTPStatus.BAD_REQUEST, text))
 
     def _refuse(self, reply: Reply) -> None:
-        """Answers what is no request, or never will be one; nothing is read behind it."""
+        """Answers an invalid or incomplete request with an error. No further data are read."""
         if self._lingering is not None or self._transport is None:
             return
         if self._answers.last not in (None, self._reader.http_request):
-            return  # its answer ends the connection
+            return  # the reply to `last` ends the connection
         self._reader.drop_body()
         http_request = self._reader.http_request
         if http_request is None:
@@ -225,7 +229,11 @@ class Connection(asyncio.Protocol):
     # -- time -------------------------------------------------------------------------------------
 
     def _set_due(self) -> None:
-        """Says until when what is missing must be there; each part of it does not put that off."""
+        """Sets the timeout for the missing head or body, or for the next request.
+
+        Parts of a head or body do not extend the timeout. Otherwise a client could send one byte at
+        a time and keep the connection for ever.
+        """
         if self._lingering is not None or not self._answers.is_writable:
             return
         before = self._awaited if self._expiry.due is not None else None
@@ -242,29 +250,29 @@ class Connection(asyncio.Protocol):
             self._expiry.wait(seconds)
 
     def _expire(self) -> None:
-        """Ends the connection, which does not send what was to come, or take what it is sent."""
-        assert self._transport is not None  # its end cancels this
+        """Ends the connection after a timeout of sending or reading by the client."""
+        assert self._transport is not None  # `connection_lost` cancels the timer
         if self._transport.is_closing() or not self._answers.is_writable:
             if self._transport.get_write_buffer_size() != self._unsent:
-                self._wait_until_taken()  # slow, but there
+                self._wait_until_taken()  # the client is slow but still reads
             else:
-                self._transport.abort()  # closed, it would wait until all is taken
+                self._transport.abort()  # `close` would wait until all data are read
         elif self._lingering is not None:
             self.close()
         elif self._reader.body is not None:
             seconds = f"{self._reader.body.limits.time_out:g} s"
-            text = f"the body was not there within {seconds}"
+            text = f"the body did not arrive within {seconds}"
             self._refuse(reply_of_status(HTTPStatus.REQUEST_TIMEOUT, text))
         elif self._reader.unheard:
-            text = f"no request was there within {self._limits.header_time_out:g} s"
+            text = f"no request arrived within {self._limits.header_time_out:g} s"
             self._refuse(reply_of_status(HTTPStatus.REQUEST_TIMEOUT, text))
-        else:  # it says nothing: nobody waits for an answer
+        else:  # idle: the client waits for no reply
             self.close()
 
     # -- the end ----------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Ends it as soon as its requests are answered."""
+        """Ends the connection as soon as its requests are answered."""
         if self._answers.owed:
             self._answers.end()
         else:
@@ -277,18 +285,22 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Ends it; what was written is still sent, to a client that takes it in time."""
+        """Closes the connection. Queued data are still sent if the client reads them in time."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._wait_until_taken()
 
     def _wait_until_taken(self) -> None:
-        assert self._transport is not None  # something is sent
+        assert self._transport is not None  # callers have checked
         self._unsent = self._transport.get_write_buffer_size()
         self._expiry.wait(self._limits.keepalive)
 
     def _end(self) -> None:
-        """Ends it behind the last answer; who still sends is heard out, so that it arrives."""
+        """Ends the connection after the last reply.
+
+        If the client still sends a request, its data are read and discarded for a while. Closing at
+        once could reset the connection before the client has read the reply.
+        """
         transport = self._transport
         if transport is None or self._lingering is not None:
             return
@@ -300,8 +312,8 @@ class Connection(asyncio.Protocol):
         self._expiry.wait(_LINGER_SECONDS)
 
     def _hear_out(self, data: bytes) -> None:
-        """Drops what somebody sends who is answered already."""
-        assert self._lingering is not None  # he is
+        """Discards data that arrive after the last reply."""
+        assert self._lingering is not None  # `data_received` has checked
         self._lingering -= len(data)
         if self._lingering <= 0:
             self.close()

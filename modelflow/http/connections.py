@@ -1,4 +1,4 @@
-"""The connections of a server: their limits, their idle timers, and which one makes room."""
+"""The connections of a server, their limits and their idle timers."""
 
 import asyncio
 import math
@@ -12,42 +12,42 @@ from modelflow.ipc.loop_queue import LoopQueue
 
 
 class IdleTimer:
-    """Calls somebody when a moment has come that may be put off. For the loop's thread.
+    """A timer whose due time can be postponed cheaply. Call the methods on the loop's thread.
 
-    Putting it off costs no timer: the one that is set looks, when it is due, how long it still is.
+    Postponing sets no new timer. When the running timer fires, it checks the due time and, if
+    necessary, sets a timer for the remaining time.
     """
 
     __slots__ = ("_expired", "_loop", "_timer", "due", "looks_at")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
-        """Sets nothing yet.
+        """Sets no timer yet.
 
         Args:
-            loop: Whose time it is.
-            expired: Called when the moment has come.
+            loop: The event loop, whose clock is used.
+            expired: Called at the due time.
         """
         self.due: float | None = None
-        """The moment, in the loop's seconds; None: there is none. May be set to `looks_at`, or
-        later."""
+        """The due time in the loop's seconds, or None. May be set to `looks_at` or later."""
         self.looks_at = math.inf
-        """When the timer that is set looks whether the moment has come."""
+        """The time at which the running timer checks the due time."""
         self._loop = loop
         self._expired = expired
         self._timer: asyncio.TimerHandle | None = None
 
     def wait(self, seconds: float) -> None:
-        """Says that the moment is so many seconds from now."""
+        """Sets the due time to ``seconds`` from now."""
         self.wait_until(self._loop.time() + seconds)
 
     def wait_until(self, due: float) -> None:
-        """Says that the moment is this one, in the loop's seconds."""
+        """Sets the due time, in the loop's seconds."""
         self.due = due
         if due < self.looks_at:
             self.cancel()
             self._set(due)
 
     def cancel(self) -> None:
-        """Ends the timer; for good, unless it is waited again."""
+        """Stops the timer. `wait` starts the timer again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -69,50 +69,52 @@ class IdleTimer:
 
 
 class Member(Protocol):
-    """One of the connections."""
+    """A connection of the server."""
 
     host: str
     """The client's address."""
 
     def close(self) -> None:
-        """Ends it; it has no request under way."""
+        """Closes the connection."""
 
     def end(self) -> None:
-        """Ends it as soon as its requests are answered."""
+        """Ends the connection as soon as its requests are answered."""
 
 
 class Connections:
-    """The connections of a server. For its thread alone.
+    """The connections of a server. Call the methods on the server's thread only.
 
-    Where there are too many, the one that has waited longest for a request makes room, so that
-    those who connect and say nothing shut nobody out.
+    If there are too many connections, the connection that has waited longest for a request is
+    closed. Silent clients can therefore not block other clients.
     """
 
     def __init__(self, limits: ConnectionLimits, loop_queue: LoopQueue) -> None:
-        """Takes what they may cost, and the loop queue of the server's thread."""
+        """Stores the limits, and the loop queue of the server's thread."""
         self.limits = limits
         self.loop_queue = loop_queue
         self.heads = HeaderCache()
         self._most, self._most_of_one = limits.most, limits.most_of_one
         self._open: dict[Member, None] = {}
         self.resting: dict[Member, None] = {}
-        """Those that wait for their next request, in the order in which they began to; who gets one
-        takes itself out."""
+        """The connections without a running request, longest idle first.
+
+        A connection removes itself when it gets a request.
+        """
         self._by_host: Counter[str] = Counter()
         self._ended: asyncio.Future[None] | None = None
         self.on_change: Callable[[], object] | None = None
-        """Called when there is one more, or one less."""
+        """Called when the number of connections changes."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Returns the number of connections."""
         return len(self._open)
 
     def __contains__(self, one: object) -> bool:
-        """Tells whether something is one of them."""
+        """Returns whether an object is an open connection."""
         return one in self._open
 
     def admit(self, new: Member) -> bool:
-        """Takes up a connection; False where there is no room, and none can be made."""
+        """Adds a connection, or returns False if the server has too many and none is idle."""
         host = new.host
         is_over = self._by_host[host] >= self._most_of_one
         if is_over and not self._close_one([one for one in self.resting if one.host == host]):
@@ -125,12 +127,12 @@ class Connections:
         return True
 
     def rest(self, one: Member) -> None:
-        """Notes that a connection waits for its next request."""
+        """Records that a connection waits for its next request."""
         if one in self._open:
             self.resting[one] = None
 
     def forget(self, one: Member) -> None:
-        """Notes that a connection has ended. May be called again."""
+        """Removes a connection that has ended. May be called again."""
         self.resting.pop(one, None)
         if one in self._open:
             del self._open[one]
@@ -142,19 +144,19 @@ class Connections:
             self._on_change()
 
     def end(self) -> None:
-        """Ends each as soon as its requests are answered. May be called again."""
+        """Ends each connection as soon as its requests are answered. May be called again."""
         for one in list(self._open):
             one.end()
 
     async def wait_until_ended(self) -> None:
-        """Ends each as soon as its requests are answered, and waits until all are."""
+        """Ends each connection as soon as its requests are answered, and waits for all."""
         self.end()
         if self._open:
             self._ended = self._ended or asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._ended)  # others may wait for it, and longer
+            await asyncio.shield(self._ended)  # a timeout here must not cancel other waiters
 
     def abort(self) -> None:
-        """Ends each at once; who waits for their end waits no longer."""
+        """Closes each connection at once, and wakes the callers of `wait_until_ended`."""
         for one in list(self._open):
             one.close()
         if self._ended is not None and not self._ended.done():

@@ -24,42 +24,44 @@ Waiting = TypeVar("Waiting")
 
 
 class ReplyTimeouts(Generic[Waiting]):
-    """Those that wait for an answer, in the order in which they give up. For the loop's thread.
+    """The requests that wait for a reply, in the order of their timeouts.
+
+    Call the methods on the loop's thread.
 
     Attributes:
-        seconds: How long each waits.
-        until: Until when, in the seconds of `time.monotonic`; who adds to it without `add` looks
-            whether there is a `timer`, which `begin` sets.
-        timer: When it is looked who gives up; None: nobody waits. It stays where all have an
-            answer: to make one for each request that is alone costs more than to look once.
+        seconds: The timeout of each request.
+        until: The time of each timeout, in the seconds of `time.monotonic`. A caller that adds to
+            this dict without `add` must call `begin` if `timer` is None.
+        timer: The running timer, or None. The timer keeps running when all requests are answered.
+            One late check costs less than a new timer for every single request.
     """
 
     def __init__(self, seconds: float, give_up: Callable[[Waiting], None]) -> None:
-        """Takes how long each waits, and what is called with one that has waited so long."""
+        """Stores the timeout, and the function to call with each late request."""
         self.seconds = seconds
         self._give_up = give_up
         self.until: dict[Waiting, float] = {}
         self.timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Has it looked who gives up, when the first may."""
+        """Starts the timer."""
         self.timer = asyncio.get_running_loop().call_later(self.seconds, self._look)
 
     def add(self, waiting: Waiting) -> None:
-        """Begins to wait."""
+        """Starts the timeout of a request."""
         self.until[waiting] = monotonic() + self.seconds
         if self.timer is None:
             self.begin()
 
     def forget(self, waiting: Waiting) -> None:
-        """Waits no more. May be called again."""
+        """Ends the timeout of a request. May be called again."""
         self.until.pop(waiting, None)
 
     def _look(self) -> None:
         self.timer = None
         now = monotonic()
         for waiting, until in list(self.until.items()):
-            if waiting not in self.until:  # one that gave up has taken it along
+            if waiting not in self.until:  # a previous `_give_up` has removed this request
                 continue
             if until > now:
                 self.timer = asyncio.get_running_loop().call_later(until - now, self._look)
@@ -75,15 +77,16 @@ _NO_ANSWER = reply_of_status(
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request, and the way back to who asked.
+    """A request that waits for its reply.
 
     Attributes:
         method: ``GET``, ``POST``, ...
         uri: The path, with the query.
-        headers: Name in lower case -> value; of several of one name the last.
-        body: What was sent.
-        client: The address of who asked; ``""``: unknown.
-        arrived: When it was whole, by the system's monotonic clock: who asked waits from then on.
+        headers: The values by name in lower case. Of several values of one name, the last.
+        body: The body.
+        client: The address of the client, or ``""`` if unknown.
+        arrived: The time when the whole request had arrived, by the system's monotonic clock. The
+            timeout counts from this time.
     """
 
     method: str
@@ -97,46 +100,47 @@ class PendingRequest:
     _has_answer: bool = field(default=False, init=False, repr=False)
 
     def answer(self, reply: Reply) -> None:
-        """Answers; from any thread. A second answer, or one that comes too late, is dropped."""
+        """Answers the request, from any thread. A second or late reply is dropped."""
         self._has_answer = True
         self._http_request.answer_soon(reply)
 
     def end(self, reply: Reply = _NO_ANSWER) -> None:
-        """Notes that nobody works on it any more; to be called once, from any thread.
+        """Ends the processing of the request. Call this once, from any thread.
 
-        Who asked and has no answer yet is told so, by ``reply``, and is not left to wait.
+        If the request has no reply yet, the client gets ``reply`` instead of waiting for the
+        timeout.
         """
         self._http_request.call_soon(partial(self._bodies.give_back, len(self.body)))
         if not self._has_answer:
             self.answer(reply)
 
 
-# Answered by the server itself: a probe runs no graph.
+# The paths that the server answers itself, without running the graph.
 LIVE, READY = "/health/live", "/health/ready"
 HEALTH = frozenset({"/health", LIVE, READY})
 _TEXT = {"content-type": "text/plain"}
 
 
 class Route(Handler, Protocol):
-    """Who answers the requests of an endpoint."""
+    """The handler of an endpoint's requests."""
 
     is_ready: bool
 
 
 class Port:
-    """An address of this machine. It belongs to its routes, and is given up with the last of them.
+    """An address of this machine with its routes. The last route that is removed closes the port.
 
     Attributes:
-        endpoint: Its address, with the port that was given where 0 was asked for.
+        endpoint: The address, with the real port if port 0 was requested.
     """
 
     def __init__(self, endpoint: Endpoint, limits: ConnectionLimits, cert: str, key: str) -> None:
-        """Takes the address; does not listen yet.
+        """Binds the address. Does not listen yet.
 
         Raises:
-            OSError: the address is in use, or not of this machine.
-            ValueError: certificate or key cannot be read.
-            MissingDependencyError: the server's package is not installed.
+            OSError: The address is in use, or does not belong to this machine.
+            ValueError: Certificate or key cannot be read.
+            MissingDependencyError: The server's package is not installed.
         """
         check_parser()
         self._tls = tls_context(endpoint, cert, key)
@@ -149,10 +153,10 @@ class Port:
         self._lock = threading.Lock()
 
     def add(self, endpoint: Endpoint, route: Route) -> Endpoint:
-        """Adds who answers under a path; returns the endpoint with the port's number.
+        """Adds the handler of a path. Returns the endpoint with the port's number.
 
         Raises:
-            ValueError: the path is taken, or one of the two is https.
+            ValueError: The path is taken, or only one of port and endpoint uses https.
         """
         own = self.endpoint
         found = Endpoint(endpoint.host, own.port, endpoint.path, endpoint.is_tls)
@@ -163,50 +167,51 @@ class Port:
         with self._lock:
             if found in self._routes or own.is_tls != found.is_tls:
                 raise ValueError(f"endpoint {found}: another node of this process listens there")
-            self._routes = {**self._routes, found: route}  # the server's thread reads it as a whole
+            # a new dict: the server's thread may be reading the old dict
+            self._routes = {**self._routes, found: route}
         return found
 
     @property
     def loop_queue(self) -> LoopQueue | None:
-        """For what is to be done on the server's thread; None: nothing has come to it yet."""
+        """Returns the queue of calls to the server's thread, or None before `listen`."""
         return None if self._server is None else self._server.loop_queue
 
     def listen(self) -> None:
-        """Begins to take connections. May be called again.
+        """Begins to accept connections. May be called again.
 
         Raises:
-            OSError: another process has begun to listen there.
+            OSError: Another process has begun to listen at the address.
         """
         with self._lock:
             if self._server is None:
                 self._server = Server(self._socket, self, self._limits, self._tls)
 
     def remove(self, route: Route) -> bool:
-        """Takes who answers away; True if it was the last, and the port is to be closed."""
+        """Removes a route. Returns True after the last route: the caller then closes the port."""
         with self._lock:
             kept = {own: other for own, other in self._routes.items() if other is not route}
             was_there, self._routes = len(kept) < len(self._routes), kept
             return was_there and not kept
 
     def close(self) -> None:
-        """Gives the address up: requests under way are answered first."""
+        """Closes the port after the running requests are answered."""
         if self._server is not None:
             self._server.close()
         self._socket.close()
 
     def begin(self, http_request: HttpRequest) -> BodyLimits:
-        """Finds out who answers a request; on the server's thread.
+        """Finds the route of a request, on the server's thread.
 
         Raises:
-            RefusedError: nobody does, or the server itself.
+            RefusedError: No route matches, or the server answers the path itself.
         """
         return self._route(http_request).begin(http_request)
 
     def handle(self, http_request: HttpRequest) -> None:
-        """Gives a whole request to who answers it; on the server's thread."""
+        """Passes a whole request to its route, on the server's thread."""
         try:
             route = self._route(http_request)
-        except RefusedError as error:  # it was taken away while the body came
+        except RefusedError as error:  # the route was removed while the body arrived
             http_request.answer(error.reply)
         else:
             route.handle(http_request)
@@ -222,7 +227,7 @@ class Port:
             message = "the server is being stopped"
             raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, message))
         paths = ", ".join(sorted(endpoint.path for endpoint in routes))
-        message = f"there is nothing at {path!r}; expected {paths}"
+        message = f"nothing is served at {path!r}; expected {paths}"
         raise RefusedError(reply_of_status(HTTPStatus.NOT_FOUND, message))
 
 
@@ -232,7 +237,7 @@ def _health(path: str, routes: dict[Endpoint, Route]) -> Reply:
     return Reply(HTTPStatus.SERVICE_UNAVAILABLE, b"not ready", {**_TEXT, "retry-after": "1"})
 
 
-# To find the port that another node has taken: they are their routes', which give them up.
+# The open ports, which nodes share. The references are weak because the routes own the ports.
 _ports: WeakValueDictionary[tuple[str, int], Port] = WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -240,13 +245,13 @@ _lock = threading.Lock()
 def join(
     endpoint: Endpoint, route: Route, limits: ConnectionLimits, cert: str, key: str
 ) -> tuple[Port, Endpoint]:
-    """Lets ``route`` answer at ``endpoint``, whose port may be there already.
+    """Adds a route at an endpoint. Opens the port, or shares a port that is open.
 
     Returns:
         The port, and the endpoint with the port's number.
 
     Raises:
-        OSError, ValueError, MissingDependencyError: see `Port` and `Port.add`.
+        OSError, ValueError, MissingDependencyError: As in `Port` and `Port.add`.
     """
     with _lock:
         port = _ports.get((endpoint.host, endpoint.port)) if endpoint.port else None
@@ -263,7 +268,7 @@ def join(
 
 
 def leave(port: Port, route: Route) -> None:
-    """Ends what `join` began; the last one gives the port up."""
+    """Removes a route that `join` has added. Closes the port after the last route."""
     with _lock:
         is_last = port.remove(route)
         if is_last:
@@ -276,12 +281,12 @@ _log = logging.getLogger(__name__)
 
 
 class Listener:
-    """Takes the requests of one endpoint.
+    """The receiver of the requests of one endpoint.
 
     Attributes:
-        endpoint: Where it listens; with the port that was given, where 0 was asked for.
-        limits: What it takes.
-        is_ready: Requests are taken.
+        endpoint: The endpoint, with the real port if port 0 was requested.
+        limits: The limits on requests.
+        is_ready: Whether requests are accepted.
     """
 
     def __init__(
@@ -294,22 +299,23 @@ class Listener:
         cert: str = "",
         key: str = "",
     ) -> None:
-        """Takes the address; listens only when `listen` is called.
+        """Binds the address. `listen` begins to listen.
 
         Args:
-            endpoint: Where.
-            limits: What it takes.
-            take: Called on the server's thread with each request; False: it is not taken, and
-                answered 503. Who takes one calls its `PendingRequest.end`.
-            is_waiting: A request is answered when `PendingRequest.answer` was called; else at once,
-                202.
+            endpoint: The endpoint.
+            limits: The limits on requests.
+            take: Called on the server's thread with each request. If the function returns False,
+                the request is answered 503. Otherwise the receiver must call `PendingRequest.end`
+                later.
+            is_waiting: Whether a request waits for `PendingRequest.answer`. If False, each request
+                is answered 202 at once.
             cert: The file with the certificate, for https.
             key: The file with its key.
 
         Raises:
-            OSError: the address is in use, or not of this machine.
-            ValueError: the path is taken by another listener, or certificate or key cannot be read.
-            MissingDependencyError: the server's package is not installed.
+            OSError: The address is in use, or does not belong to this machine.
+            ValueError: Another listener has the path, or certificate or key cannot be read.
+            MissingDependencyError: The server's package is not installed.
         """
         self.limits = limits
         self.is_waiting = is_waiting
@@ -324,12 +330,14 @@ class Listener:
         self._port, self.endpoint = join(endpoint, self, limits.connection, cert, key)
 
     def listen(self) -> None:
-        """Begins to take requests: everything that works on them is ready. May be called again.
+        """Begins to accept requests. May be called again.
+
+        Call this method when the graph is ready to process requests.
 
         Raises:
-            OSError: another process has begun to listen there since the address was taken.
+            OSError: Another process has begun to listen at the address.
         """
-        with self._beginning:  # who comes second returns when it listens, not before
+        with self._beginning:  # a second caller also returns only when the port listens
             if self.is_ready or self._is_closing:
                 return
             self.is_ready = True
@@ -337,7 +345,7 @@ class Listener:
             _log.log(LEVELS["NOTICE"], "listens at %s", self.endpoint)
 
     def close(self) -> None:
-        """Ends it: requests under way are answered first, others get 503."""
+        """Ends the listener after the running requests are answered. Further requests get 503."""
         self._is_closing, self.is_ready = True, False
         loop_queue, is_idle = self._port.loop_queue, threading.Event()
         if loop_queue is not None and loop_queue.post(partial(self._tell_when_idle, is_idle)):
@@ -352,10 +360,11 @@ class Listener:
             is_idle.set()
 
     def begin(self, http_request: HttpRequest) -> BodyLimits:
-        """Takes up a request whose body is still to come.
+        """Admits a request before its body arrives.
 
         Raises:
-            RefusedError: there is no room for it, or it is not the time.
+            RefusedError: The method is not allowed, there are too many requests, or the listener is
+                not ready.
         """
         if self.limits.methods and http_request.head.method not in self.limits.methods:
             raise RefusedError(self._wrong_method(http_request.head.method))
@@ -366,7 +375,7 @@ class Listener:
         return self._body
 
     def handle(self, http_request: HttpRequest) -> None:
-        """Gives a whole request to who works on it."""
+        """Passes a whole request to the function ``take``."""
         if not self._take(self._request(http_request)):
             self._body.budget.give_back(len(http_request.body))
             message = "too many requests, or the server is being stopped"

@@ -1,4 +1,4 @@
-"""Where a server listens (``http://127.0.0.1:8080/path``), and the options of units that listen."""
+"""Endpoints such as ``http://127.0.0.1:8080/path``, and the options of units that listen."""
 
 import resource
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Endpoint:
 
     Attributes:
         host: A name or address of this machine.
-        port: 1 to 65535; 0: any that is free.
-        path: The beginning of the paths that are served; ``"/"``: all.
-        is_tls: Over TLS.
+        port: A port from 1 to 65535, or 0 for any free port.
+        path: The prefix of the served paths; ``"/"`` for all paths.
+        is_tls: Whether the endpoint uses TLS.
     """
 
     host: str
@@ -28,7 +28,7 @@ class Endpoint:
     is_tls: bool = False
 
     def serves(self, path: str) -> bool:
-        """Tells whether a request's path belongs to this endpoint."""
+        """Returns whether a request's path belongs to this endpoint."""
         own = self.path.rstrip("/")
         return not own or path == own or path.startswith(own + "/")
 
@@ -38,15 +38,15 @@ class Endpoint:
 
 
 def join_address(host: str, port: int) -> str:
-    """Returns an address as clients take it: ``127.0.0.1:8500``, ``[::1]:8500``."""
+    """Returns an address for clients: ``127.0.0.1:8500`` or ``[::1]:8500``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def read_endpoint(text: str) -> Endpoint:
-    """Reads an endpoint.
+    """Parses an endpoint.
 
     Raises:
-        ValueError: it is none; the message says what was expected.
+        ValueError: The text is no endpoint. The message says what was expected.
     """
     expected = "expected http://HOST:PORT/PATH, as in http://127.0.0.1:8080"
     try:
@@ -74,61 +74,60 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """What every flow unit that takes requests can be told."""
+    """The options of every flow unit that receives requests."""
 
     endpoint: str = option(
         "http://127.0.0.1:8080",
-        help="Where to listen: http or https, host, port (0: any that is free), and the beginning "
-        "of the paths that are served. Other machines reach it only at an address of the network, "
-        "or 0.0.0.0.",
+        help="The address: http or https, host, port (0 for any free port) and the prefix of the "
+        "served paths. For access from other machines, use a network address of this machine, or "
+        "0.0.0.0.",
     )
     methods: tuple[str, ...] = option(
         (),
-        help="The methods that are answered, such as POST; others get 405. None: all are.",
+        help="The allowed methods, such as POST; others get 405. By default all are allowed.",
     )
     max_requests: int = option(
         1000,
-        help="Most requests that have no answer yet, or that the graph has not taken yet; one more "
-        "is answered 503.",
+        help="Most requests that wait for the graph or for a reply. The next request gets 503.",
         minimum=1,
         maximum=1_000_000,
     )
     keepalive_timeout_sec: int = option(
         200,
-        help="Seconds for which a connection stays open between requests.",
+        help="Seconds that a connection stays open between requests.",
         minimum=1,
         maximum=86_400,
     )
     max_body_bytes: int = option(
-        64 << 20, help="The longest body; a longer one is answered 413.", minimum=0
+        64 << 20, help="The longest body. A longer body is answered 413.", minimum=0
     )
     max_bodies_bytes: int = option(
         1 << 30,
-        help="Most bytes of all bodies that are read or worked on; what is more is answered 503.",
+        help="Most bytes of all bodies that are read or processed. Further requests get 503.",
         minimum=0,
     )
     max_header_bytes: int = option(
         64 << 10,
-        help="Most bytes of a request's head; a longer one is answered 431.",
+        help="Most bytes of a request's head. A longer head is answered 431.",
         minimum=256,
         maximum=16 << 20,
     )
     header_time_out_ms: int = option(
         10_000,
-        help="Milliseconds within which the head of a request must be there.",
+        help="Milliseconds within which the head of a request must arrive.",
         minimum=1,
         maximum=86_400_000,
     )
     max_connections: int = option(
         1000,
-        help="Most connections, and no more than half of the descriptors that the process may "
-        "have. Where there are too many, the one that has waited longest for a request is closed; "
-        "where all have one, a new one is answered 503.",
+        help="Most connections, and at most half of the process's file descriptors. If there are "
+        "too many, the connection that has been idle longest is closed. If none is idle, a "
+        "new connection is answered 503.",
         minimum=1,
         maximum=1_000_000,
     )
     max_connections_per_client: int = option(
-        0, help="Most connections of one address; 0: half of all.", minimum=0, maximum=1_000_000
+        0, help="Most connections of one address; 0 for half of all.", minimum=0, maximum=1_000_000
     )
     cert: str = option("", help="The certificate (PEM), for https.", is_path=True)
     key: str = option("", help="The key of the certificate (PEM).", is_path=True)
@@ -137,7 +136,7 @@ class ListenOptions:
         """Checks endpoint and methods.
 
         Raises:
-            ValueError: one of them is none.
+            ValueError: The endpoint or a method is invalid.
         """
         read_endpoint(self.endpoint)
         for method in self.methods:
@@ -150,20 +149,20 @@ class ListenOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What the connections to a server may cost.
+    """The limits on the connections of a server.
 
     Attributes:
-        connections: Most HTTP connections, and no more than half of the process's descriptors.
-            Where there are too many, one that is idle is closed; where none is, a new one is
+        connections: Most HTTP connections, and at most half of the process's file descriptors. If
+            there are too many, an idle connection is closed. If none is idle, a new connection is
             answered 503.
-        per_client: Most HTTP connections of one address; 0: half of all.
-        header_bytes: Most bytes of the head of a request, or of the metadata of a gRPC call; more
-            are answered 431, or RESOURCE_EXHAUSTED.
-        header_time_out: Seconds within which the head of a request, and a TLS handshake, must be
-            there.
-        keepalive: Seconds for which an HTTP connection stays open between requests.
-        headers: Most headers of a request; more are answered 431.
-        requests: Most requests on one HTTP connection, which is closed behind the last; 0: any
+        per_client: Most HTTP connections of one address; 0 for half of all.
+        header_bytes: Most bytes of the head of a request, or of the metadata of a gRPC call. More
+            bytes are answered 431 or RESOURCE_EXHAUSTED.
+        header_time_out: Seconds within which the head of a request, and a TLS handshake, must
+            arrive.
+        keepalive: Seconds that an HTTP connection stays open between requests.
+        headers: Most headers of a request. More headers are answered 431.
+        requests: Most requests on one HTTP connection, which closes after the last; 0 for any
             number.
     """
 
@@ -177,7 +176,7 @@ class ConnectionLimits:
 
     @property
     def most(self) -> int:
-        """Returns how many connections there may be at once."""
+        """Returns the limit on simultaneous connections."""
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if descriptors == resource.RLIM_INFINITY:
             return self.connections
@@ -185,21 +184,22 @@ class ConnectionLimits:
 
     @property
     def most_of_one(self) -> int:
-        """Returns how many connections one client may have at once."""
+        """Returns the limit on simultaneous connections of a client."""
         return self.per_client or max(1, self.most // 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a listener takes.
+    """The limits on the requests of a listener.
 
     Attributes:
-        requests: Most requests under way; one more is answered 503.
-        body: Most bytes of a body; a longer one is answered 413.
-        bodies: Most bytes of all bodies that are read or worked on; one more is answered 503.
-        time_out: Seconds after which a request is answered 504; one whose body does not come, 408.
-        connection: What its connections may cost. Of listeners that share a port, the first one's.
-        methods: The methods that are answered, others get 405; none: all are.
+        requests: Most running requests. The next request is answered 503.
+        body: Most bytes of a body. A longer body is answered 413.
+        bodies: Most bytes of all bodies that are read or processed. Further requests get 503.
+        time_out: Seconds after which a request is answered 504, or 408 if its body has not arrived.
+        connection: The limits on connections. Listeners that share a port have the limits of the
+            first listener.
+        methods: The allowed methods; others get 405. An empty tuple allows all.
     """
 
     requests: int = 1000
@@ -212,12 +212,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """What a server speaks TLS with.
+    """The TLS files of a server.
 
     Attributes:
-        cert: The certificate (PEM), with those between it and the root: both protocols speak TLS.
-        key: Its key (PEM).
-        client_ca: Whoever connects must show a certificate that one of these (PEM) has signed.
+        cert: The certificate (PEM) with its intermediate certificates. Both protocols then use TLS.
+        key: The key of the certificate (PEM).
+        client_ca: The CA certificates (PEM) for client certificates, which every client must then
+            have.
     """
 
     cert: Path

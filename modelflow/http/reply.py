@@ -1,4 +1,4 @@
-"""HTTP replies made of buffers and errors, and the bodies of requests within bounds."""
+"""HTTP replies from buffers and errors, and request bodies within limits."""
 
 import json
 import logging
@@ -14,9 +14,9 @@ from modelflow.buffer import Buffer
 from modelflow.errors import DeadlineExceeded, FlowUnitError
 from modelflow.files.json_value import json_value
 
-# The bytes are what somebody has written, and may be read as a text.
+# Meta key: the bytes come from a client, and may be read as a text.
 TEXT = "is_text"
-# The array stands for its bytes: it is answered as these, not as numbers.
+# Meta key: the reply contains the bytes of the array, not its numbers.
 RAW = "is_raw"
 
 PAYLOAD_MARKS = frozenset({RAW, TEXT})
@@ -31,13 +31,13 @@ _BYTES = "application/octet-stream"
 
 @dataclass(slots=True)
 class Reply:
-    """An answer to a request.
+    """A reply to a request.
 
     Attributes:
         status: The HTTP status.
-        body: What is sent.
-        headers: Name -> value.
-        own: Further headers, which differ from answer to answer.
+        body: The body.
+        headers: The values by name.
+        own: Further headers, which differ between replies.
     """
 
     status: int
@@ -49,17 +49,18 @@ class Reply:
 def reply_of(
     buffer: Buffer, content_type: str = "", asked: Mapping[str, str] | None = None
 ) -> Reply:
-    """Returns what a buffer answers: bytes and text as they are, anything else as JSON.
+    """Returns the reply for a buffer: bytes and text unchanged, other data as JSON.
 
-    An array whose meta say so (`RAW`) goes out as its bytes.
+    An array with the meta key `RAW` is sent as its bytes.
 
     Args:
-        buffer: Its meta ``status`` (200) and ``headers`` (a mapping) are obeyed.
-        content_type: Of the body; ``""``: by its type.
-        asked: The request's own headers, which the meta may still be.
+        buffer: The buffer. Its meta ``status`` (default 200) and ``headers`` (a mapping) are used.
+        content_type: The content type of the body, or ``""`` to choose by the type of the data.
+        asked: The headers of the request. If the meta ``headers`` are still this object, they are
+            ignored.
 
     Raises:
-        ValueError: the data cannot be written as JSON, or the meta are none that HTTP allows.
+        ValueError: The data cannot be written as JSON, or the meta are invalid in HTTP.
     """
     data = buffer.data
     if isinstance(data, np.ndarray) and data.dtype == np.uint8 and buffer.get(RAW):
@@ -85,18 +86,21 @@ def reply_of(
 
 
 def reply_of_error(error: FlowUnitError, *, is_told: bool = True) -> Reply:
-    """Returns the answer to a request that failed.
+    """Returns the reply to a failed request.
 
-    400 where the data was refused (`FlowUnitError.is_refusal`), with node, unit, type and message;
-    504 where it came too late; else see `reply_of_failure`.
+    The status is 400 if the data was refused (`FlowUnitError.is_refusal`), with node, unit, type
+    and message. The status is 504 if the deadline has passed. Otherwise see `reply_of_failure`.
 
     Args:
-        error: What is in the place of the answer.
-        is_told: What the data was refused for is told; False: as of any failure, an id.
+        error: The error.
+        is_told: Whether the client gets the reason of a refusal. If False, the client gets only an
+            id, as for any failure.
     """
     cause = error.__cause__ or error
     if isinstance(cause, DeadlineExceeded) or isinstance(error, DeadlineExceeded):
-        return reply_of_status(HTTPStatus.GATEWAY_TIMEOUT, "the request came to its turn too late")
+        return reply_of_status(
+            HTTPStatus.GATEWAY_TIMEOUT, "the deadline passed before the request ran"
+        )
     if not error.is_refusal:
         return reply_of_failure(error)
     if not is_told:
@@ -112,9 +116,9 @@ def reply_of_error(error: FlowUnitError, *, is_told: bool = True) -> Reply:
 
 
 def reply_of_failure(error: Exception) -> Reply:
-    """Returns the answer 500 to a request that the graph failed on.
+    """Returns a 500 reply to a request that failed in the graph.
 
-    What failed is nobody's business outside: it goes to the log, under an id that is answered.
+    Clients must not see internal errors. The error goes to the log, and the reply has its id.
     """
     return _reply_of(
         HTTPStatus.INTERNAL_SERVER_ERROR, _log_error(error, "failed inside the server")
@@ -122,7 +126,7 @@ def reply_of_failure(error: Exception) -> Reply:
 
 
 def _log_error(error: Exception, what: str) -> dict[str, str]:
-    """Puts an error into the log, and returns what is told of it: under which id it is there."""
+    """Logs an error under a new id, and returns the message and the id for the client."""
     number = uuid.uuid4().hex[:12]
     _log.error("request %s %s: %s", number, what, error, exc_info=error.__cause__ or error)
     return {
@@ -132,7 +136,7 @@ def _log_error(error: Exception, what: str) -> dict[str, str]:
 
 
 def reply_of_status(status: HTTPStatus, message: str) -> Reply:
-    """Returns an answer of the server's own; with ``Retry-After`` where it is 503."""
+    """Returns a reply from the server itself, with ``Retry-After`` for status 503."""
     return _reply_of(status, {"message": message})
 
 
@@ -158,15 +162,16 @@ def _headers(given: Any) -> dict[str, str]:
     return headers
 
 
-# A part that is smaller is copied behind the one before: a body may come byte by byte.
+# Smaller parts of a body, in bytes, are joined with the previous part, because a body may arrive
+# byte by byte.
 _OWN_PART = 1 << 10
 
 
 class RefusedError(Exception):
-    """A request is not worked on.
+    """The error for a request that is refused.
 
     Attributes:
-        reply: What it is answered.
+        reply: The reply to the request.
     """
 
     def __init__(self, reply: Reply) -> None:
@@ -175,11 +180,11 @@ class RefusedError(Exception):
 
 
 class BodyBudget:
-    """The bytes that all bodies together may take. For the server's thread.
+    """The byte budget of all bodies together. Call the methods on the server's thread.
 
     Attributes:
-        most: How many these are.
-        taken: How many of them are.
+        most: The most bytes.
+        taken: The bytes in use.
     """
 
     def __init__(self, most: int) -> None:
@@ -187,7 +192,7 @@ class BodyBudget:
         self.taken = 0
 
     def take(self, size: int) -> bool:
-        """Takes ``size`` bytes; False, and nothing is taken, where there are not so many left."""
+        """Takes ``size`` bytes. Returns False, and takes nothing, if too few bytes are left."""
         if self.taken + size > self.most:
             return False
         self.taken += size
@@ -200,12 +205,12 @@ class BodyBudget:
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """What the body of a request may be.
+    """The limits on the body of a request.
 
     Attributes:
         most: Most bytes.
-        budget: Where its bytes are taken from.
-        time_out: Seconds within which it must be there.
+        budget: The byte budget.
+        time_out: Seconds within which the body must arrive.
     """
 
     most: int
@@ -214,17 +219,17 @@ class BodyLimits:
 
 
 class Body:
-    """A body that is being read; its bytes are taken from the budget as they come."""
+    """A body that is being read. Received bytes are taken from the budget."""
 
     def __init__(self, limits: BodyLimits, announced: int | None) -> None:
-        """Begins to read a body.
+        """Starts a body.
 
         Args:
-            limits: What it may be.
-            announced: Its length, if its head says so.
+            limits: The limits on the body.
+            announced: The length from the head, or None.
 
         Raises:
-            RefusedError: it is too long already.
+            RefusedError: The announced length is too long.
         """
         self.limits = limits
         self.size = 0
@@ -233,15 +238,15 @@ class Body:
             raise self._too_long()
 
     def add(self, part: bytes) -> None:
-        """Takes what has come.
+        """Adds received bytes.
 
         Raises:
-            RefusedError: it is too long, or there is no room for it beside other bodies.
+            RefusedError: The body is too long, or the byte budget is used up.
         """
         if self.size + len(part) > self.limits.most:
             raise self._too_long()
         if not self.limits.budget.take(len(part)):
-            text = "there is no room for the body beside those of other requests"
+            text = "there is no room for the body: other requests use the whole byte budget"
             raise RefusedError(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
         self.size += len(part)
         if len(part) >= _OWN_PART or not self._parts:
@@ -252,12 +257,12 @@ class Body:
             self._parts.append(bytearray(part))
 
     def whole(self) -> bytes:
-        """Returns it; its bytes stay taken, and are its owner's to give back."""
+        """Returns the whole body. The caller gives its bytes back to the budget later."""
         first = self._parts[0] if len(self._parts) == 1 else None
         return first if isinstance(first, bytes) else b"".join(self._parts)
 
     def drop(self) -> None:
-        """Gives everything back: nobody will read it."""
+        """Discards the body, and gives its bytes back to the budget."""
         self.limits.budget.give_back(self.size)
         self.size = 0
         self._parts = []

@@ -1,7 +1,7 @@
-r"""One HTTP request: its head, its trace, its handler and the reply that it waits for.
+r"""One HTTP request with its head, its trace, its handler and its reply.
 
-What a head means depends on its bytes alone. So where a message begins with one that was read
-before, and ends with the body that it announces, nothing of it need be read again::
+The meaning of a head depends only on its bytes. If a message has a known head and then exactly the
+announced body, the head need not be parsed again::
 
     b"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 37\r\n\r\n" + 37 bytes
 """
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class RequestHead:
-    """What a request says before its body. A client sends the same one with every request.
+    """The head of a request. A client usually sends the same head with every request.
 
     Attributes:
         method: ``GET``, ``POST``, ...
-        target: What was asked for: path and query, as sent; see `modelflow.http.request`.
-        headers: Names in lower case, and values, in the order in which they came.
-        named: The same by name; of several of one name the last.
-        route: What whoever handles requests has found out from the head alone; None: nothing yet.
-        limits: What `Handler.begin` says of every request with this head; None: it is to be asked
-            of each.
+        target: The path and the query, as the client sent them; see `split_target`.
+        headers: Names in lower case, with values, in the order of arrival.
+        named: The values by name. Of several values of one name, the last.
+        route: The handler's result for this head, or None. Requests with the same head reuse it.
+        limits: The result of `Handler.begin` for every request with this head. If None, `begin` is
+            called for each request.
     """
 
     __slots__ = ("headers", "limits", "method", "named", "route", "target")
@@ -36,7 +36,7 @@ class RequestHead:
     def __init__(
         self, method: str, target: str, headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Takes what was read."""
+        """Stores the parsed values."""
         self.method = method
         self.target = target
         self.headers = headers
@@ -46,33 +46,33 @@ class RequestHead:
 
 
 LONGEST = 2048
-"""Bytes of the longest head that is kept."""
+"""Bytes of the longest cached head."""
 END = b"\r\n\r\n"
-"""What is behind a head."""
+"""The end of a head."""
 
-_MOST = 512  # heads that are kept: 1 MiB together
+_MOST = 512  # cached heads: 1 MiB together
 
 
 class HeaderCache:
-    """The heads that the connections of a server have sent more than once. For its thread alone.
+    """A cache of heads that clients have sent more than once. Used on the server's thread only.
 
-    Each of a request over HTTP/1.1 behind which the connection goes on.
+    The cache has only heads of HTTP/1.1 requests after which the connection stays open.
 
     Attributes:
-        known: By their bytes, up to the body; with the length of that.
+        known: The heads and the lengths of their bodies, by the bytes of the head.
     """
 
     def __init__(self) -> None:
         self.known: dict[bytes, tuple[RequestHead, int]] = {}
 
     def learn(self, message: bytes, head: RequestHead, length: int) -> None:
-        """Keeps the head of a whole message, which was read as ``head``.
+        """Caches the parsed head of a whole message.
 
-        Where there are too many all are forgotten: those in use come again.
+        A full cache is cleared. Heads in use are then soon cached again.
 
         Args:
             message: Head and body.
-            head: What the head says.
+            head: The parsed head.
             length: Bytes of the body.
         """
         end = len(message) - length
@@ -82,18 +82,18 @@ class HeaderCache:
             self.known[message[:end]] = head, length
 
 
-# Without a user's name before the host: RFC 9110, 4.2.4.
+# No user name before the host: RFC 9110, 4.2.4.
 _ABSOLUTE = re.compile(r"https?://(?P<host>[^/?#@\s]+)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?", re.I)
 
 
 def split_target(target: str) -> tuple[str, str | None]:
-    """Returns path and query of a request's target, and the host that it names; None: it does not.
+    """Returns path and query of a request's target, and the host or None.
 
-    ``http://h:80/a?b`` (RFC 9112, 3.2.2), as a client of a proxy sends it, is ``/a?b`` of ``h:80``;
-    any other form is returned as it is.
+    Clients of a proxy send ``http://h:80/a?b`` (RFC 9112, 3.2.2). The result is then ``/a?b`` and
+    ``h:80``. Any other form is returned unchanged.
 
     Args:
-        target: As sent.
+        target: The target, as the client sent it.
     """
     if target.startswith("/"):
         return target, None
@@ -105,18 +105,18 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?", re.ASCII)
 _NO_VERSION = "ff"
-# What must be passed on, at least; what is longer is dropped as a whole.
+# The length of ``tracestate`` that the specification requires to pass on. A longer text is dropped.
 _LONGEST_STATE = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a caller said of the trace that its request belongs to, to be passed on as it is.
+    """The trace context from a client's headers, to be passed on unchanged.
 
     Attributes:
-        id: The trace's id: 32 digits of 16.
-        parent: The whole of ``traceparent``.
-        state: The whole of ``tracestate``; ``""``: none was sent, or none that may be passed on.
+        id: The id of the trace: 32 hexadecimal digits.
+        parent: The whole value of ``traceparent``.
+        state: The whole value of ``tracestate``, or ``""`` if missing or invalid.
     """
 
     id: str
@@ -125,9 +125,9 @@ class Trace:
 
 
 def read_trace(parents: Sequence[str], states: Sequence[str] = ()) -> Trace | None:
-    """Returns what the headers say; None: there is no ``traceparent``, or none that is valid.
+    """Returns the trace context of the headers, or None without a valid ``traceparent``.
 
-    A version that is not known yet is read as far as it is known.
+    Of a newer version, the known fields are read.
 
     Args:
         parents: The values of all headers ``traceparent``.
@@ -153,12 +153,12 @@ def _state(states: Sequence[str]) -> str:
 
 
 class StreamingResponse:
-    """The body of an answer that is being sent. For the server's thread.
+    """The body of a streamed reply. Call the methods on the server's thread.
 
     Attributes:
-        on_room: Called when the client has taken what it was sent, and takes more.
-        on_gone: Called when it has gone before the end.
-        sent: How many bytes of the body were sent.
+        on_room: Called when the client has read the sent data and more may be sent.
+        on_gone: Called when the client goes away before the end.
+        sent: The number of sent bytes of the body.
     """
 
     __slots__ = ("_end", "_is_chunked", "_is_over", "_room", "_write", "on_gone", "on_room", "sent")
@@ -171,13 +171,14 @@ class StreamingResponse:
         *,
         is_chunked: bool,
     ) -> None:
-        """Made by the connection.
+        """Is called by the connection only.
 
         Args:
-            write: Takes bytes for the client.
-            room: Tells whether the client takes what it is sent.
-            end: Called behind the last part.
-            is_chunked: Each part says its length; else the end of the connection is the end.
+            write: Sends bytes to the client.
+            room: Returns whether the transport accepts data for the client.
+            end: Called after the last part.
+            is_chunked: Whether each part is a chunk with its length. If False, closing the
+                connection marks the end.
         """
         self.on_room: Callable[[], None] = _nothing
         self.on_gone: Callable[[], None] = _nothing
@@ -190,17 +191,17 @@ class StreamingResponse:
 
     @property
     def has_room(self) -> bool:
-        """Tells whether the client takes what it is sent; more is kept in memory until it does."""
+        """Returns whether the client reads its data. If not, further parts stay in memory."""
         return not self._is_over and self._room()
 
     def send(self, data: bytes) -> None:
         """Sends a part."""
-        if data and not self._is_over:  # a part of no bytes would be the end
+        if data and not self._is_over:  # an empty chunk would mark the end
             self.sent += len(data)
             self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 
     def end(self) -> None:
-        """Ends the answer."""
+        """Ends the reply."""
         if not self._is_over:
             self._is_over = True
             if self._is_chunked:
@@ -208,7 +209,7 @@ class StreamingResponse:
             self._end()
 
     def on_cancel(self) -> None:
-        """Notes that the client has gone (called by the connection)."""
+        """Records that the client has gone. Called by the connection."""
         if not self._is_over:
             self._is_over = True
             self.on_gone()
@@ -216,14 +217,14 @@ class StreamingResponse:
 
 @dataclass(frozen=True, slots=True)
 class StreamingReply:
-    """An answer whose body comes part by part.
+    """A reply whose body is sent part by part.
 
     Attributes:
         status: The HTTP status.
-        begin: Called when its turn has come: all that was asked for before on the same connection
-            is answered. Is given what the body goes into.
-        headers: Name -> value.
-        own: Further headers, which differ from answer to answer.
+        begin: Called with the stream for the body, when all earlier requests of the connection are
+            answered.
+        headers: The values by name.
+        own: Further headers, which differ between replies.
     """
 
     status: int
@@ -233,55 +234,56 @@ class StreamingReply:
 
 
 def _nothing() -> None:
-    """What is called where nobody wants to know."""
+    """Does nothing. The default of the callbacks."""
 
 
 class Handler(Protocol):
-    """Who answers requests. Called on the server's thread, which it must not hold up."""
+    """The handler of requests. The server's thread calls the methods, which must not block."""
 
     def begin(self, http_request: "HttpRequest") -> "BodyLimits":
-        """Looks at the head of a request; says what its body may be (`RequestHead.limits`).
+        """Checks the head of a request, and returns the limits on its body.
 
         Raises:
-            RefusedError: it is answered so, without its body.
+            RefusedError: The request is refused before its body is read.
         """
 
     def handle(self, http_request: "HttpRequest") -> None:
-        """Takes a whole request; calls `HttpRequest.answer`, now or later."""
+        """Handles a whole request. Calls `HttpRequest.answer`, now or later."""
 
 
 class RequestObserver(Protocol):
-    """What is known of a request beside what it asks, and noted of it. For the server's thread."""
+    """An observer of a request, for ids, traces and logs. Called on the server's thread."""
 
     def enter(self, model: str, version: int) -> Mapping[str, Any]:
-        """Notes which model it is for; returns what its session is told (its context)."""
+        """Records the model of the request, and returns the context values for its session."""
 
     def watcher(self) -> Any:
-        """Returns who is told of the batches of a session of its; None: nobody."""
+        """Returns the observer of the session's batches, or None."""
 
     def on_answer(self, reply: "Reply | StreamingReply") -> "Reply | StreamingReply":
-        """Notes how it is answered; returns the answer as it goes out."""
+        """Records the reply, and returns the reply to send, possibly with more headers."""
 
     def over(self, bytes_in: int, bytes_out: int) -> None:
-        """Notes that all of the answer was given."""
+        """Records that the whole reply was sent."""
 
     def on_cancel(self, bytes_in: int, bytes_out: int) -> None:
-        """Notes that who asked has gone away before that."""
+        """Records that the client has gone before the end of the reply."""
 
 
 class HttpRequest:
-    """A request, and who is waiting for its answer. For the server's thread but
-    `answer_soon` and `call_soon`.
+    """An HTTP request that waits for its reply.
+
+    Call the methods on the server's thread, except `answer_soon` and `call_soon`.
 
     Attributes:
-        head: What was read of it before its body.
-        body: What was sent, once it is whole.
-        budget: What the body's bytes are given back to when it is over; None: nothing.
-        client: The address of who asks; ``""``: unknown.
-        on_end: Called once when it is answered, or who asks has gone away.
-        on_gone: Called before that if who asks has gone away: what works on it may stop.
-        request_context: What is noted of it; None: nothing.
-        is_over: It is answered, or who asks has gone away.
+        head: The head.
+        body: The whole body, or ``b""`` before its end.
+        budget: The byte budget to which the body is given back at the end, or None.
+        client: The address of the client, or ``""`` if unknown.
+        on_end: Called once, when the request is answered or the client has gone.
+        on_gone: Called before `on_end` if the client has gone, to cancel the work.
+        request_context: The observer of the request, or None.
+        is_over: Whether the request is answered, or the client has gone.
     """
 
     __slots__ = (
@@ -305,7 +307,7 @@ class HttpRequest:
         send: Callable[["HttpRequest", "Reply | StreamingReply"], None],
         loop_queue: LoopQueue,
     ) -> None:
-        """Made by the connection: ``send`` takes the answer, ``loop_queue`` is its loop's."""
+        """Is called by the connection only. ``send`` sends a reply."""
         self.head = head
         self.body = b""
         self.budget: BodyBudget | None = None
@@ -320,18 +322,18 @@ class HttpRequest:
 
     @property
     def path(self) -> str:
-        """What was asked for, without the query."""
+        """Returns the target without the query."""
         return self.head.target.partition("?")[0]
 
     def answer(self, reply: "Reply | StreamingReply") -> None:
-        """Answers; a second answer, or one to somebody who has gone, is dropped."""
+        """Sends a reply. A second reply, or a reply to a client that has gone, is dropped."""
         if self._is_answered:
             return
         self._is_answered = True
         self.on_gone = None
         if self.request_context is not None:
             reply = self.request_context.on_answer(reply)
-        # As `over`, without calls; what goes part by part is over when it has been sent.
+        # Like `over`, without the calls, for speed. A streamed reply calls `over` at its end.
         if not isinstance(reply, StreamingReply):
             if self.request_context is not None:
                 self.request_context.over(len(self.body), len(reply.body))
@@ -343,15 +345,15 @@ class HttpRequest:
         self._send(self, reply)
 
     def answer_soon(self, reply: "Reply") -> None:
-        """Does what `answer` does, from any thread; where the server has ended, nobody is told."""
+        """Calls `answer` on the server's thread, from any thread, unless the server has ended."""
         self.call_soon(partial(self.answer, reply))
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Has ``call`` called on the server's thread, from any thread, unless that has ended."""
+        """Calls ``call`` on the server's thread, from any thread, unless the server has ended."""
         self._loop_queue.post(call)
 
     def over(self, bytes_out: int) -> None:
-        """Notes that the answer is whole (called by the connection where it goes part by part)."""
+        """Records the end of a streamed reply. Called by the connection."""
         if self.request_context is not None:
             self.request_context.over(len(self.body), bytes_out)
         self._end()
@@ -365,10 +367,10 @@ class HttpRequest:
             self.on_end()
 
     def on_cancel(self, bytes_out: int = 0) -> None:
-        """Notes that who asks has gone away (called by the connection).
+        """Records that the client has gone. Called by the connection.
 
         Args:
-            bytes_out: What was sent of an answer that goes part by part.
+            bytes_out: The sent bytes of a streamed reply.
         """
         if self.is_over:
             return

@@ -1,4 +1,4 @@
-"""Bytes to requests, one after the other. Loads httptools."""
+"""Parses the requests of a connection. This module imports httptools."""
 
 from http import HTTPStatus
 from typing import Protocol
@@ -18,54 +18,54 @@ from modelflow.http.request import (
 )
 
 _HOST = b"host"
-# Of requests that say more than that they have a body.
+# Headers that need more work than reading a body. The header cache skips requests with them.
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 
 class LongHeadError(Exception):
-    """A head has too many bytes, or headers."""
+    """The error for a head with too many bytes or headers."""
 
     def __init__(self, most: int, what: str) -> None:
         super().__init__(f"the head of the request has more than {most} {what}")
 
 
 class Receiver(Protocol):
-    """Who is told of requests."""
+    """The receiver of parsed requests."""
 
     def receive(self, head: RequestHead, *, is_kept: bool) -> HttpRequest | None:
-        """Takes a request whose head is there; None: none is taken any more, and it is dropped.
+        """Returns a request for a head, or None to drop the request.
 
-        ``is_kept``: others may follow it.
+        ``is_kept`` says whether further requests may follow on the connection.
         """
 
     def refuse_body(self, http_request: HttpRequest, reply: Reply) -> None:
-        """Answers one whose body is not wanted; what comes of it is dropped."""
+        """Answers a request before its body. The rest of the body is dropped."""
 
     def invite_body(self, http_request: HttpRequest) -> None:
-        """Tells the client, who waits for it, to send the body."""
+        """Sends "100 Continue" to the client, which then sends the body."""
 
 
 class RequestReader:
-    """Reads the requests of one connection. For the server's thread.
+    """A parser of the requests of one connection. Call the methods on the server's thread.
 
     Attributes:
-        http_request: What is being read, or handled, at this moment.
-        body: Its body, as far as it is there; None: there is none, or it is dropped.
-        unheard: Bytes since the last head, or the last part of a body.
-        is_reading: The request is not whole yet.
-        is_old: The client speaks HTTP/1.0.
+        http_request: The request that is being read or handled.
+        body: The body so far, or None if the request has no body or the body is dropped.
+        unheard: Bytes received since the last head or the last part of a body.
+        is_reading: Whether the request is incomplete.
+        is_old: Whether the client uses HTTP/1.0.
     """
 
     def __init__(
         self, receiver: Receiver, handler: Handler, limits: ConnectionLimits, heads: HeaderCache
     ) -> None:
-        """Begins at the beginning of a message.
+        """Starts before the first message.
 
         Args:
-            receiver: Who is told of requests.
-            handler: Who answers them.
-            limits: What their heads may be.
-            heads: Those that need not be read any more.
+            receiver: The receiver of requests.
+            handler: The handler of requests.
+            limits: The limits on heads.
+            heads: The cache of heads that need no parsing.
         """
         self.http_request: HttpRequest | None = None
         self.body: Body | None = None
@@ -79,26 +79,27 @@ class RequestReader:
         self._headers: list[tuple[bytes, bytes]] = []
         self._heads = heads
         self._known = heads.known
-        self._head = b""  # of the message before, where it was one whole request
+        self._head = b""  # the head of the previous message, if that was exactly one request
         self._is_within, self._is_kept = False, True
-        self._whole: list[HttpRequest] = []  # the requests that have become so in what is fed
+        # the requests that became complete in the current `feed`
+        self._whole: list[HttpRequest] = []
 
     def feed(self, data: bytes) -> bytes:
-        """Reads what came.
+        """Parses received data.
 
         Returns:
-            What is to be fed next: it stands behind an offer of another protocol, which is answered
-            as the request that it is.
+            The data to feed next. The parser stops after a request to change the protocol, which is
+            answered like a normal request.
 
         Raises:
-            LongHeadError: a head is over the limits.
-            httptools.HttpParserError: this is no request; or, an `HttpParserCallbackError`, whoever
-                handles requests has raised.
+            LongHeadError: A head exceeds the limits.
+            httptools.HttpParserError: The data are no request. Its subclass
+                `HttpParserCallbackError` means that the handler has raised an error.
         """
-        if self._is_within or not self._is_kept:  # a piece of a body, say
+        if self._is_within or not self._is_kept:  # for example a part of a body
             return self._parse(data)
         end = data.find(END, 0, LONGEST) + len(END)
-        known = self._known.get(data[:end])  # b"\r\n\r\n" alone, or less, is nobody's head
+        known = self._known.get(data[:end])  # a missing END gives data[:3], which is no head
         if known is None or len(data) != end + known[1]:
             return self._parse(data)
         head, length = known
@@ -111,13 +112,13 @@ class RequestReader:
             limits = head.limits or self._handler.begin(http_request)
             body, budget = data[end:], limits.budget
             if length > limits.most or budget.taken + length > budget.most:
-                Body(limits, length).add(body)  # says why not
+                Body(limits, length).add(body)  # raises the matching RefusedError
             budget.taken += length
             http_request.body = body
             self._handler.handle(http_request)
         except RefusedError as error:
             self._receiver.refuse_body(http_request, error.reply)
-        except Exception as error:  # as the parser says it of what it calls
+        except Exception as error:  # the parser wraps errors in its callbacks likewise
             raise httptools.HttpParserCallbackError from error
         self.http_request = None
         return b""
@@ -143,9 +144,9 @@ class RequestReader:
         return b""
 
     def _learn(self, message: bytes, http_request: HttpRequest) -> None:
-        """Keeps the head of a message that was one whole request, if it is the second with it.
+        """Caches the head of a message with exactly one request, at its second use in a row.
 
-        Heads that differ each time, as with an id of the request, are not kept.
+        Heads that differ each time, for example with a request id, are not cached.
         """
         length = len(http_request.body)
         head, self._head = self._head, message[: len(message) - length]
@@ -154,7 +155,7 @@ class RequestReader:
             self._heads.learn(message, http_request.head, length)
 
     def drop_body(self) -> None:
-        """Gives back what the body took; the rest of it is not kept."""
+        """Discards the body, and gives its bytes back. The rest is dropped on arrival."""
         if self.body is not None:
             self.body.drop()
             self.body = None
@@ -162,21 +163,21 @@ class RequestReader:
     # -- the parser's calls -----------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Begins to read a request."""
+        """Starts a request."""
         self._is_within = True
         self._target = b""
         self._headers = []
 
     def on_url(self, part: bytes) -> None:
-        """Takes what is asked for."""
+        """Adds a part of the target."""
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header, also one behind the body."""
+        """Adds a header, or a trailer after the body."""
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Begins a request."""
+        """Checks the head and passes the request to the receiver."""
         size = len(self._target) + sum(len(name) + len(value) for name, value in self._headers)
         self.unheard = 0
         if size > self._limits.header_bytes:
@@ -197,22 +198,22 @@ class RequestReader:
             self._receiver.refuse_body(http_request, error.reply)
         else:
             is_waiting = http_request.head.named.get(b"expect", b"").lower() == b"100-continue"
-            if is_waiting and not self.is_old:  # that version knows no answer before the answer
+            if is_waiting and not self.is_old:  # HTTP/1.0 has no "100 Continue"
                 self._receiver.invite_body(http_request)
 
     def _make_head(self) -> RequestHead:
         target, host = split_target(self._target.decode("latin-1"))
         headers = self._headers
-        if host is not None:  # which then counts, and no header of that name: RFC 9112, 3.2.2
+        if host is not None:  # replaces the header `host`: RFC 9112, 3.2.2
             headers = [one for one in headers if one[0] != _HOST]
             headers.append((_HOST, host.encode("latin-1")))
         return RequestHead(self._parser.get_method().decode("latin-1"), target, headers)
 
     def on_body(self, part: bytes) -> None:
-        """Takes a part of the body."""
+        """Adds a part of the body."""
         self.unheard = 0
         if self.body is None:
-            return  # it was refused, and is dropped
+            return  # the request was refused
         try:
             self.body.add(part)
         except RefusedError as error:
@@ -220,7 +221,7 @@ class RequestReader:
             self._receiver.refuse_body(self.http_request, error.reply)
 
     def on_message_complete(self) -> None:
-        """Ends the request; it may have been answered before."""
+        """Passes the whole request to the handler, unless the request was refused before."""
         self.unheard = 0
         self.is_reading = self._is_within = False
         http_request, body = self.http_request, self.body
@@ -233,9 +234,9 @@ class RequestReader:
 
 
 def _check_host(head: RequestHead) -> None:
-    """Raises `RefusedError` where there are several hosts: RFC 9112, 3.2.
+    """Raises `RefusedError` for several Host headers: RFC 9112, 3.2.
 
-    A proxy in front may have looked at another one than is looked at here.
+    A proxy in front may have checked another of these headers than this server.
     """
     count = sum(name == _HOST for name, _ in head.headers)
     if count > 1:
@@ -244,6 +245,6 @@ def _check_host(head: RequestHead) -> None:
 
 
 def length_of(http_request: HttpRequest) -> int | None:
-    """Returns how long a body is, as the head says; None: it does not."""
+    """Returns the length of a body from the head, or None if the head has no length."""
     value = http_request.head.named.get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None

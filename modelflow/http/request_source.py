@@ -1,4 +1,4 @@
-"""What flow units that take requests have in common: from a listener to a source's buffers."""
+"""The source of flow units that receive requests: from a listener to the source's buffers."""
 
 import asyncio
 import threading
@@ -14,33 +14,33 @@ from modelflow.http.options import ConnectionLimits, Limits, ListenOptions, read
 from modelflow.http.reply import TEXT, reply_of_status
 from modelflow.unit.unit import Context, Opening, StreamContext
 
-# The key of the session's context under which the request waits for its answer.
+# The key in the session's context of the request that waits for its reply.
 REQUEST = "http_request"
 _STOPPED = reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, "the server is being stopped")
 
 
 class RequestSource:
-    """The requests that a source has not given yet, and how they come into the graph.
+    """The queue of requests of a source, and their way into the graph.
 
-    While the source holds, the server's thread puts in itself what came in one turn of its loop.
-    Where there is no room the source is woken, which waits for it, and takes what has gathered
-    meanwhile.
+    While the source holds, the server's thread admits the requests of each loop turn to the
+    graph itself. If the graph has no room, the thread wakes the source. The source then waits for
+    room and takes all requests that were queued meanwhile.
     """
 
     def __init__(self, options: ListenOptions, *, is_waiting: bool, time_out: float) -> None:
-        """Takes the address; requests are taken when `listen` is called.
+        """Binds the address. `listen` begins to accept requests.
 
         Args:
-            options: Where to listen, and what to take.
-            is_waiting: The graph answers the requests.
-            time_out: Seconds after which it need not any more.
+            options: The endpoint and the limits.
+            is_waiting: Whether the graph answers the requests.
+            time_out: Seconds after which a request is answered 504.
 
         Raises:
-            OSError, ValueError, MissingDependencyError: see `Listener`.
+            OSError, ValueError, MissingDependencyError: As in `Listener`.
         """
         self._lock = threading.Lock()
         self._waiting: deque[PendingRequest] = deque()
-        self._context: StreamContext | None = None  # of the source while it holds
+        self._context: StreamContext | None = None  # set while the source holds
         self._is_due = False
         self._most = options.max_requests
         self._is_waiting = is_waiting
@@ -69,17 +69,17 @@ class RequestSource:
         )
 
     def listen(self) -> None:
-        """Begins to take requests; called when every unit of the graph is open.
+        """Begins to accept requests. Called when every unit of the graph is open.
 
         Raises:
-            OSError: see `Listener.listen`.
+            OSError: As in `Listener.listen`.
         """
         self.listener.listen()
 
     def process(self, ctx: Context) -> None:
-        """Gives the requests that wait, and holds until there is no room for others."""
-        assert isinstance(ctx, StreamContext)  # a source has that one
-        self.listen()  # a source is called first when everything is open
+        """Opens sessions for the queued requests, and holds until an event wakes the source."""
+        assert isinstance(ctx, StreamContext)  # sources get a StreamContext
+        self.listen()  # the first call of a source means that all units are open
         with self._lock:
             taken, self._waiting = self._waiting, deque()
             self._context = ctx
@@ -96,11 +96,11 @@ class RequestSource:
         )
 
     def _remaining(self, request: PendingRequest) -> float:
-        """Returns the seconds that who asked still waits: a busy machine may have used up some."""
+        """Returns the remaining seconds of a request, which may have waited on a busy machine."""
         return self.listener.limits.time_out + request.arrived - time.monotonic()
 
     def close(self) -> None:
-        """Ends it: requests under way are answered first."""
+        """Ends the source after the running requests are answered. Queued requests are refused."""
         with self._lock:
             self._is_over = True
             dropped, self._waiting = self._waiting, deque()
@@ -108,11 +108,12 @@ class RequestSource:
         self.listener.close()
 
     def _add(self, request: PendingRequest) -> bool:
-        """Takes a request; on the server's thread. False: it is not taken."""
+        """Queues a request on the server's thread, or returns False to refuse the request."""
         with self._lock:
             if self._is_over or len(self._waiting) >= self._most:
                 return False
-            if self._context is not None and not self._is_due:  # else who is due takes it as well
+            # otherwise the scheduled call takes this request too
+            if self._context is not None and not self._is_due:
                 if self._context.admission is None or not self._context.admission.reserve():
                     return False
                 self._is_due = True
@@ -121,8 +122,8 @@ class RequestSource:
         return True
 
     def _enter(self, ctx: StreamContext) -> None:
-        """Puts in what came in this turn of the server's loop; on its thread."""
-        assert ctx.admission is not None  # it has reserved
+        """Admits the requests of this loop turn to the graph, on the server's thread."""
+        assert ctx.admission is not None  # `_add` has reserved
         with self._lock:
             self._is_due = False
             taken, self._waiting = self._waiting, deque()
@@ -133,7 +134,7 @@ class RequestSource:
             ctx.admission.release()
 
     def _wake_source(self, ctx: StreamContext, taken: deque[PendingRequest]) -> None:
-        """Has the source give what there is no room for yet."""
+        """Queues the requests again, and wakes the source, which waits for room."""
         with self._lock:
             self._waiting.extendleft(reversed(taken))
             self._context = None
@@ -143,7 +144,7 @@ class RequestSource:
             self._drop(dropped)
 
     def _drop(self, requests: Iterable[PendingRequest]) -> None:
-        """Refuses what the graph has not seen: it may be sent again."""
+        """Refuses requests that the graph has not seen. Clients may send them again."""
         for request in requests:
             request.end(_STOPPED)
 

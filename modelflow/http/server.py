@@ -1,4 +1,4 @@
-"""The HTTP server on a thread of its own: event loop, connections, TLS."""
+"""The HTTP server on its own thread, with event loop, connections and TLS."""
 
 import asyncio
 import contextlib
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def server_context(options: TlsOptions, protocol: str = "http/1.1") -> ssl.SSLContext:
-    """Returns what a server takes connections with.
+    """Returns the TLS context of a server.
 
     Args:
         options: Certificate and key.
-        protocol: What is spoken, as clients are told (ALPN): ``http/1.1``, ``h2``.
+        protocol: The protocol to announce to clients (ALPN): ``http/1.1`` or ``h2``.
 
     Raises:
-        ConfigError: a file cannot be read, or the certificate is not valid today.
+        ConfigError: A file cannot be read, or the certificate is not valid today.
     """
     context = _load(options)
     _try(context, options)
     if options.client_ca is not None:
         try:
             context.load_verify_locations(options.client_ca)
-        except (OSError, ValueError) as error:  # OpenSSL's errors are an OSError
+        except (OSError, ValueError) as error:  # OpenSSL's errors are OSErrors
             raise ConfigError(_unread("client CA", options.client_ca, error)) from error
         context.verify_mode = ssl.CERT_REQUIRED
     context.set_alpn_protocols([protocol])
@@ -44,14 +44,14 @@ def server_context(options: TlsOptions, protocol: str = "http/1.1") -> ssl.SSLCo
 
 
 def context_of(cert: str | Path, key: str | Path | None) -> ssl.SSLContext:
-    """Returns a context with a certificate and its key.
+    """Returns a TLS context with a certificate and its key.
 
     Args:
         cert: The file with the certificate.
-        key: The file with the key; None: it is in the same file.
+        key: The file with the key, or None if the certificate's file contains the key.
 
     Raises:
-        OSError, ValueError: they cannot be read, or do not belong together.
+        OSError, ValueError: The files cannot be read, or do not belong together.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key, password=_no_passphrase)
@@ -59,7 +59,7 @@ def context_of(cert: str | Path, key: str | Path | None) -> ssl.SSLContext:
 
 
 def _load(options: TlsOptions) -> ssl.SSLContext:
-    # One after the other, as OpenSSL's errors name no file.
+    # Each file is checked on its own, because OpenSSL's errors name no file.
     for what, path, mark in (
         ("certificate", options.cert, b"CERTIFICATE-----"),
         ("key", options.key, b"PRIVATE KEY-----"),
@@ -69,26 +69,26 @@ def _load(options: TlsOptions) -> ssl.SSLContext:
         except OSError as error:
             raise ConfigError(_unread(what, path, error)) from error
         if b"-----BEGIN " not in text or mark not in text:
-            raise ConfigError(f"TLS {what} {path}: there is none in it; expected one as PEM text")
+            raise ConfigError(f"TLS {what} {path}: not found in the file; expected PEM text")
     try:
         return context_of(options.cert, options.key)
     except (OSError, ValueError) as error:
         if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
             raise ConfigError(
                 f"TLS key {options.key}: it is not the key of the certificate {options.cert}; "
-                "expected the one that the certificate was made with"
+                "expected the key that belongs to the certificate"
             ) from error
         raise ConfigError(_unread("certificate", options.cert, error, options.key)) from error
 
 
 def _try(server: ssl.SSLContext, options: TlsOptions) -> None:
-    """Shakes hands in memory, as a client would that trusts the certificate as such.
+    """Tests a TLS handshake in memory, with a client that trusts the certificate itself.
 
-    What every client would refuse (it has expired, it is not valid yet) is found so.
+    The test finds certificates that every client would refuse: expired or not valid yet.
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not go back to a root
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # trusts the certificate without its root
     client.load_verify_locations(options.cert)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
@@ -97,7 +97,7 @@ def _try(server: ssl.SSLContext, options: TlsOptions) -> None:
     )
     try:
         while sum(_is_done(end) for end in ends) < len(ends):
-            pass  # each has answered what the other had said
+            pass  # each call answers the other end's last message
     except ssl.SSLCertVerificationError as error:
         raise ConfigError(
             f"TLS certificate {options.cert}: {error.verify_message}; expected one that is valid "
@@ -116,7 +116,7 @@ def _is_done(end: ssl.SSLObject) -> bool:
 
 
 def _no_passphrase() -> str:
-    """What OpenSSL asks for: else it would wait at the terminal."""
+    """Raises an error, because OpenSSL would otherwise ask for a passphrase at the terminal."""
     raise ValueError(
         "the key has a passphrase; expected one without (openssl pkey -in FILE -out FILE)"
     )
@@ -128,15 +128,15 @@ def _unread(what: str, path: Path, error: Exception, key: Path | None = None) ->
     return f"TLS {what} {path}{beside}: cannot be used: {reason}"
 
 
-# How long the end of the server waits for clients that do not take their answers.
+# Seconds that the end of the server waits for running requests and for slow clients.
 _LAST_SECONDS = 5.0
 
 
 def check_parser() -> None:
-    """Checks that what reads requests is installed.
+    """Checks that the request parser (httptools) is installed.
 
     Raises:
-        MissingDependencyError: it is not.
+        MissingDependencyError: The parser is not installed.
     """
     try:
         import httptools  # noqa: F401
@@ -145,7 +145,7 @@ def check_parser() -> None:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """Returns an event loop: uvloop's where it is installed."""
+    """Returns an event loop, from uvloop if installed."""
     try:
         import uvloop
     except ModuleNotFoundError:
@@ -155,20 +155,20 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class GuestServer(Protocol):
-    """Something else that lives on a server's loop, and ends with it."""
+    """Another server on the event loop of an HTTP server, which ends with the HTTP server."""
 
     async def start(self) -> None:
-        """Begins; on the loop's thread."""
+        """Starts the server, on the loop's thread."""
 
     async def close(self, seconds: float) -> None:
-        """Ends it; what is under way may take so long. Called again where that is too long."""
+        """Ends the server within ``seconds``. May be called again with fewer seconds."""
 
 
 class Server:
-    """Hands every request that comes to a socket to a handler.
+    """An HTTP server that passes every request at a socket to a handler.
 
     Attributes:
-        loop_queue: For what is to be done on the server's thread.
+        loop_queue: The queue of calls to the server's thread.
     """
 
     def __init__(
@@ -181,15 +181,15 @@ class Server:
         """Listens, and starts the thread.
 
         Args:
-            bound: A socket with an address (see `bind_socket`), which stays the caller's to close;
-                or where another process hands connections over, which ends with the server.
-            handler: Called on the server's thread.
-            limits: What the connections may cost.
+            bound: A socket with an address (see `bind_socket`), which the caller closes. Or the
+                connections from another process, which the server closes.
+            handler: The handler of requests, called on the server's thread.
+            limits: The limits on connections.
             tls: Certificate and key, for https.
 
         Raises:
-            OSError: somebody else listens there.
-            MissingDependencyError: what reads requests is not installed.
+            OSError: The address is in use.
+            MissingDependencyError: The request parser is not installed.
         """
         check_parser()
         self._bound = bound if isinstance(bound, InheritedConnections) else bound.dup()
@@ -205,7 +205,7 @@ class Server:
         self._connections = Connections(limits, self.loop_queue)
         self._guests: list[GuestServer] = []
         self.last: Callable[[], Awaitable[None]] | None = None
-        """Called on the loop when all requests, and all guests, have come to their end."""
+        """Called on the loop when all requests and all guests have ended."""
         self._is_ending = asyncio.Event()
         self._last_seconds = math.inf
         self._sooner: set[asyncio.Task[None]] = set()
@@ -216,9 +216,10 @@ class Server:
         self._thread.start()
 
     def invite(self, guest: GuestServer) -> None:
-        """Starts something else on the server's loop; the server's end is its end, too.
+        """Starts a guest on the server's loop. The guest ends with the server.
 
-        From another thread; returns when it has started, and raises what that raises.
+        Call this method from another thread. The method returns when the guest has started, and
+        raises the errors of its start.
         """
         asyncio.run_coroutine_threadsafe(self._start(guest), self._loop).result()
 
@@ -227,18 +228,19 @@ class Server:
         self._guests.append(guest)
 
     def close(self, seconds: float = _LAST_SECONDS) -> None:
-        """Ends it: no new connections; requests under way are answered first, if they can be.
+        """Ends the server after the running requests are answered. Accepts no new connections.
 
-        May be called again, also while another thread waits in it: the shortest time counts.
+        You may call this method again, also while another thread waits in it. The shortest time
+        counts.
 
         Args:
-            seconds: How long it waits for that, and for clients that do not take their answers.
+            seconds: Seconds to wait for running requests and for slow clients.
         """
         self.end_within(seconds)
         self._thread.join()
 
     def end_within(self, seconds: float) -> None:
-        """Does what `close` does, without waiting for it."""
+        """Starts the end of the server as `close` does, without waiting for the end."""
         self.loop_queue.post(partial(self._end_within, seconds))
 
     def _end_within(self, seconds: float) -> None:
@@ -260,12 +262,12 @@ class Server:
 
         async with arrivals(self._bound, self._connections, self._tls, enter):
             await self._is_ending.wait()
-            for _ in range(3):  # who has connected already is still let in, and told
+            for _ in range(3):  # accepts the connections that wait, to notify them below
                 await asyncio.sleep(0)
-            self._connections.end()  # before nobody listens: whoever sees that has been told
+            self._connections.end()  # before the port closes: then all are notified
         self._is_leaving = True
         await self._end(self._last_seconds)
-        self._is_leaving = False  # it has come: nothing can hasten it any more
+        self._is_leaving = False  # a later `_end_within` has nothing left to shorten
         if self._sooner:
             await asyncio.wait(self._sooner)
         if self.last is not None:
@@ -282,18 +284,18 @@ class Server:
 
 
 def bind_socket(endpoint: Endpoint) -> socket.socket:
-    """Returns a socket with the endpoint's address, which does not listen yet.
+    """Returns a socket that is bound to the endpoint's address and does not listen yet.
 
     Raises:
-        OSError: the address is in use, or not of this machine.
+        OSError: The address is in use, or does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Else a port could not be used again while old connections are remembered.
+        # Without this option, the system blocks the port while old connections are in TIME_WAIT.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it. Without it head and body of an answer are 40 ms apart: the second
-        # waits for the first one's acknowledgement, which the client delays
+        # Connections inherit this option. Without it, the body of a reply arrives 40 ms after the
+        # head. The body waits for the acknowledgement of the head, which the client delays
         # (benchmarks/http_load.py).
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.bind((endpoint.host, endpoint.port))
@@ -306,10 +308,10 @@ def bind_socket(endpoint: Endpoint) -> socket.socket:
 
 
 def tls_context(endpoint: Endpoint, cert: str, key: str) -> ssl.SSLContext | None:
-    """Reads certificate and key; None for http.
+    """Returns the TLS context of an endpoint, or None for http.
 
     Raises:
-        ValueError: they are missing, not wanted, or cannot be read.
+        ValueError: Certificate or key are missing, superfluous, or cannot be read.
     """
     if endpoint.is_tls != bool(cert):
         raise ValueError(

@@ -1,12 +1,15 @@
-"""Shared memory in which a process notes what it does for each version of a model.
+"""Shared memory in which a process records its activity for each version of a model.
 
-A process that dies says nothing any more. So it writes a byte for each version into memory that its
-supervisor has as well, before it runs code of the model: whether the version is being loaded, or
-requests for it are under way. Which version a byte stands for it has said before. What supervisors
-conclude from several deaths comes back the same way (`processes.supervisor.restart`): some
-versions are out of service, and some are to be loaded alone, so that the next death has one cause.
+A process that dies cannot report the cause. So it shares one byte for each version with its
+supervisor, and writes the byte before it runs code of the model. The byte says whether the version
+is being loaded, or whether requests for it are running. A message tells the supervisor beforehand
+which version a byte belongs to.
 
-A process that serves alone has all this for itself.
+Supervisors draw conclusions from several deaths (`processes.supervisor.restart`) and pass them to
+new processes. Some versions are taken out of service. Others are suspects, which are loaded one at
+a time, because the next death then has only one possible cause.
+
+A single process without a supervisor keeps this table in its own memory.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableSequence
@@ -18,24 +21,24 @@ if TYPE_CHECKING:
     from mmap import mmap
 
 MOST = 4096
-"""How many versions may be loaded at a time that have a byte; those beyond share the last one."""
+"""The number of bytes in the table. Versions beyond this number share the last byte."""
 
 Version = tuple[str, int]
-"""The name of a model, and which version of it."""
+"""The name of a model and the number of its version."""
 
 
 class ActivityState(IntEnum):
-    """What is done for a version."""
+    """The activity of a process for one version."""
 
     IDLE = 0
     LOADING = 1
-    """It is loaded, warmed up or unloaded."""
+    """The version is being loaded, warmed up or unloaded."""
     WORKING = 2
-    """Requests are under way."""
+    """Requests are running."""
 
     @property
     def words(self) -> str:
-        """What is done for the version, for messages: it ...; of one that is not idle."""
+        """Returns the verb phrase for a message about a version that is not idle."""
         return "was loaded" if self is ActivityState.LOADING else "worked for requests"
 
 
@@ -43,21 +46,21 @@ class VersionActivity:
     """The byte of one version. From any thread."""
 
     def __init__(self, memory: "MutableSequence[int] | mmap", place: int) -> None:
-        """Made by `ActivityTable.begin`."""
+        """Is called by `ActivityTable.begin` only."""
         self._memory = memory
         self.place = place
 
     def work(self) -> None:
-        """Notes that there are requests."""
+        """Records that requests are running."""
         self._memory[self.place] = ActivityState.WORKING
 
     def rest(self) -> None:
-        """Notes that there are none any more."""
+        """Records that the version is idle."""
         self._memory[self.place] = ActivityState.IDLE
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Notes inside the block that the version is being loaded."""
+        """Records, while the block runs, that the version is being loaded."""
         self._memory[self.place] = ActivityState.LOADING
         try:
             yield
@@ -66,11 +69,11 @@ class VersionActivity:
 
 
 class ActivityTable:
-    """The bytes of all versions, and what is known of versions that have ended processes.
+    """The bytes of all versions, and the versions that have killed processes.
 
     Attributes:
-        condemned: The versions that are out of service, and why.
-        suspects: Those that are loaded alone.
+        condemned: The versions that are out of service, with the reasons.
+        suspects: The versions that are loaded one at a time.
     """
 
     def __init__(
@@ -80,13 +83,13 @@ class ActivityTable:
         condemned: Mapping[Version, str] | None = None,
         suspects: Collection[Version] = (),
     ) -> None:
-        """Takes what a supervisor has given; nothing: there is none.
+        """Stores the values from the supervisor. The defaults are for a process without one.
 
         Args:
             memory: `MOST` bytes.
-            tell: Says something to the supervisor, from any thread.
-            condemned: The versions that are out of service, and why.
-            suspects: Those that are loaded alone.
+            tell: Sends a message to the supervisor, from any thread.
+            condemned: The versions that are out of service, with the reasons.
+            suspects: The versions that are loaded one at a time.
         """
         self._memory = bytearray(MOST) if memory is None else memory
         self._tell = tell
@@ -95,22 +98,25 @@ class ActivityTable:
         self.suspects = set(suspects)
 
     def begin(self, name: str, version: int) -> VersionActivity:
-        """Gives a version that is about to be loaded a byte, and says so."""
+        """Assigns a byte to a version before the load, and notifies the supervisor."""
         place = self._free.pop() if self._free else MOST - 1
         self._tell({"doing": place, "model": name, "version": version})
         return VersionActivity(self._memory, place)
 
     def know_threads(self, doing: VersionActivity, threads: Collection[int]) -> None:
-        """Says that the version has been loaded, and which threads run code of it."""
+        """Notifies the supervisor that the version is loaded, and which threads run its code."""
         self._tell({"loaded": doing.place, "threads": sorted(threads)})
 
     def end(self, doing: VersionActivity) -> None:
-        """Takes the byte of a version back that is unloaded, or has not been loaded."""
+        """Frees the byte of a version that was unloaded or that failed to load."""
         doing.rest()
         if doing.place < MOST - 1:
             self._free.append(doing.place)
 
     def acquit(self, name: str, version: int) -> None:
-        """Has a version tried again: a client asks for it, or its files have changed."""
+        """Puts a condemned version back into service, and notifies the supervisor.
+
+        This happens when a client asks for the version, or when its files have changed.
+        """
         if self.condemned.pop((name, version), None) is not None:
             self._tell({"acquitted": name, "version": version})

@@ -1,4 +1,4 @@
-"""``batching_config.txt``: how a TensorFlow Serving has been told to batch, as node attributes."""
+"""Converts ``batching_config.txt`` of TensorFlow Serving to the attributes of a node."""
 
 import itertools
 import logging
@@ -14,7 +14,7 @@ from modelflow.wire.proto import TF_SERVING
 _log = logging.getLogger(__name__)
 
 _MESSAGE = "tensorflow.serving.BatchingParameters"
-# Of newer versions of TensorFlow Serving, and near to older keys.
+# Keys of newer versions of TensorFlow Serving whose names resemble older keys.
 _NEWER = frozenset(
     {
         "enable_large_batch_splitting",
@@ -31,21 +31,23 @@ _OPENS, _CLOSES, _BEHIND_KEYS = ("{", "<", "["), ("}", ">", "]"), (":", "{", "<"
 
 
 def read_batching_parameters(path: Path) -> Mapping[str, Any]:
-    """Returns the attributes of an inference node that say the same.
+    """Returns the attributes of an inference node for a file of batching parameters.
 
-    ``max_batch_size: {value: 32}`` is ``batch_size = 32``; ``batch_timeout_micros`` is
-    ``batch_timeout_ms``, ``num_batch_threads`` is ``threads``, ``max_enqueued_batches`` (of full
-    batches) is ``queue_size``, ``pad_variable_length_inputs`` is ``pad_variable``; and
-    ``allowed_batch_sizes`` has its own name.
+    - ``max_batch_size: {value: 32}`` becomes ``batch_size = 32``.
+    - ``batch_timeout_micros`` becomes ``batch_timeout_ms``.
+    - ``num_batch_threads`` becomes ``threads``.
+    - ``max_enqueued_batches`` (counted in full batches) becomes ``queue_size`` (counted in items).
+    - ``pad_variable_length_inputs`` becomes ``pad_variable``.
+    - ``allowed_batch_sizes`` keeps its name.
+
+    Keys of newer versions of TensorFlow Serving are left out, with a warning.
 
     Args:
         path: The file, a ``BatchingParameters`` in protobuf's text form.
 
-    Keys of newer versions of TensorFlow Serving are left out, with a warning.
-
     Raises:
-        ConfigError: it cannot be read, or is wrong: a key that is near a known one is named with
-            it.
+        ConfigError: The file cannot be read, or is wrong. If an unknown key resembles a known
+            key, the message suggests the known key.
     """
     try:
         text = path.read_text()
@@ -62,7 +64,7 @@ def read_batching_parameters(path: Path) -> Mapping[str, Any]:
 
 
 def _unknown_keys(text: str) -> list[str]:
-    """Returns the keys of a text in protobuf's text form that the message does not have."""
+    """Returns the top-level keys of a text in protobuf's text form that the message lacks."""
     known = TF_SERVING[_MESSAGE].DESCRIPTOR.fields_by_name
     depth, keys = 0, dict[str, None]()
     tokens = [token for token in _TOKEN.findall(text) if not token.startswith("#")]
@@ -77,16 +79,17 @@ def _unknown_keys(text: str) -> list[str]:
 
 
 def _are_newer(unknown: Sequence[str], path: Path) -> bool:
-    """Tells whether all unknown keys are those of newer versions, and warns of each.
+    """Returns whether all unknown keys belong to newer versions, and logs a warning for each.
 
-    One that is near a known key is rather a mistake, which would leave the model without batching.
+    A key that resembles a known key is probably a typing error. Ignoring the key would leave the
+    model without batching.
     """
     known = list(TF_SERVING[_MESSAGE].DESCRIPTOR.fields_by_name)
     newer = [key for key in unknown if key in _NEWER or not did_you_mean(key, known)]
     if len(newer) < len(unknown):
         return False
     for key in newer:
-        _log.warning("%s: %s is not done here, and is left out", path, key)
+        _log.warning("%s: %s is not supported and is ignored", path, key)
     return True
 
 
@@ -105,7 +108,7 @@ def _attributes(found: Any, where: str) -> dict[str, Any]:
         size = sizes[-1]
     if batches is not None and size is None:
         raise ConfigError(
-            f"{where}: max_enqueued_batches without max_batch_size; add how large they are"
+            f"{where}: max_enqueued_batches without max_batch_size; add max_batch_size"
         )
     attributes = {
         "batch_size": size,
@@ -119,7 +122,7 @@ def _attributes(found: Any, where: str) -> dict[str, Any]:
 
 
 def _number(found: Any, key: str, where: str, *, least: int) -> int | None:
-    """The number under a key; None: it is not said."""
+    """Returns the number under a key, or None if the key is missing."""
     if not found.HasField(key):
         return None
     value = int(getattr(found, key).value)

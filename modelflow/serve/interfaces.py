@@ -1,6 +1,4 @@
-"""What the parts of a server know of each other: who counts, who has models, who brings
-connections.
-"""
+"""Protocols between the parts of a server: the replica group and the source of models."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,18 +12,18 @@ if TYPE_CHECKING:
 
 
 Told = Callable[[Exception | None], None]
-"""Is told when everything that is wanted was tried; what went wrong, or None."""
+"""A callback that receives the first error, or None, when every requested change was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCounts:
-    """What all processes have counted.
+    """The counts of all processes.
 
     Attributes:
-        snapshots: One for every version of a model, over all.
-        up: How many processes have told; None: there is only this one.
-        count: How many there are meant to be.
-        deaths: How many processes have ended and were replaced, by what they are called.
+        snapshots: One snapshot for each version of a model, summed over all processes.
+        up: The number of processes that have reported, or None if this process is the only one.
+        count: The number of processes that should run.
+        deaths: The number of processes that have ended and were replaced, by process name.
     """
 
     snapshots: Sequence[ModelSnapshot]
@@ -35,78 +33,84 @@ class GroupCounts:
 
 
 class ReplicaGroup(Protocol):
-    """All processes that serve together. Callbacks run on the server's thread, now or later."""
+    """All processes behind one port.
+
+    Callbacks run on the server's thread, before or after the method returns.
+    """
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
-        """Has somebody told what all have counted."""
+        """Collects the counts of all processes, and passes them to the callback."""
 
     def load(self, name: str, told: Told) -> None:
-        """Loads a model everywhere; see `Repository.load`.
+        """Loads a model in all processes; see `Repository.load`.
 
         Raises:
-            Problem: clients may not.
+            Problem: Clients may not load models.
         """
 
     def unload(self, name: str, told: Told) -> None:
-        """Unloads a model everywhere; see `Repository.unload`.
+        """Unloads a model in all processes; see `Repository.unload`.
 
         Raises:
-            Problem: clients may not, or there is no such model.
+            Problem: Clients may not unload models, or the model does not exist.
         """
 
     def configure(self, config: bytes, told: Told) -> None:
-        """Serves everywhere what a ``ReloadConfigRequest`` says; see `Repository.configure`.
+        """Applies a ``ReloadConfigRequest`` in all processes; see `Repository.configure`.
 
         Raises:
-            Problem: clients may not, or it is not right.
+            Problem: Clients may not change the configuration, or the request is invalid.
         """
 
 
 class ModelSource(Protocol):
-    """What there is to serve. For the server's thread, but where it says otherwise."""
+    """The source of the models that a server serves.
+
+    Call the methods on the server's thread, unless a docstring says otherwise.
+    """
 
     @property
     def models(self) -> "Models":
-        """What requests see."""
+        """The models that requests can reach."""
 
     @property
     def replica_group(self) -> "ReplicaGroup":
-        """What changes it."""
+        """The group that loads and unloads models."""
 
     @property
     def is_open(self) -> bool:
-        """Clients may load and unload models."""
+        """Whether clients may load and unload models."""
 
     def unready(self) -> str:
-        """Returns why the server is not ready; ``""``: it is. From any thread."""
+        """Returns the reason why the server is not ready, or ``""``. From any thread."""
 
     def look(self) -> Sequence[str]:
-        """Returns the names of what there is; before it begins.
+        """Returns the names of the models. Call this method before `begin`.
 
         Raises:
-            ConfigError: a path holds nothing to serve.
+            ConfigError: A path holds no model.
         """
 
     def begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
-        """Begins; on the thread that made it.
+        """Begins to load the models. Call this method on the thread that created the source.
 
         Args:
-            loop_queue: What reaches the server's thread.
-            told: Called there when everything was tried.
+            loop_queue: The queue of calls to the server's thread.
+            told: Called on the server's thread when every load was tried.
         """
 
     def check(self) -> None:
-        """Looks whether there is anything to serve, or may be; when all was tried.
+        """Checks, after every load was tried, that a model is served or may be served later.
 
         Raises:
-            FlowFailed, GraphError, EngineError: nothing can be loaded.
+            FlowFailed, GraphError, EngineError: No model can be loaded.
         """
 
     def refresh(self) -> None:
-        """Looks for what is new."""
+        """Looks for new models and versions."""
 
     def condemn(self, name: str, version: int, reason: str) -> None:
-        """Takes a version out of service that has ended other processes."""
+        """Takes a version out of service that has killed other processes."""
 
     def end(self) -> None:
-        """Loads nothing more, and tells whoever waits for that."""
+        """Stops loading models, and notifies the callers that wait for a load."""

@@ -1,4 +1,4 @@
-"""What a server is asked to be: addresses, keys, limits on requests and models."""
+"""The options of a server: addresses, keys, and limits on requests and models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ __all__ = ["ServeOptions"]
 
 
 class GrpcKind(StrEnum):
-    """Which server answers gRPC."""
+    """The gRPC server to use."""
 
     AUTO = "auto"
-    """The default: grpcio's."""
+    """The default, which is grpcio."""
     NATIVE = "native"
-    """Our own on zttp, which is young: cheaper a call."""
+    """The own server on zttp, which costs less per call but is young."""
     GRPCIO = "grpcio"
-    """grpcio's, in its asyncio form."""
+    """The asyncio server of grpcio."""
 
 
 def has_grpc(kind: GrpcKind) -> bool:
-    """Tells whether the package of a server of gRPC is installed."""
+    """Returns whether the package of a gRPC server is installed."""
     return find_spec("zttp" if kind is GrpcKind.NATIVE else "grpc") is not None
 
 
@@ -38,23 +38,25 @@ def has_grpc(kind: GrpcKind) -> bool:
 
 # The headings of ``modelflow serve --help``.
 OPTIONS = "Options"
-SERVED = "What is served"
-REQUESTS = "What requests may be"
-CONNECTIONS = "What connections may be"
-GUARDS = "Guards and logs"
+SERVED = "Models"
+REQUESTS = "Limits on requests"
+CONNECTIONS = "Limits on connections"
+GUARDS = "Security and logs"
 
 
 class Option(NamedTuple):
-    """How ``modelflow serve`` is told the value of a field; its help is the field's documentation.
+    """The command-line option of ``modelflow serve`` for a field.
+
+    The help text of the option is the field's documentation.
 
     Attributes:
-        flag: Of the command line.
-        group: The heading that the option stands under.
-        kind: ``count``, ``seconds`` (may be 0), ``timeout``, ``path``, ``flag``, ``texts``,
-            ``log``, or ``choice``: a row of ``_KINDS`` in ``cli/serve/server_options.py``.
-        least: Of a count.
-        words: Of a choice.
-        metavar: What the help shows in the place of a value.
+        flag: The flag on the command line.
+        group: The heading of the option in the help.
+        kind: ``count``, ``seconds`` (may be 0), ``timeout``, ``path``, ``flag``, ``texts``, ``log``
+            or ``choice``. Each is a row of ``_KINDS`` in ``cli/serve/server_options.py``.
+        least: The smallest value of a count.
+        words: The words of a choice.
+        metavar: The name of the value in the help.
     """
 
     flag: str
@@ -66,7 +68,7 @@ class Option(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the value is called among those of the command."""
+        """Returns the parameter name of the option in the command's function."""
         return self.flag.removeprefix("--").replace("-", "_")
 
 
@@ -101,51 +103,58 @@ _SERVERS = [kind.value for kind in GrpcKind]
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Where a server listens, and what it takes.
+    """The addresses of a server and the limits on its models, requests and connections.
 
     Attributes:
-        host: The address; other machines reach it only at one of the network.
-        http_port: 0: any that is free.
+        host: The address to listen at. With the default, other machines cannot reach the server.
+        http_port: The port for HTTP. With 0, the system chooses a free port.
         grpc_host: The address for gRPC.
-        grpc_port: 8500 is TensorFlow Serving's; 0: any that is free; None: no gRPC.
-        grpc_server: What answers gRPC: grpcio, or native, on zttp, which is young and cheaper a
-            call (extra serve-fast); auto is grpcio.
-        drain_timeout: Seconds within which SIGTERM lets the requests under way be answered.
-        drain_delay: Seconds before that in which it is not ready any more, and goes on answering
-            whoever asks: longer than a load balancer takes to see it.
-        poll: How often it looks for new versions and models; 0: only at SIGHUP.
-        load_timeout: Seconds that a version may take to load; then it is given up, and the others
-            are served.
-        is_repository_open: Lets clients load and unload models: POST
+        grpc_port: The port for gRPC. TensorFlow Serving uses 8500. With 0, the system chooses a
+            free port. With None, the server has no gRPC.
+        grpc_server: The gRPC server: grpcio or native (on zttp, extra serve-fast). The native
+            server costs less per call but is young. The value auto means grpcio.
+        drain_timeout: Seconds that running requests have to finish after SIGTERM and the drain
+            delay.
+        drain_delay: Seconds after SIGTERM in which the server reports "not ready" but still accepts
+            requests. Set more seconds than a load balancer takes to notice.
+        poll: Seconds between two searches for new versions and models. With 0, the server searches
+            at SIGHUP only.
+        load_timeout: Seconds that a version may take to load. After that the server gives this
+            version up and serves the others.
+        is_repository_open: Lets clients load and unload models with POST
             /v2/repository/models/NAME/load.
-        max_requests: Most requests to one model that have no answer yet; one more is answered 503.
-        max_body: The longest body, or gRPC message, in bytes; a longer one is answered 413, or
+        max_requests: Most unanswered requests to one model. The next request is answered 503.
+        max_body: The longest body or gRPC message in bytes. A longer body is answered 413, a longer
+            message RESOURCE_EXHAUSTED.
+        max_bodies: Most bytes of all bodies and messages that are being read or processed. A
+            request beyond this limit is answered 503.
+        max_decompressed: The longest decompressed body in bytes. A longer body is answered 400. The
+            limit also holds for the tf.Example inputs of a request, each counted with their shared
+            context.  [default: as --max-body]
+        json: The limits on a JSON document.
+        max_tensor_elements: Most elements of one tensor. More elements are answered 429 or
             RESOURCE_EXHAUSTED.
-        max_bodies: Most bytes of all bodies and messages that are read or worked on; what is more
-            is answered 503.
-        max_decompressed: The longest body, decompressed, in bytes; a longer one is answered 400.
-            Also of examples, each with the context that they share.  [default: as --max-body]
-        json: What a JSON document may hold.
-        max_tensor_elements: Most elements of one tensor; more are answered 429, or
+        max_rows: Most items (rows) of one request. More rows are answered 429 or
             RESOURCE_EXHAUSTED.
-        max_rows: Most items (rows) of one request; more are answered 429, or RESOURCE_EXHAUSTED.
-        body_time_out: Seconds within which a body must be there; else 408.
-        request_timeout: Seconds that a request may take; then it is answered 504, or
-            DEADLINE_EXCEEDED, and given up, whatever its model does. Of a stream: until its next
-            part.
-        connections: What connections may cost.
-        max_calls: Most gRPC calls at once, open streams among them; one more is RESOURCE_EXHAUSTED.
-        max_streams: Most gRPC calls at once of one connection; further ones wait in the client.
-        tls: Certificate and key, for both protocols; None: no TLS.
-        key_file: Whoever asks must have a key of this file: lines KEY, or GROUPS KEY (infer,
-            repository, metrics). Read again at SIGHUP.
-        cors_origins: Pages of this origin (https://app.example.com, or * for all) may ask. May be
-            repeated.
-        access_log: Where a line of JSON for every request goes; -: the standard output. Opened anew
-            at SIGHUP.
-        tracing: A span of OpenTelemetry for every request, and one for each node that it passes;
-            where they go, and how many, the environment says (OTEL_...). Needs the packages of
-            modelflow-graph[otel].
+        body_time_out: Seconds within which a body must arrive. A later body is answered 408.
+        request_timeout: Seconds that a request may take. After that the server gives the request up
+            and answers 504 or DEADLINE_EXCEEDED, even if the model still runs. In a stream, the
+            seconds count until the next part.
+        connections: The limits on connections.
+        max_calls: Most simultaneous gRPC calls, including open streams. The next call is answered
+            RESOURCE_EXHAUSTED.
+        max_streams: Most simultaneous gRPC calls on one connection. Further calls wait in the
+            client.
+        tls: Certificate and key for both protocols, or None for no TLS.
+        key_file: A file of API keys, of which every request needs one. A line is KEY or GROUPS KEY
+            (groups: infer, repository, metrics). The server reads the file again at SIGHUP.
+        cors_origins: Pages of this origin (https://app.example.com, or * for all) may send
+            requests. May be repeated.
+        access_log: The file that gets a JSON line for every request, or - for the standard output.
+            The server reopens the file at SIGHUP.
+        tracing: Records an OpenTelemetry span for every request, and one for each node that the
+            request passes. The environment (OTEL_...) sets the destination and the sampling. Needs
+            the packages of modelflow-graph[otel].
     """
 
     host: str = "127.0.0.1"
@@ -180,18 +189,18 @@ class ServeOptions:
 
     @property
     def expanded(self) -> int:
-        """Most bytes of what a body stands for, where it is longer than itself."""
+        """Returns the limit in bytes on a body after decompression or expansion."""
         return self.max_body if self.max_decompressed is None else self.max_decompressed
 
     def check_elements(self, count: int, where: str) -> None:
-        """Checks how many elements a tensor has.
+        """Checks the number of elements of a tensor against the limit.
 
         Args:
-            count: So many.
-            where: Which it is, for the message.
+            count: The number of elements.
+            where: The name of the tensor, for the message.
 
         Raises:
-            Problem: they are too many.
+            Problem: The tensor has too many elements.
         """
         if count > self.max_tensor_elements:
             refuse(
@@ -200,14 +209,16 @@ class ServeOptions:
             )
 
     def check_rows(self, count: int, where: str) -> None:
-        """Checks how many items a request has, each of which costs more than its bytes.
+        """Checks the number of items of a request against the limit.
+
+        The limit exists because each item costs more memory than its bytes.
 
         Args:
-            count: So many.
-            where: Of which input, for the message.
+            count: The number of items.
+            where: The name of the input, for the message.
 
         Raises:
-            Problem: they are too many.
+            Problem: The request has too many items.
         """
         if count > self.max_rows:
             refuse(
@@ -216,14 +227,14 @@ class ServeOptions:
             )
 
     def check_expanded(self, length: int) -> None:
-        """Checks how many bytes examples have.
+        """Checks the total bytes of the examples of a request against the limit.
 
         Raises:
-            Problem: they are too many.
+            Problem: The examples have too many bytes.
         """
         if length > self.expanded:
             refuse(
-                f"the examples have more than {self.expanded} bytes, each with the context; send "
-                "fewer of them, or less context",
+                f"the examples have more than {self.expanded} bytes, each with the context; "
+                "send fewer examples, or a shorter context",
                 Code.RESOURCE_EXHAUSTED,
             )

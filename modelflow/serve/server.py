@@ -1,4 +1,4 @@
-"""`Server`: flows, and the listeners that clients reach them by."""
+"""The server: models, and the HTTP and gRPC listeners for their clients."""
 
 import contextlib
 import logging
@@ -48,10 +48,10 @@ class _ListensAlreadyError(StreamClosed):
 
 
 class Server:
-    """Serves models to the clients of TensorFlow Serving and of Open Inference.
+    """A server of models for the clients of TensorFlow Serving and of Open Inference.
 
-    One process; ``modelflow serve --replicas N`` and ``--workers N`` keep several, each with one.
-    For programs::
+    A server runs in one process. ``modelflow serve --replicas N`` and ``--workers N`` run several
+    processes with one server each. In a program::
 
         with modelflow.serve.Server({"digits": "graphs/digits.toml"}) as server:
             print(server.address)
@@ -63,16 +63,16 @@ class Server:
         options: ServeOptions | None = None,
         member: "ReplicaMember | None" = None,
     ) -> None:
-        """Takes what to serve; loads nothing yet.
+        """Stores the sources and the options. Loads no model yet.
 
         Args:
-            sources: By the model's name a graph file, a model, a folder with versions, or a `Flow`
-                that does not run yet; or a `ServeConfig`.
-            options: Where to listen, and what to take.
-            member: What it is given where it is one of several; None: it is alone.
+            sources: The models by name, or a `ServeConfig`. Each model is a graph file, a model
+                file, a folder with versions, or a `Flow` that does not run yet.
+            options: The addresses and the limits.
+            member: The link to the supervisor if this server is one of several processes, or None.
 
         Raises:
-            ConfigError: there is nothing to serve.
+            ConfigError: The sources hold no model.
         """
         self.options = options or ServeOptions()
         self._loader = Loader(self.options.load_timeout)
@@ -83,24 +83,26 @@ class Server:
         self._http: HttpServer | None = None
         self._frontend: HttpFrontend | None = None
         self._access: AccessControl | None = None
-        self._ending = threading.RLock()  # a handler of signals may stop what stops, or starts
-        self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()  # handlers may put, as well
-        self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()  # the same
+        # reentrant: a signal handler may call `stop` inside `start` or `stop`
+        self._ending = threading.RLock()
+        # `put` is reentrant, for signal handlers
+        self._settled: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()  # likewise
         self._health: Health | None = None
-        self._is_busy = False  # something holds `_ending`, and looks at `is_stopped` when done
+        self._is_busy = False  # a frame below holds `_ending`, and checks `is_stopped` at its end
         self._is_hurried = False
         self.is_stopped = False
-        """It has ended, or is about to."""
+        """Whether the server has ended or is about to end."""
         self.address = ""
-        """Where it answers, once it listens: ``http://127.0.0.1:8501``, with TLS ``https://``."""
+        """The URL after `listen`: ``http://127.0.0.1:8501``, or ``https://`` with TLS."""
         self.grpc_address = ""
-        """Where it answers gRPC, once it listens and is asked to: ``127.0.0.1:8500``."""
+        """The address for gRPC after `listen`, for example ``127.0.0.1:8500``, or ``""``."""
 
     def _stock_of(self, sources: "Mapping[str, str | Path | Flow] | ServeConfig") -> ModelSource:
         member = self._member
         if member is not None and (stock := member.stock(self.options)) is not None:
             return stock
-        from modelflow.serve.repository.repository import Repository  # which runs models
+        from modelflow.serve.repository.repository import Repository  # loads the runtime
 
         if member is None:
             return Repository(sources, self.options, self._loader)
@@ -115,18 +117,19 @@ class Server:
         return member.extend(own, self.options)
 
     def start(self) -> Self:
-        """Begins to answer, and returns when everything was loaded that can be.
+        """Listens, and returns when every load was tried.
 
-        What does not load is in the log, and in what clients are told of it; the others are served.
+        If a model fails to load, the log and the replies to its clients give the reason. The other
+        models are served.
 
         Raises:
-            OSError, MissingDependencyError, ConfigError: as `listen`.
-            FlowFailed, GraphError, EngineError: nothing can be loaded; nothing runs then.
+            OSError, MissingDependencyError, ConfigError: As in `listen`.
+            FlowFailed, GraphError, EngineError: No model can be loaded. The server is then stopped.
         """
         try:
             self.listen()
             self.wait_until_loaded()
-        except _ListensAlreadyError:  # and goes on
+        except _ListensAlreadyError:  # the server keeps running
             raise
         except BaseException:
             self.stop(drain=False)
@@ -134,24 +137,27 @@ class Server:
         return self
 
     def listen(self) -> None:
-        """Begins to answer, and to load: until a model is there, requests for it are answered 503.
+        """Begins to listen and to load the models.
+
+        Until a model is loaded, requests for the model are answered 503.
 
         Raises:
-            Cancelled: the server was stopped.
-            StreamClosed: it listens already.
-            OSError: an address is in use.
-            MissingDependencyError: gRPC or tracing is wanted, and not installed.
-            ConfigError: nothing is at a path; certificate, key or API keys are not to be used.
+            Cancelled: The server was stopped.
+            StreamClosed: The server listens already.
+            OSError: An address is in use.
+            MissingDependencyError: The options enable gRPC or tracing, whose package is missing.
+            ConfigError: A path holds no model, or the certificate, its key or the API keys are
+                invalid.
         """
         found = self._stock.look()
-        with contextlib.ExitStack() as addresses, self._ending:  # the servers have their own
+        with contextlib.ExitStack() as addresses, self._ending:  # the servers use copies
             self._check_runs()
             if self._http is not None:
                 raise _ListensAlreadyError(f"the server listens already, at {self.address}")
             with self._busy():
-                self._access = AccessControl(self.options)  # before anything listens
+                self._access = AccessControl(self.options)  # bad keys fail before a port opens
                 self._listen(addresses, self._access)
-            if self.is_stopped:  # by a handler of signals, meanwhile
+            if self.is_stopped:  # a signal handler called `stop` during `_listen`
                 self.stop(drain=False)
                 self._check_runs()
         if found:
@@ -198,15 +204,17 @@ class Server:
         return addresses.enter_context(bind_socket(address))
 
     def open_grpc(self) -> None:
-        """Begins to answer gRPC; `listen` does, unless it is one of several.
+        """Begins to answer gRPC.
+
+        `listen` calls this method, unless this process is one of several.
 
         Raises:
-            Cancelled: the server was stopped.
-            OSError: somebody else listens there.
+            Cancelled: The server was stopped.
+            OSError: The address is in use.
         """
-        with self._ending:  # a loop that ends in the midst of it would never answer
+        with self._ending:  # `invite` would wait forever if `stop` ended the event loop now
             self._check_runs()
-            if self._http is not None:  # else `listen` will
+            if self._http is not None:  # otherwise `listen` opens gRPC
                 self._open_grpc(self._http)
 
     def _open_grpc(self, http: HttpServer) -> None:
@@ -215,21 +223,21 @@ class Server:
             self.grpc_address = self._grpc_server.address
 
     def wait_until_loaded(self) -> None:
-        """Returns when everything was loaded that can be; behind `listen`.
+        """Waits until every load was tried. Call this method after `listen`.
 
         Raises:
-            Cancelled: the server was stopped before.
-            FlowFailed, GraphError, EngineError: nothing can be loaded.
+            Cancelled: The server was stopped before.
+            FlowFailed, GraphError, EngineError: No model can be loaded.
         """
         self._settled.get()
-        self._settled.put(None)  # for whoever else waits
+        self._settled.put(None)  # wakes the next waiting thread
         self._check_runs()
         self._stock.check()
 
     def _check_runs(self) -> None:
         if self.is_stopped:
             raise Cancelled(
-                "the server was stopped before all was loaded; to serve again, make another"
+                "the server was stopped before all models were loaded; to serve again, make another"
             )
 
     def _grpc(
@@ -253,25 +261,26 @@ class Server:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The names of what answers."""
+        """Returns the names of the models that answer requests."""
         return tuple(dict.fromkeys(model.name for model in self._stock.models))
 
     def model(self, name: str) -> Model:
-        """Returns what is served under a name, in its newest version, while it is.
+        """Returns the newest served version of a model.
 
         Raises:
-            Problem: there is none.
+            Problem: No model is served under this name.
         """
         return self._stock.models.find(name)
 
     def unready(self) -> str:
-        """Returns what was asked for and is not loaded, and why; ``""``: all is."""
+        """Returns the models that are not loaded, with the reasons, or ``""`` if all are loaded."""
         return self._stock.unready()
 
     def refresh(self) -> None:
-        """Has it look for new versions and models; returns at once, in a signal handler too.
+        """Starts a search for new versions and models, and returns at once.
 
-        It also reads the API keys again, and opens the access log anew.
+        The server also reads the API keys again and reopens the access log. A signal handler may
+        call this method.
         """
         http, access = self._http, self._access
         if http is not None and access is not None:
@@ -279,18 +288,18 @@ class Server:
             http.loop_queue.post(partial(access.refresh, self._loader))
 
     def post(self, call: "Callable[[], None]") -> None:
-        """Has ``call`` called on the server's thread, by its event loop; behind `listen`."""
-        assert self._http is not None  # it listens
+        """Calls ``call`` on the server's thread. Use this method after `listen`."""
+        assert self._http is not None  # `listen` sets it
         self._http.loop_queue.post(call)
 
     def condemn(self, name: str, version: int, reason: str) -> None:
-        """Takes a version out of service that has ended other processes."""
+        """Takes a version out of service that has killed other processes."""
         self.post(partial(self._stock.condemn, name, version, reason))
 
     def leave(self) -> None:
-        """Says from now on that it is not ready, and loads nothing more; goes on answering.
+        """Reports "not ready" from now on and stops loading, but keeps answering requests.
 
-        So that those who ask whether it is ready send nothing any more when it is stopped.
+        A load balancer sees "not ready" and sends no more requests before the server stops.
         """
         self._loader.interrupt()
         if self._http is not None:
@@ -302,23 +311,23 @@ class Server:
             self._health.look()
 
     def stop(self, drain: bool = True) -> None:
-        """Ends it: no new requests, every flow is stopped. May be called again, from any thread.
+        """Stops the server and every flow. May be called again, from any thread.
 
-        A handler of signals may call it. Where it has interrupted `start` or `stop` it returns at
-        once: what it has interrupted ends the server.
+        A signal handler may call this method. If the handler has interrupted `start` or `stop`, the
+        call returns at once. The interrupted `start` or `stop` then ends the server.
 
         Args:
-            drain: Requests under way are answered first, within ``drain_timeout`` seconds, and all
-                that come within the ``drain_delay`` before. Without it another `stop` that waits
-                for them waits no longer.
+            drain: Answers the running requests first, within ``drain_timeout`` seconds. Requests
+                that arrive in the ``drain_delay`` before that are answered as well. With False, a
+                `stop` in another thread that waits for running requests stops waiting.
 
         Raises:
-            FlowFailed: flows failed; all have been stopped.
+            FlowFailed: Flows failed. All flows are stopped nevertheless.
         """
         if not drain:
             self._is_hurried = True
             self._hurry.put(None)
-            if self.is_stopped and self._http is not None:  # it is, or soon will be, ending
+            if self.is_stopped and self._http is not None:  # another thread's `stop` drains
                 self._http.end_within(0.0)
         with self._ending:
             self.is_stopped = True

@@ -1,4 +1,4 @@
-"""Recorded requests (``assets.extra/tf_serving_warmup_requests``), run before a version serves."""
+"""Runs recorded requests (``assets.extra/tf_serving_warmup_requests``) to warm a version up."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -22,10 +22,10 @@ Arrays = Mapping[str, "npt.NDArray[Any]"]
 
 
 def warm_up(model: ServedModel, path: Path) -> None:
-    """Runs every recorded request on the signature that it is for; waits for the answers.
+    """Runs every recorded request on its signature, and waits for the replies.
 
     Raises:
-        EngineError: the file is damaged, or a request fails: the version must not be served.
+        EngineError: The file is damaged, or a request fails. The version must not be served.
     """
     for where, log in read_records(path):
         try:
@@ -37,7 +37,7 @@ def warm_up(model: ServedModel, path: Path) -> None:
 
 
 def _requests(model: ServedModel, log: Any, where: str) -> Iterator[tuple[ServedModel, Arrays]]:
-    """Gives the signatures that a record is for, with what it has for each."""
+    """Yields each signature that a record is for, with its input arrays."""
     kind = log.WhichOneof("log_type")
     if kind == "predict_log":
         request = log.predict_log.request

@@ -131,11 +131,11 @@ def test_every_option_stands_under_a_heading_once():
         if isinstance(one, click.Option):
             assert done.output.count(f"\n  {one.opts[-1]} ") == 1, one.opts
     for heading in (
-        "What is served:",
-        "What requests may be:",
-        "What connections may be:",
-        "Guards",
+        "Models:",
+        "Limits on requests:",
+        "Limits on connections:",
+        "Security and logs:",
     ):
         assert heading in done.output
-    chosen = done.output.partition("What is served:")[2].partition("What requests may be:")[0]
+    chosen = done.output.partition("Models:")[2].partition("Limits on requests:")[0]
     assert "--batching-parameters-file" in chosen

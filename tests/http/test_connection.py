@@ -99,7 +99,7 @@ def test_a_body_that_does_not_come_is_given_up():
         client.sendall(request("/", b"x" * 10)[:-5])
         status, _, body = answer(client)
         assert status == 408
-        assert b"not there within 0.05 s" in body
+        assert b"did not arrive within 0.05 s" in body
         assert handler.budget.taken == 0
 
 

@@ -30,8 +30,8 @@ def test_a_key_in_the_file_of_its_certificate_is_taken(authority):
     [
         ("gone", r"TLS certificate .*gone: cannot be used: No such file"),
         ("", r"TLS certificate .*: cannot be used: Is a directory"),
-        ("empty", r"TLS certificate .*empty: there is none in it; expected one as PEM"),
-        ("server.key", r"TLS certificate .*server\.key: there is none in it"),
+        ("empty", r"TLS certificate .*empty: not found in the file; expected PEM"),
+        ("server.key", r"TLS certificate .*server\.key: not found in the file"),
         ("cut", r"TLS certificate .*cut with the key .*: cannot be used"),
     ],
 )

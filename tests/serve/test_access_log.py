@@ -57,7 +57,7 @@ def test_where_it_cannot_be_opened_anew_the_old_file_is_still_written(tmp_path, 
     log.write({"n": 1})
     log.close()
     assert lines(tmp_path / "moved" / "log") == [{"n": 1}]
-    assert "the file that was open before is still written" in caplog.text
+    assert "the log continues in the previous file" in caplog.text
 
 
 def test_a_dash_is_the_standard_output(capsys):

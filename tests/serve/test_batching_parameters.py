@@ -63,7 +63,7 @@ def test_keys_of_newer_versions_are_left_out_with_a_warning(file, text, keys, ca
     path = file(f"{text}\nmax_batch_size {{ value: 16 }}")
     assert read_batching_parameters(path) == {"batch_size": 16}
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said == [f"{path}: {key} is not done here, and is left out" for key in keys]
+    assert said == [f"{path}: {key} is not supported and is ignored" for key in keys]
 
 
 @pytest.mark.parametrize(

@@ -105,10 +105,10 @@ def test_what_is_no_input_is_a_parameter(numbers, extras):
 @pytest.mark.parametrize(
     ("extras", "text"),
     [
-        ({"more": [1, 2]}, "'more' is no input, and as a parameter list"),
-        ({"more": None}, "'more' is no input, and as a parameter null"),
+        ({"more": [1, 2]}, "'more' is no input; as a parameter, got list"),
+        ({"more": None}, "'more' is no input; as a parameter, got null"),
         ({"parameters": [1]}, "'parameters' is list; expected an object"),
-        ({"parameters": {"more": {}}}, "'more' is no input, and as a parameter an object"),
+        ({"parameters": {"more": {}}}, "'more' is no input; as a parameter, got an object"),
         ({"sequence_id": 3}, "parameter 'sequence_id': got 3"),
         ({"parameters": {"priority": 1}}, "parameter 'priority': got 1"),
         ({"triton_x": True}, "parameter 'triton_x' is not supported"),

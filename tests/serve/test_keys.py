@@ -33,15 +33,15 @@ def test_what_is_no_key_is_not_authenticated(tmp_path, key):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "there is none in it; expected a line: KEY, or GROUPS KEY"),
-        ("# nothing", "there is none in it"),
+        ("", "the file has no key; expected a line: KEY, or GROUPS KEY"),
+        ("# nothing", "the file has no key"),
         ("ok\ninfer metrics s3cret", r":2: got 3 words; expected KEY, or GROUPS KEY"),
         ("infr s3cret", r":1: got the group 'infr'; expected .*; did you mean 'infer'\?"),
         ("s3cret infer", ":1: got a group and no key"),
         ("s3cret s4cret", ":1: got a word that is no group; expected infer, repository, metrics"),
         ("infer,metrics", ":1: got a group and no key"),
         ("s3cré", ":1: a key that headers cannot carry"),
-        ("s3cret\ninfer s3cret", ":2: a key of a line before, again"),
+        ("s3cret\ninfer s3cret", ":2: the key repeats an earlier line"),
     ],
 )
 def test_a_line_that_is_none_is_named_and_no_key_is_shown(tmp_path, text, message):
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ConfigError, match="gone: cannot be read: No such file"):
         Keys(tmp_path / "gone")
     (tmp_path / "keys").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="no text in UTF-8"):
+    with pytest.raises(ConfigError, match="it is not UTF-8 text"):
         Keys(tmp_path / "keys")
 
 

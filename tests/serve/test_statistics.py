@@ -154,4 +154,4 @@ def test_of_a_model_that_is_called_stats_one_path_is_that_of_all_figures(tmp_pat
         assert stats(server, "/v2/models/stats") == all_stats
         assert ask(server, "/v2/models/stats/versions/1")[1]["name"] == "stats"
         paths = ask(server, "/openapi.json")[1]["paths"]
-        assert paths["/v2/models/stats"]["get"]["summary"] == "Figures of all models"
+        assert paths["/v2/models/stats"]["get"]["summary"] == "Statistics of all models"

@@ -1,4 +1,4 @@
-"""What stands before the answers, as the options say: TLS, keys, the access log, CORS."""
+"""Creates TLS, API keys, access log, CORS and tracing from the options of a server."""
 
 import ipaddress
 import logging
@@ -21,20 +21,21 @@ logger = logging.getLogger(__name__)
 
 
 class AccessControl:
-    """Owns what requests pass first, and what is open for it.
+    """The owner of the middleware, and of the files and threads that the middleware needs.
 
     Attributes:
-        tls: What connections over HTTP are taken with; None: no TLS.
-        middleware: What requests pass.
-        tracer: Who begins their spans; None: nobody. Closed behind the flows, by `end`.
+        tls: The TLS context of HTTP connections, or None for no TLS.
+        middleware: The checks for every request.
+        tracer: Starts the spans of requests, or None without tracing. `end` closes the tracer,
+            after the flows have stopped.
     """
 
     def __init__(self, options: ServeOptions) -> None:
         """Reads every file that the options name.
 
         Raises:
-            ConfigError: one is not to be used, or spans are to go where they cannot.
-            MissingDependencyError: spans are wanted, and OpenTelemetry is not installed.
+            ConfigError: A file is invalid, or the destination of spans is invalid.
+            MissingDependencyError: Tracing is on, but OpenTelemetry is not installed.
         """
         self.tls = None if options.tls is None else server_context(options.tls)
         self._keys = None if options.key_file is None else Keys(options.key_file)
@@ -50,19 +51,19 @@ class AccessControl:
             _warn_of_open_keys(options)
 
     def refresh(self, loader: Loader) -> None:
-        """Reads the keys again, on a thread of the loader's, and opens the log anew."""
+        """Reads the keys again, on a thread of the loader, and reopens the access log."""
         if self._keys is not None:
             loader.look(self._keys.read, _settle)
         if self._log is not None:
             self._log.reopen()
 
     def close(self) -> None:
-        """Writes what the log has yet to write, and closes it. May be called again."""
+        """Writes the remaining lines of the access log, and closes the log. May be called again."""
         if self._log is not None:
             self._log.close()
 
     def end(self) -> None:
-        """Exports the spans that there are yet; behind the flows. May be called again."""
+        """Exports the remaining spans, after the flows have stopped. May be called again."""
         if self.tracer is not None:
             self.tracer.close()
 
@@ -81,8 +82,8 @@ def _warn_of_open_keys(options: ServeOptions) -> None:
     hosts = [host for host in (options.host, *grpc) if not _is_loopback(host)]
     if hosts:
         logger.warning(
-            "API keys cross the network in plain text: %s is no loopback address and there is no "
-            "TLS; give --tls-cert and --tls-key, unless a proxy in front has TLS",
+            "API keys cross the network in plain text: %s is no loopback address; "
+            "set --tls-cert and --tls-key, or use a proxy with TLS",
             " and ".join(dict.fromkeys(hosts)),
         )
 
@@ -95,4 +96,4 @@ def _is_loopback(host: str) -> bool:
 
 
 def _settle(_: object) -> None:
-    """What was wrong is in the log."""
+    """Ignores the result of `Keys.read`, which has logged its errors."""

@@ -1,4 +1,4 @@
-"""The access log: one JSON document a request, a line each, written on a thread of its own."""
+"""The access log: one line of JSON for each request, written on a separate thread."""
 
 import logging
 import queue
@@ -14,29 +14,30 @@ from modelflow.wire.json_writer import json_of
 
 logger = logging.getLogger(__name__)
 
-# Lines that wait for a disk that does not take them; more are counted and dropped.
+# Most lines that wait for a slow or full disk. Further lines are counted and dropped.
 _MOST_WAITING = 100_000
-# Lines that are written at once, and the seconds for which others may join the first of them: a
-# thread that was woken for each line would cost more than the rest of many a request.
+# The most lines in one write, and the seconds that the first line waits for others to join the
+# write. Waking the thread for each line would cost more than the rest of a cheap request.
 _AT_ONCE = 1000
 _PAUSE = 0.005
 _STDOUT = "-"
-# What a pipe takes as a whole, or not at all (PIPE_BUF of Linux): lines of several processes do not
-# mix there. In a file opened to append, all that is written at once stays together.
+# The most bytes that a write to a pipe transfers as one piece (PIPE_BUF of Linux). Lines of several
+# processes do not mix in the pipe if each write is that short. In a file that is opened to append,
+# every write stays in one piece.
 _OF_PIPE = 4096
 
 
 class AccessLog:
-    """Writes lines; `close` returns when all are written. From any thread."""
+    """A writer of log lines. Call the methods from any thread."""
 
     def __init__(self, path: str) -> None:
         """Opens the file and starts the thread.
 
         Args:
-            path: What is appended to; ``-``: the standard output.
+            path: The file to append to, or ``-`` for the standard output.
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: The file cannot be written.
         """
         self._path = path
         self._file = self._open()
@@ -44,25 +45,26 @@ class AccessLog:
         self._has_order = threading.Event()
         self._lost = 0
         self._is_failing = False
-        self._ending = threading.RLock()  # as `Server` has it
+        # reentrant: a signal handler may call `close` inside `close`
+        self._ending = threading.RLock()
         self._thread = threading.Thread(
             target=self._main, name="modelflow/access-log", daemon=False
         )
         self._thread.start()
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Takes a line, of text and finite numbers; it is written soon."""
+        """Queues a line. Its values are texts, finite numbers or None."""
         if self._waiting.qsize() < _MOST_WAITING:
             self._waiting.put(line)
         else:
             self._lost += 1
 
     def reopen(self) -> None:
-        """Opens the file anew, behind what is to be written yet: somebody has moved it away."""
+        """Reopens the file after the queued lines are written, for example after a log rotation."""
         self._order(_REOPEN)
 
     def close(self) -> None:
-        """Writes what there is, and ends. May be called again."""
+        """Writes the queued lines, and ends the thread. May be called again."""
         with self._ending:
             if self._thread.is_alive():
                 self._order(_CLOSE)
@@ -92,7 +94,7 @@ class AccessLog:
         self._leave()
 
     def _next(self) -> "tuple[list[Mapping[str, Any]], _Order | None]":
-        """Waits for lines; gives those that have come, and the order behind them."""
+        """Waits for lines. Returns the queued lines and the order that follows them, or None."""
         lines: list[Mapping[str, Any]] = []
         found = self._waiting.get()
         self._has_order.wait(_PAUSE)
@@ -110,7 +112,7 @@ class AccessLog:
             while rest:
                 rest = rest[self._file.write(rest) :]
             self._file.flush()
-        except (OSError, ValueError) as error:  # the latter: somebody has closed the output
+        except (OSError, ValueError) as error:  # ValueError: the program has closed sys.stdout
             self._lost += text.count(b"\n")
             if not self._is_failing:
                 logger.error("access log %s: cannot be written: %s", self._path, error)
@@ -122,26 +124,26 @@ class AccessLog:
         try:
             file = self._open()
         except ConfigError as error:
-            logger.error("%s; the file that was open before is still written", error)
+            logger.error("%s; the log continues in the previous file", error)
             return
         self._leave()
         self._file = file
 
     def _leave(self) -> None:
         if self._path != _STDOUT:
-            with suppress(OSError):  # said when it was written
+            with suppress(OSError):  # `_put` has logged the error
                 self._file.close()
 
 
 def _stdout() -> BinaryIO:
     found: BinaryIO | None = getattr(sys.stdout, "buffer", None)
-    if found is None:  # it was closed before this process began, or is something of a notebook's
+    if found is None:  # stdout was closed before the start, or a notebook replaced it
         raise ConfigError(f"access log {_STDOUT}: there is no standard output here; give a file")
     return found
 
 
 def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[bytes]:
-    """What is written at once: whole lines, as many as there are, or as fit in so many bytes."""
+    """Yields one piece for each write: whole lines, at most ``most`` bytes if possible."""
     parts: list[bytes] = []
     size = 0
     for line in lines:
@@ -156,7 +158,7 @@ def _wholes(lines: Sequence[Mapping[str, Any]], most: int | None) -> Iterator[by
 
 
 class _Order:
-    """An order to the thread that writes, among the lines."""
+    """An order to the writer thread, queued between the lines."""
 
 
 _REOPEN, _CLOSE = _Order(), _Order()

@@ -1,4 +1,4 @@
-"""CORS: pages of other origins may ask, as far as the server was told so."""
+"""CORS: lets pages of other origins send requests, as the options allow."""
 
 import re
 from collections.abc import Iterable
@@ -15,34 +15,34 @@ _ANY = "*"
 _METHOD, _HEADERS = b"access-control-request-method", b"access-control-request-headers"
 _NAMES = re.compile(r"[\w!#$%&'*+.^`|~, -]*", re.ASCII)
 _SHOWN = "x-request-id, traceparent, retry-after, inference-header-content-length"
-_SECONDS = "600"  # for which a browser may remember the answer
+_SECONDS = "600"  # a browser may cache the reply for this time
 
 
 class Cors:
-    """The origins whose pages may ask, and what they are told."""
+    """The allowed origins, and the CORS headers for their pages."""
 
     def __init__(self, origins: Iterable[str]) -> None:
-        """Takes the origins; ``*``: all.
+        """Stores the allowed origins; ``*`` allows all.
 
         Raises:
-            ConfigError: one is none.
+            ConfigError: A text is not an origin.
         """
         self._origins = frozenset(map(_origin, origins))
 
     def headers(self, origin: str) -> dict[str, str]:
-        """Returns what an answer bears that a page of this origin may read; nothing: it may not."""
+        """Returns the headers that let a page of this origin read a reply, or ``{}``."""
         found = self._allow(origin)
         return found and {**found, "access-control-expose-headers": _SHOWN}
 
     def preflight(self, http_request: HttpRequest, origin: str) -> Reply | None:
-        """Returns the answer to a browser that asks whether a page may ask; None: it does not."""
+        """Returns the reply to a preflight request, or None for other requests."""
         method = http_request.head.named.get(_METHOD)
         if http_request.head.method != "OPTIONS" or method is None:
             return None
         allowed = self._allow(origin)
         names = http_request.head.named.get(_HEADERS, b"").decode("latin-1")
         if not allowed or not _NAMES.fullmatch(names):
-            message = f"pages of the origin {origin!r} may not ask here; serve with --cors-origin"
+            message = f"origin {origin!r} is not allowed; start the server with --cors-origin"
             return refusal(Problem(message, Code.PERMISSION_DENIED))
         headers = {
             **allowed,
@@ -75,7 +75,7 @@ def _is_origin(text: str) -> bool:
     try:
         parts = urlsplit(text)
         is_whole = text == f"{parts.scheme}://{parts.netloc}" and parts.port != 0
-    except ValueError:  # a port that is none
+    except ValueError:  # an invalid port
         return False
     return (
         is_whole and parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in text

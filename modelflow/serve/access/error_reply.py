@@ -1,4 +1,4 @@
-"""Error replies, the same document for both protocols, and compressed bodies."""
+"""Error replies, the same JSON for both protocols, and compressed bodies."""
 
 import re
 import zlib
@@ -14,33 +14,33 @@ from modelflow.serve.requests.status import HTTP_STATUS, problem_of
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, refuse
 
-# How zlib is told of each form: `deflate` is the zlib form, as the protocol says.
+# The `wbits` of zlib for each encoding. HTTP's `deflate` is zlib's format (RFC 9110, 8.4.1.2).
 _WINDOWS: Mapping[str, int] = MappingProxyType({"gzip": 31, "deflate": 15})
 _NONE = re.compile(r"q\s*=\s*0(\.0*)?")
-# Shorter answers are not worth it.
+# The shortest body worth compressing, in bytes.
 _LEAST = 1024
 
 
 class EncodingError(Problem):
-    """A body is compressed in a way that is not known: HTTP's 415.
+    """The error for a body with an unknown compression, answered with HTTP's 415.
 
     Attributes:
-        known: The ways that are, as ``Accept-Encoding`` lists them.
+        known: The known encodings, in the form of ``Accept-Encoding``.
     """
 
     known = ", ".join(_WINDOWS)
 
 
 def whole_body(http_request: HttpRequest, most: int) -> bytes:
-    """Returns the body of a request, decompressed if it is compressed.
+    """Returns the body of a request after decompression.
 
     Args:
         http_request: The request.
-        most: Most bytes that it may be.
+        most: The limit on the decompressed body, in bytes.
 
     Raises:
-        EncodingError: it is compressed in a way that is not known.
-        Problem: it is damaged, or too long.
+        EncodingError: The encoding of the body is unknown.
+        Problem: The body is damaged or too long.
     """
     encoding = (
         http_request.head.named.get(b"content-encoding", b"identity").decode("latin-1").lower()
@@ -63,7 +63,7 @@ def whole_body(http_request: HttpRequest, most: int) -> bytes:
 
 
 def compress_reply(http_request: HttpRequest, reply: Reply) -> Reply:
-    """Returns an answer as whoever asked takes it: compressed if that was said, and is worth it."""
+    """Returns the reply, compressed if its body is long and the client accepts compression."""
     if len(reply.body) < _LEAST:
         return reply
     accepted = _list_accepted(
@@ -78,7 +78,7 @@ def compress_reply(http_request: HttpRequest, reply: Reply) -> Reply:
 
 
 def _list_accepted(header: str) -> set[str]:
-    """Returns the encodings that ``Accept-Encoding`` names, without those of ``q=0``."""
+    """Returns the encodings in ``Accept-Encoding`` except encodings with ``q=0``."""
     found = set()
     for part in header.lower().split(","):
         name, _, weight = part.partition(";")
@@ -88,16 +88,16 @@ def _list_accepted(header: str) -> set[str]:
 
 
 JSON: Mapping[str, str] = MappingProxyType({"content-type": "application/json"})
-"""The headers of an answer that is a document."""
+"""The headers of a JSON reply."""
 
 CHALLENGE = 'Bearer realm="modelflow"'
-"""What somebody without a key is told to bring (``WWW-Authenticate``)."""
+"""The ``WWW-Authenticate`` header of a reply to a request without a valid key."""
 
 _COME_AGAIN = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
 
 
 def refusal(problem: Problem) -> Reply:
-    """Returns the answer to a request that failed: ``{"error": "..."}``."""
+    """Returns the error reply for a problem: ``{"error": "..."}``."""
     headers = dict(JSON)
     seconds = seconds_until_retry(problem)
     if seconds is not None:
@@ -105,27 +105,27 @@ def refusal(problem: Problem) -> Reply:
     if problem.code is Code.UNAUTHENTICATED:
         headers["www-authenticate"] = CHALLENGE
     status = HTTP_STATUS[problem.code]
-    if isinstance(problem, EncodingError):  # which no protocol has but HTTP
+    if isinstance(problem, EncodingError):  # HTTP only: gRPC's codes have no 415
         status, headers["accept-encoding"] = HTTPStatus.UNSUPPORTED_MEDIA_TYPE, problem.known
     return Reply(status, json_of({"error": str(problem)}), headers)
 
 
 def refusal_of(error: Exception) -> Reply:
-    """Returns the answer to a request that failed, for whatever reason."""
+    """Returns the error reply for any exception."""
     return refusal(problem_of(error))
 
 
 def seconds_until_retry(problem: Problem) -> int | None:
-    """Returns the seconds after which a request may be sent again; None: that would not help."""
+    """Returns the seconds until a retry makes sense, or None if a retry cannot help."""
     if isinstance(problem, OverloadedError):
         return whole_seconds(problem)
     return 1 if problem.code in _COME_AGAIN else None
 
 
 def settle(http_request: HttpRequest, make: Callable[..., Reply], *given: Any) -> None:
-    """Answers a request with what ``make`` makes of ``given``, or says why there is no answer."""
+    """Answers a request with the reply that ``make(*given)`` returns, or with its error."""
     try:
         reply = make(*given)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+    except Exception as error:  # noqa: BLE001 - the client must get a reply to any error
         reply = refusal_of(error)
     http_request.answer(reply)

@@ -1,6 +1,6 @@
-"""API keys: who may ask for what.
+"""API keys and the groups of endpoints that each key opens.
 
-A file of them has a key a line, alone or behind the groups that it opens::
+A key file has one key per line. The groups that the key opens may precede the key::
 
     # everything
     5f1d0c6b9e
@@ -25,44 +25,46 @@ _BEARER = "bearer "
 
 
 class Group(StrEnum):
-    """What a key opens."""
+    """A group of endpoints that a key can open."""
 
     INFER = "infer"
-    """Asking models, and what there is to ask."""
+    """Inference, and the metadata of models."""
     REPOSITORY = "repository"
-    """The index, loading and unloading, and another ``models.config``."""
+    """The repository index, loading and unloading, and replacing the ``models.config``."""
     METRICS = "metrics"
-    """The figures of what was asked."""
+    """The metrics and statistics."""
 
 
 class Keys:
-    """The keys of a file. `check` is for the server's thread, `read` for any."""
+    """The keys of a file. Call `check` on the server's thread, and `read` on any thread."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file.
 
         Raises:
-            ConfigError: it cannot be read, or a line of it is none.
+            ConfigError: The file cannot be read, or a line is invalid.
         """
         self.path = path
         self._reading = threading.Lock()
         self._groups: dict[bytes, frozenset[Group]] = _read(path)
 
     def read(self) -> None:
-        """Reads the file again; where that fails, the keys stay, and the log says why."""
+        """Reads the file again. On an error, keeps the old keys and logs the error."""
         with self._reading:
             try:
                 self._groups = _read(self.path)
             except ConfigError as error:
-                logger.error("%s; the keys that were read before stay", error)
+                logger.error("%s; the previous keys stay valid", error)
             else:
                 logger.info("%s: %d keys", self.path, len(self._groups))
 
     def check(self, key: str | None, group: Group) -> None:
-        """Checks that a key opens a group; all of them are compared, whichever it is.
+        """Checks that a key opens a group.
+
+        The check compares all keys. Its duration therefore does not depend on the matching key.
 
         Raises:
-            Problem: it does not.
+            Problem: The key does not open the group.
         """
         if key is None:
             refuse(
@@ -84,11 +86,11 @@ class Keys:
 
 
 def key_of(key: str | None, authorization: str | None) -> str | None:
-    """Returns the key of a request; None: it has none.
+    """Returns the key of a request, or None if the request has no key.
 
     Args:
         key: The header ``x-api-key``.
-        authorization: The header ``Authorization``; what is no ``Bearer`` is no key.
+        authorization: The header ``Authorization``. Schemes other than ``Bearer`` are ignored.
     """
     if key is not None:
         return key.strip()
@@ -101,7 +103,7 @@ def _read(path: Path) -> dict[bytes, frozenset[Group]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"API keys {path}: cannot be read: {reason}") from error
     found: dict[bytes, frozenset[Group]] = {}
     for number, line in enumerate(lines, 1):
@@ -111,16 +113,16 @@ def _read(path: Path) -> dict[bytes, frozenset[Group]]:
         where = f"API keys {path}:{number}"
         key, groups = _of_words(words, where)
         if found.setdefault(_digest(key), groups) is not groups:
-            raise ConfigError(f"{where}: a key of a line before, again; expected each once")
+            raise ConfigError(f"{where}: the key repeats an earlier line; expected every key once")
     if not found:
         raise ConfigError(
-            f"API keys {path}: there is none in it; expected a line: KEY, or GROUPS KEY"
+            f"API keys {path}: the file has no key; expected a line: KEY, or GROUPS KEY"
         )
     return found
 
 
 def _of_words(words: list[str], where: str) -> tuple[str, frozenset[Group]]:
-    # No message shows a word that may be a key.
+    # Messages must not show a word that may be a key: logs are less protected than the file.
     *groups, key = words
     if len(groups) > 1:
         raise ConfigError(
@@ -128,7 +130,7 @@ def _of_words(words: list[str], where: str) -> tuple[str, frozenset[Group]]:
         )
     if not (key.isascii() and key.isprintable()):
         raise ConfigError(
-            f"{where}: a key that headers cannot carry; expected letters, digits and signs"
+            f"{where}: a key that headers cannot carry; expected printable ASCII characters"
         )
     if set(key.split(",")) <= set(Group):
         raise ConfigError(f"{where}: got a group and no key; expected KEY, or GROUPS KEY")
@@ -151,5 +153,8 @@ def _names(groups: frozenset[Group]) -> str:
 
 
 def _digest(key: str) -> bytes:
-    """What is kept and compared: of one length, so that nothing shows how long a key is."""
+    """Returns the hash of a key, which is stored and compared.
+
+    All hashes have one length. The time of a comparison therefore does not reveal a key's length.
+    """
     return hashlib.sha256(key.encode()).digest()

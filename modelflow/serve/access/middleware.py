@@ -1,4 +1,4 @@
-"""What every request passes before anybody answers it: its id, its key, its line in the log."""
+"""The checks and records for every request before its handler: id, key, log line, span."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,21 +27,20 @@ _ORIGIN = "origin"
 _KEYS = frozenset({"x-api-key", "authorization"})
 _TOLD = MARKS | {"tracestate", _ORIGIN}
 _TOLD_BYTES = frozenset(name.encode() for name in _TOLD)
-# Probes and those that collect figures come all the time, and ask no model.
+# Health probes and metrics scrapers call often and use no model, so their calls get no span.
 _TRACED = frozenset({Group.INFER, Group.REPOSITORY})
 
 
 class Middleware:
-    """Receives requests of both protocols. For the server's thread.
+    """The checks for requests of both protocols. Call the methods on the server's thread.
 
-    A request that brings nothing to be known by costs nothing here, unless somebody wants to know
-    of every request.
+    Without keys, log and tracer, a request without the headers in `marks` costs nothing here.
 
     Attributes:
-        marks: The headers for which a request over HTTP is to be received.
-        sees_all: Every request is to be.
-        keys: Who may ask; None: everybody.
-        tracer: Who begins a span for each; None: nobody.
+        marks: The headers that make `receive` necessary for an HTTP request.
+        sees_all: Whether `receive` is necessary for every request.
+        keys: The API keys, or None if requests need no key.
+        tracer: Starts a span for each request, or None without tracing.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Middleware:
         cors: Cors | None = None,
         tracer: "Tracer | None" = None,
     ) -> None:
-        """Takes what there is to be looked at; None: it is not."""
+        """Stores the parts. None switches a part off."""
         self.keys = keys
         self.tracer = tracer
         self.sees_all = any(one is not None for one in (keys, log, tracer))
@@ -61,14 +60,14 @@ class Middleware:
         self.marks = frozenset(name.encode() for name in names)
 
     def receive(self, http_request: HttpRequest, form: Form) -> None:
-        """Receives a request over HTTP.
+        """Creates the context of an HTTP request, and answers CORS preflights.
 
         Args:
             http_request: The request.
-            form: What its path is like.
+            form: The route and the key group of the path.
 
         Raises:
-            RefusedError: it is answered already.
+            RefusedError: The request is a preflight. The error holds the reply.
         """
         head, found = http_request.head, {}
         if not _TOLD_BYTES.isdisjoint(head.named):
@@ -85,10 +84,10 @@ class Middleware:
             request_context.headers.update(self._cors.headers(origins[0]))
 
     def admit(self, http_request: HttpRequest, group: Group | None) -> None:
-        """Checks the key of a request over HTTP.
+        """Checks the key of an HTTP request.
 
         Raises:
-            RefusedError: it does not open the group.
+            RefusedError: The key does not open the group.
         """
         try:
             self._check(http_request.head.headers, group)
@@ -102,20 +101,20 @@ class Middleware:
         metadata: Sequence[Any],
         peer: Callable[[], str],
     ) -> RequestContext | None:
-        """Receives a call over gRPC; None: nothing is noted of it.
+        """Returns the context of a gRPC call, or None if the call needs no context.
 
         Args:
-            method: What is called: ``/SERVICE/METHOD``.
-            group: What a key must open for that.
-            metadata: Names in lower case, and values.
-            peer: Gives the client's address.
+            method: The full method name: ``/SERVICE/METHOD``.
+            group: The group that a key must open for this call.
+            metadata: Names in lower case, with values.
+            peer: Returns the client's address.
         """
         is_seen = self.sees_all
         for name, _ in metadata:
             is_seen = is_seen or name in MARKS
         if not is_seen:
             return None
-        # gRPC says ipv4:127.0.0.1:50000, and escapes the brackets of the other family.
+        # A gRPC peer is ipv4:127.0.0.1:50000, or ipv6:%5B::1%5D:50000 with escaped brackets.
         client, found = unquote(peer().partition(":")[2]), read_headers(metadata, _TOLD)
         span = None
         if self.tracer is not None and group in _TRACED:
@@ -123,10 +122,10 @@ class Middleware:
         return RequestContext(found, {"client": client, "rpc": method}, self._log, span)
 
     def admit_call(self, metadata: Sequence[Any], group: Group | None) -> None:
-        """Checks the key of a call over gRPC.
+        """Checks the key of a gRPC call.
 
         Raises:
-            Problem: it does not open the group.
+            Problem: The key does not open the group.
         """
         if self.keys is not None:
             self._check(metadata, group)

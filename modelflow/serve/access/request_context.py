@@ -1,4 +1,4 @@
-"""What is known of a request beside what it asks: its id, its trace, its line in the access log."""
+"""The context of a request: its id, its trace and its line in the access log."""
 
 import os
 import re
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 
 
 MARKS = frozenset({"x-request-id", "traceparent"})
-"""Headers that a request brings, or none, to be known by."""
+"""The optional request headers that identify a request."""
 
 _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}", re.ASCII)
-_LONGEST_PATH = 1024  # characters, in the log
-_GONE = 499  # what others, too, write for a client that did not wait for its answer
+_LONGEST_PATH = 1024  # characters of a path in the log
+_GONE = 499  # nginx's status for a client that closed the connection before the reply
 
 
 class RequestContext:
-    """One request from its head to its answer. For the server's thread.
+    """The context of one request, from its head to the end of its reply.
+
+    Call the methods on the server's thread.
 
     Attributes:
-        id: What the request is called in logs.
-        headers: What its answer bears beside its own headers.
+        id: The id of the request in logs.
+        headers: The headers that the context adds to the reply.
     """
 
     __slots__ = (
@@ -55,13 +57,14 @@ class RequestContext:
         log: AccessLog | None,
         span: "RequestSpan | None" = None,
     ) -> None:
-        """Begins.
+        """Reads the id and the trace of the request.
 
         Args:
-            found: Its headers, of `read_headers`.
-            asked: Who asks for what, as the log says it.
-            log: Where it gets its line; None: nowhere.
-            span: What a tracer has begun for it; None: its trace is passed on as it came.
+            found: The headers of the request, from `read_headers`.
+            asked: The fields of the log line that describe the request, for example the client.
+            log: The access log, or None for no line.
+            span: The span that a tracer has started, or None. With None, the trace of the client is
+                passed on unchanged.
         """
         self._span = span
         if span is None:
@@ -82,7 +85,7 @@ class RequestContext:
         self._time, self._began = time.time(), time.monotonic()
 
     def enter(self, model: str, version: int) -> Mapping[str, Any]:
-        """Notes which model it is for; returns what its session is told."""
+        """Records the model of the request, and returns the context values for its session."""
         self._model, self._version = model, version
         if self._span is not None:
             self._span.enter(model, version)
@@ -94,31 +97,31 @@ class RequestContext:
         return context
 
     def watcher(self) -> Watcher | None:
-        """Returns who is told of the batches that a session of its is in; None: nobody."""
+        """Returns the observer of the session's batches, or None without a span."""
         return None if self._span is None else self._span.watcher()
 
     def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
-        """Notes how a request over HTTP is answered; returns the answer as it goes out."""
+        """Records the status of an HTTP reply. Returns the reply with the context's headers."""
         self._status = int(reply.status)
         if isinstance(reply, StreamingReply):
             return replace(reply, own=self.headers)
         return Reply(reply.status, reply.body, reply.headers, self.headers)
 
     def over(self, bytes_in: int, bytes_out: int) -> None:
-        """Notes that all of that answer was given."""
+        """Records that the reply was sent completely."""
         self.end(self._status, bytes_in, bytes_out)
 
     def on_cancel(self, bytes_in: int, bytes_out: int) -> None:
-        """Notes that who asked over HTTP has gone away."""
+        """Records that the HTTP client has disconnected."""
         self.end(_GONE, bytes_in, bytes_out)
 
     def end(self, status: int | str, bytes_in: int, bytes_out: int) -> None:
-        """Notes that it is over.
+        """Records the end of the request, in its span and in the access log.
 
         Args:
-            status: HTTP's number, or gRPC's word.
-            bytes_in: Those of the body, or of messages.
-            bytes_out: Those of the answer.
+            status: The HTTP status, or the name of the gRPC status.
+            bytes_in: The bytes of the body or of the request messages.
+            bytes_out: The bytes of the reply.
         """
         if self._span is not None:
             self._span.end(status)
@@ -141,23 +144,26 @@ class RequestContext:
         self._log.write(line)
 
 
-@lru_cache(maxsize=1)  # requests of a second have one
+@lru_cache(maxsize=1)  # requests within one second share the text
 def _format_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def describe_request(http_request: HttpRequest) -> Mapping[str, Any]:
-    """Returns who asks for what; without the query, in which somebody may have put a key."""
+    """Returns client, method and path of a request, for the access log.
+
+    The path has no query, because a query may contain a key.
+    """
     path = http_request.path[:_LONGEST_PATH]
     return {"client": http_request.client, "method": http_request.head.method, "path": path}
 
 
 def read_headers(pairs: Iterable[tuple[Any, Any]], names: frozenset[str]) -> dict[str, list[str]]:
-    """Returns the values of some headers or metadata, by name.
+    """Returns the values of selected headers or metadata, by name.
 
     Args:
-        pairs: Names in lower case, and values; bytes or text.
-        names: Those that are wanted.
+        pairs: Names in lower case, with values, as bytes or text.
+        names: The names to select.
     """
     found: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -172,7 +178,7 @@ def _text(value: bytes | str) -> str:
 
 
 def _id(given: Sequence[str], trace: Trace | None) -> str:
-    """The id that was given, if it is fit to stand in logs and headers, or another."""
+    """Returns the first given id that is valid in logs and headers, or a new id."""
     for one in given:
         if _ID.fullmatch(one):
             return one

@@ -1,4 +1,4 @@
-"""Which endpoint a path belongs to."""
+"""Finds the endpoint of a path."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,23 +12,23 @@ from modelflow.http.reply import Reply
 from modelflow.http.request import HttpRequest
 from modelflow.serve.access.keys import Group
 
-# Routes that are kept, and the longest of them: method and path.
+# The number of cached routes, and the longest cached route (method and path) in characters.
 _MOST = 1024
 _LONGEST = 256
 
 Answerer = Callable[[HttpRequest, Mapping[str, str]], None]
-"""Answers a request, now or later; given what its path names."""
+"""A handler of requests, which answers now or later. It receives the named parts of the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Paths of one form, and who answers there.
+    """Paths of one form, with their handlers.
 
     Attributes:
-        pattern: What the path must match, in full and whatever the case; its groups are given to
-            whoever answers.
-        answer: By method.
-        group: What a key must open to ask there; None: no key is needed.
+        pattern: The whole path must match this pattern, in upper or lower case. The handler
+            receives the groups of the match.
+        answer: The handlers by method.
+        group: The group that a key must open, or None if no key is needed.
     """
 
     pattern: re.Pattern[str]
@@ -36,14 +36,15 @@ class Endpoint:
     group: Group | None = Group.INFER
 
     def of(self, group: Group | None) -> "Endpoint":
-        """Returns the same, for other keys."""
+        """Returns a copy of the endpoint with another key group."""
         return replace(self, group=group)
 
 
 def endpoint(pattern: str, **answer: Answerer) -> Endpoint:
-    """Makes an endpoint: ``endpoint("/v1/models/(?P<model>[^/:]+)", GET=status)``.
+    """Returns an endpoint, for example ``endpoint("/v1/models/(?P<model>[^/:]+)", GET=status)``.
 
-    What answers GET answers HEAD, which probes send: the connection leaves the body out.
+    The handler of GET also answers HEAD, which health probes send. The connection then omits the
+    body.
     """
     if "GET" in answer:
         answer["HEAD"] = answer["GET"]
@@ -52,12 +53,12 @@ def endpoint(pattern: str, **answer: Answerer) -> Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a path is like.
+    """The form of a path: its route and its key group.
 
     Attributes:
-        route: The path with a name for whatever it names: ``/v1/models/{name}:predict``; None:
-            nobody answers there.
-        group: What a key must open to ask there; None: no key is needed.
+        route: The path with placeholders, for example ``/v1/models/{name}:predict``, or None if no
+            endpoint matches.
+        group: The group that a key must open, or None if no key is needed.
     """
 
     route: str | None
@@ -65,12 +66,12 @@ class Form:
 
 
 class Route(NamedTuple):
-    """Who answers a request.
+    """The result of a route lookup.
 
     Attributes:
-        answer: Who it is; or the answer, where nobody does.
-        names: What the path names.
-        form: What the path is like.
+        answer: The handler, or an error reply if no endpoint matches.
+        names: The named parts of the path.
+        form: The form of the path.
     """
 
     answer: Answerer | Reply
@@ -79,20 +80,20 @@ class Route(NamedTuple):
 
 
 class Router:
-    """Finds who answers a request."""
+    """The table of endpoints, which finds the handler of a request."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        """Takes the endpoints; of several that match the first that knows the method answers."""
+        """Stores the endpoints. The first match that supports the method answers."""
         self._endpoints = tuple(endpoints)
-        # Clients ask for the same again and again.
+        # Clients use few different paths, so the cache saves most regex matches.
         self._find_again = lru_cache(_MOST)(self._find)
 
     def find(self, method: str, target: str) -> Route:
-        """Returns who answers a request, or the answer that there is nobody who does.
+        """Returns the handler of a request, or a 404 or 405 reply.
 
         Args:
             method: ``POST``, ...
-            target: Path and query, as sent.
+            target: Path and query, as the client sent them.
         """
         path = target.partition("?")[0]
         find = self._find_again if len(method) + len(path) <= _LONGEST else self._find
@@ -114,7 +115,7 @@ class Router:
 
 
 def _route(found: re.Match[str]) -> str:
-    """The path with ``{name}`` in the place of what each group has found."""
+    """Returns the path with ``{name}`` in place of each matched group."""
     path, parts, start = found.string, [], 0
     for name, number in found.re.groupindex.items():
         if found.group(number) is not None:

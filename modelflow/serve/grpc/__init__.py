@@ -1,5 +1,6 @@
 """Served models over gRPC.
 
-What a method does is in the modules of the protocols: a `Service` names its methods, each is given
-an `Rpc` and a message and answers now or later. How calls come in is `grpcio_server.py`'s alone.
+The modules of the protocols implement the methods. A `Service` lists its methods. A method gets an
+`Rpc` and a message, and answers now or later. The servers (`grpcio_server.py`, `http2/`) read the
+messages from the network and send the replies.
 """

@@ -1,4 +1,4 @@
-"""The address at which gRPC is answered, taken before anything listens there. Without grpcio."""
+"""Binds the address for gRPC before a server listens. This module does not import grpcio."""
 
 import socket
 
@@ -7,10 +7,10 @@ from modelflow.http.server import bind_socket
 
 
 def grpc_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket with an address, which does not listen yet.
+    """Returns a socket that is bound to an address and does not listen yet.
 
     Raises:
-        OSError: the address is in use, or not of this machine.
+        OSError: The address is in use, or does not belong to this machine.
     """
     try:
         return bind_socket(Endpoint(host, port))
@@ -19,22 +19,23 @@ def grpc_socket(host: str, port: int) -> socket.socket:
 
 
 def share(bound: socket.socket) -> None:
-    """Lets several processes of this user listen at the address of a socket, each by itself."""
+    """Sets ``SO_REUSEPORT``: several processes of this user may listen at the same address."""
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def is_shared(bound: socket.socket) -> bool:
-    """Tells whether several processes listen at the address of a socket."""
+    """Returns whether several processes may listen at the address of a socket."""
     return bool(bound.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
 
 
 def own_socket(bound: socket.socket) -> socket.socket:
-    """Returns a socket with the same address to listen at, which is the caller's to close.
+    """Returns a socket to listen at the same address. The caller closes the socket.
 
-    Where it is shared that is another one: what connects to it is met by nobody else.
+    For a shared address, the result is a separate socket, with its own queue of connections. Other
+    processes do not accept connections from this queue.
 
     Raises:
-        OSError: somebody else has the address.
+        OSError: Another program has the address.
     """
     if not is_shared(bound):
         return bound.dup()
@@ -49,10 +50,10 @@ def own_socket(bound: socket.socket) -> socket.socket:
 
 
 def address_of(bound: socket.socket) -> str:
-    """Returns the address of a socket as clients take it: ``127.0.0.1:8500``, ``[::1]:8500``."""
+    """Returns the address of a socket for clients: ``127.0.0.1:8500`` or ``[::1]:8500``."""
     return join_address(*bound.getsockname()[:2])
 
 
 def in_use(number: int | None, address: str, reason: object) -> OSError:
-    """Returns what is raised where nothing can listen at an address."""
+    """Returns the error for an address at which the server cannot listen."""
     return OSError(number, f"gRPC at {address}: cannot listen there: {reason}")

@@ -1,4 +1,4 @@
-"""The server that answers gRPC: grpcio's, or our own. Services and answers are the same."""
+"""Chooses the gRPC server, grpcio's or the native server. Both have the same services."""
 
 import logging
 
@@ -9,14 +9,14 @@ logger = logging.getLogger(__name__)
 
 
 def server_of(kind: GrpcKind) -> type[GrpcServer]:
-    """Returns the class of a server.
+    """Returns the class of a gRPC server.
 
     Raises:
-        MissingDependencyError: its package is not installed.
+        MissingDependencyError: The package of the server is not installed.
     """
     if kind is GrpcKind.AUTO:
         kind = GrpcKind.GRPCIO
-    logger.info("gRPC is answered by the server %r", str(kind))
+    logger.info("the gRPC server is %r", str(kind))
     if kind is GrpcKind.NATIVE:
         from modelflow.serve.grpc.http2.server import Http2Server
 

@@ -1,4 +1,4 @@
-"""The server that is grpcio's: its asyncio form, on the loop of an HTTP server."""
+"""The gRPC server on ``grpc.aio``, which runs on the event loop of an HTTP server."""
 
 import asyncio
 import errno
@@ -25,16 +25,16 @@ _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
 
 class Calls:
-    """Brings messages to the methods, and their answers back. For the loop's thread."""
+    """The adapter between ``grpc.aio`` and the methods. Call it on the loop's thread."""
 
     def __init__(self, budget: BodyBudget, middleware: Middleware) -> None:
-        """Takes where the bytes of messages are taken from, and what every call passes first."""
+        """Stores the byte budget for messages, and the middleware for every call."""
         self._budget = budget
         self._middleware = middleware
         self._readers: set[asyncio.Task[None]] = set()
 
     def handler(self, method: Method) -> Any:
-        """Returns what ``grpc.aio`` calls for a method."""
+        """Returns the handler of a method for ``grpc.aio``."""
         if method.is_stream_in:
             return grpc.stream_stream_rpc_method_handler(partial(self._stream, method))
         if method.is_stream_out:
@@ -42,7 +42,7 @@ class Calls:
         return grpc.unary_unary_rpc_method_handler(partial(self._one, method))
 
     def close(self) -> None:
-        """Takes no more messages from the streams; each ends when those that came are answered."""
+        """Stops reading messages. Each stream ends when its received messages are answered."""
         for reader in self._readers:
             reader.cancel()
 
@@ -77,7 +77,7 @@ class Calls:
         await self._stream(method, requests(), context)
 
     async def _stream(self, method: Method, requests: AsyncIterator[bytes], context: Any) -> None:
-        """Answers the messages of a stream, in their order."""
+        """Answers the messages of a stream in the order of arrival."""
         interceptor = self._receive(method, context)
         try:
             interceptor.admit()
@@ -131,7 +131,7 @@ class Calls:
     def _begin(self, rpc: Rpc, method: Method, data: bytes) -> None:
         size = len(data)
         if not self._budget.take(size):
-            text = "there is no room for the message beside those of other requests"
+            text = "there is no room for the message: other requests use the whole byte budget"
             rpc.refuse(Problem(text, Code.RESOURCE_EXHAUSTED))
             return
         rpc.on_end = partial(self._budget.give_back, size)
@@ -139,13 +139,13 @@ class Calls:
 
 
 async def _abort(context: Any, interceptor: GrpcInterceptor, problem: Problem) -> None:
-    """Ends a call with a problem; raises what ``grpc.aio`` wants to see then."""
+    """Ends a call with a problem. ``context.abort`` raises the exception that ends the handler."""
     ending = interceptor.fail(problem)
     await context.abort(_STATUS[ending.status], ending.text, ending.metadata)
 
 
 async def _next(rpc: Rpc) -> Any:
-    """Waits for the next answer to a message; see `Rpc.take`."""
+    """Waits for the next reply to a message; see `Rpc.take`."""
     if not rpc.has_answer:
         come = asyncio.Event()
         rpc.on_answer = come.set
@@ -168,21 +168,21 @@ async def _end_of(reader: asyncio.Task[None]) -> None:
     reader.result()
 
 
-_MOST = (1 << 31) - 1  # gRPC counts with 32 bits
+_MOST = (1 << 31) - 1  # gRPC's options are signed 32-bit integers
 
 
 class GrpcioServer(GrpcServer):
-    """Answers calls by ``grpc.aio``."""
+    """The gRPC server on ``grpc.aio``."""
 
     _server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """As `GrpcServer.start`."""
+        """Starts the server, as in `GrpcServer.start`."""
         options = self._options
         self._calls = Calls(self._budget, self._middleware)
         server = grpc.aio.server(
             options=(
-                # Where the address is not shared, nobody may listen there as well.
+                # gRPC's default would let other programs listen at the same address.
                 ("grpc.so_reuseport", int(is_shared(self._bound))),
                 ("grpc.max_receive_message_length", min(options.max_body, _MOST)),
                 ("grpc.max_send_message_length", -1),
@@ -204,13 +204,13 @@ class GrpcioServer(GrpcServer):
                 server.add_insecure_port(self.address)
             else:
                 server.add_secure_port(self.address, _credentials(options.tls))
-        except RuntimeError as error:  # all that gRPC says is that it could not
+        except RuntimeError as error:  # gRPC gives no errno
             raise in_use(errno.EADDRINUSE, self.address, error) from error
         await server.start()
         self._server = server
 
     async def close(self, seconds: float) -> None:
-        """As `GrpcServer.close`."""
+        """Stops the server, as in `GrpcServer.close`."""
         if self._server is not None:
             self._health.close()
             self._calls.close()

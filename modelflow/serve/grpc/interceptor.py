@@ -1,4 +1,4 @@
-"""One call over gRPC, from its metadata to its status."""
+"""The steps that every gRPC call passes, from its metadata to its status."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,19 @@ from modelflow.serve.grpc.service import Method
 from modelflow.serve.requests.status import GRPC_STATUS
 from modelflow.wire.problem import Code, Problem
 
-# A text goes out in the trailers, of which clients take 8 KiB; there a byte may become three.
+# Bytes of an error text. Trailers contain the text, and percent-encoding may triple its length.
+# Clients accept 8 KiB of trailers.
 _LONGEST_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class CallStatus:
-    """How a call that failed ends.
+    """The status of a failed call.
 
     Attributes:
-        status: gRPC's number.
-        text: What the client is told, at most 2000 bytes of UTF-8.
-        metadata: Names and values of the trailers.
+        status: The number of the gRPC status.
+        text: The error message for the client, at most 2000 bytes of UTF-8.
+        metadata: The names and values of the trailers.
     """
 
     status: int
@@ -30,11 +31,11 @@ class CallStatus:
 
 
 class GrpcInterceptor:
-    """A call on its way through the server, whichever server that is. For the loop's thread.
+    """The middleware steps of one call, for both gRPC servers. Call it on the loop's thread.
 
     Attributes:
-        request_context: What is noted of it; None: nothing.
-        bytes_in: Those of the messages that have come.
+        request_context: The context of the call, or None if the call needs no context.
+        bytes_in: The bytes of the received messages.
     """
 
     __slots__ = (
@@ -54,57 +55,57 @@ class GrpcInterceptor:
         metadata: Sequence[Any],
         peer: Callable[[], str],
     ) -> None:
-        """Receives a call; `admit` checks whether it may be made.
+        """Creates the context of a call. `admit` checks the API key afterwards.
 
         Args:
-            middleware: What every call passes first.
-            method: What is called.
-            metadata: Names in lower case, and values.
-            peer: Gives the client's address, as gRPC says it: ``ipv4:127.0.0.1:50000``.
+            middleware: The checks for every call.
+            method: The called method.
+            metadata: Names in lower case, with values.
+            peer: Returns the client's address in gRPC's form: ``ipv4:127.0.0.1:50000``.
         """
         self._middleware = middleware
         self._method = method
         self._metadata = metadata
         self.request_context = middleware.receive_call(method.path, method.group, metadata, peer)
         self.bytes_in = self._bytes_out = 0
-        self._status: Code | None = Code.CANCELLED  # until it is said otherwise
+        self._status: Code | None = Code.CANCELLED  # unless `succeed` or `fail` is called
 
     @property
     def trailers(self) -> tuple[tuple[str, str], ...]:
-        """The metadata that the call ends with, if it does not fail."""
+        """Returns the trailers of a successful call."""
         return () if self.request_context is None else tuple(self.request_context.headers.items())
 
     def admit(self) -> None:
-        """Checks its key.
+        """Checks the API key of the call.
 
         Raises:
-            Problem: it does not open the method.
+            Problem: The key does not open the method.
         """
         self._middleware.admit_call(self._metadata, self._method.group)
 
     def send(self, answer: Any) -> bytes:
-        """Returns an answer as it goes out."""
+        """Returns the bytes of a reply message, and counts the bytes."""
         data: bytes = answer.SerializeToString()
         self._bytes_out += len(data)
         return data
 
     def succeed(self) -> None:
-        """Notes that all of it was answered."""
+        """Records that the whole call was answered."""
         self._status = None
 
     def fail(self, problem: Problem) -> CallStatus:
-        """Notes that it fails; returns what its client is told."""
+        """Records that the call failed. Returns the status for the client."""
         self._status = problem.code
         return ending_of(problem, self.trailers)
 
     def end(self) -> None:
-        """Notes that it is over."""
+        """Records the end of the call."""
         if self.request_context is not None:
             self.request_context.end(self._status or "OK", self.bytes_in, self._bytes_out)
 
 
 def ending_of(problem: Problem, trailers: Iterable[tuple[str, str]] = ()) -> CallStatus:
-    """Returns what a client is told of a problem, beside other trailers."""
+    """Returns the status for a problem, with additional trailers."""
     metadata = [*trailers]
     seconds = seconds_until_retry(problem)
     if seconds is not None:

@@ -35,14 +35,14 @@ _FINAL = "triton_final_response"
 
 
 class InferParts:
-    """Each buffer of a request as an answer of its own, as it comes. A `response_stream.Form`.
+    """The form of a streamed reply with one message for each buffer. A `response_stream.Form`.
 
-    The last answer says that it is: the last buffer's, or, where the end was not known when that
-    was sent, one without outputs.
+    The last message has the flag ``triton_final_response``. If the end of the stream was unknown
+    when the last buffer was sent, an additional message without outputs has the flag.
     """
 
     def __init__(self, model: Model, request: InferRequest, message: Any) -> None:
-        """Takes who answers, and what was asked."""
+        """Stores the model, the request and its message."""
         self._model = model
         self._request = request
         self._message = message
@@ -50,7 +50,7 @@ class InferParts:
         self._is_final_sent = False
 
     def part(self, name: str, buffer: Buffer, *, is_last: bool) -> Any | None:
-        """Returns the answer for a buffer; None: its output was not asked for."""
+        """Returns the message for a buffer, or None if the request excludes this output."""
         request = self._request
         if request.outputs and name not in request.outputs:
             return None
@@ -60,11 +60,11 @@ class InferParts:
         return stream_answer(self._answer(tensor), is_final=is_last)
 
     def problem(self, problem: Problem) -> Any:
-        """Returns the answer of a request that failed; the stream goes on."""
+        """Returns the message for a failed request. The gRPC stream stays open."""
         return stream_problem(self._message, problem)
 
     def end(self) -> Any | None:
-        """Returns the answer that only says that there is none behind it."""
+        """Returns a final message without outputs, or None if a final message was sent."""
         if self._is_final_sent:
             return None
         return stream_answer(self._answer(), is_final=True)
@@ -75,14 +75,14 @@ class InferParts:
 
 
 def stream_answer(answer: InferAnswer, *, is_final: bool) -> Any:
-    """Returns an answer as a ``ModelStreamInferResponse``."""
+    """Returns a reply as a ``ModelStreamInferResponse``."""
     response = infer_message(answer)
     response.parameters[_FINAL].bool_param = is_final
     return OPEN_INFERENCE["inference.ModelStreamInferResponse"](infer_response=response)
 
 
 def stream_problem(request: Any, problem: Problem) -> Any:
-    """Returns the answer to a request that failed; the stream goes on."""
+    """Returns the reply to a failed request. The gRPC stream stays open."""
     answer = OPEN_INFERENCE["inference.ModelStreamInferResponse"](error_message=str(problem))
     response = answer.infer_response
     response.model_name, response.model_version = request.model_name, request.model_version
@@ -104,10 +104,10 @@ _GROUPS: Mapping[str, Group | None] = MappingProxyType(
 
 
 class OpenInferenceGrpc:
-    """Answers infer, metadata, health and repository requests."""
+    """The services of the Open Inference Protocol: infer, metadata, health and repository."""
 
     def __init__(self, stock: ModelSource, replica_group: ReplicaGroup) -> None:
-        """Takes what is served, and what changes it."""
+        """Stores the models, and the group that loads and unloads models."""
         self._models = stock.models
         self._stock = stock
         self._group = replica_group
@@ -142,7 +142,7 @@ class OpenInferenceGrpc:
         try:
             find_model(self._models, message.name, message.version)
         except Problem:
-            is_ready = False  # not an error: it is what a client waits with
+            is_ready = False  # not an error: clients poll this until the model is ready
         else:
             is_ready = True
         rpc.answer(OPEN_INFERENCE["inference.ModelReadyResponse"](ready=is_ready))
@@ -201,7 +201,7 @@ def _send(
     request: InferRequest,
     answer: Callable[[InferRequest, Inference], Any],
 ) -> None:
-    """Sends a request that has one answer."""
+    """Sends a request that has a single reply."""
     make_reply = partial(rpc.settle, answer, request)
     rpc.on_gone = infer(model, request, make_reply, rpc.terms).cancel
 

@@ -1,4 +1,4 @@
-"""What both servers of gRPC have in common."""
+"""The base class of both gRPC servers."""
 
 import abc
 import socket
@@ -13,10 +13,10 @@ from modelflow.serve.options import ServeOptions
 
 
 class GrpcServer(abc.ABC):
-    """Answers calls on the event loop of an HTTP server; see `GuestServer`.
+    """A gRPC server that runs on the event loop of an HTTP server; see `GuestServer`.
 
     Attributes:
-        address: Where it answers: ``127.0.0.1:8500``.
+        address: The address of the server, for example ``127.0.0.1:8500``.
     """
 
     def __init__(
@@ -28,16 +28,16 @@ class GrpcServer(abc.ABC):
         health: Health,
         middleware: Middleware,
     ) -> None:
-        """Takes what to answer; `start` begins.
+        """Stores the services and limits. `start` starts the server.
 
         Args:
-            bound: A socket with the address (see `grpc_socket`); the caller's to close. Where it
-                is shared (see `share`) others may listen there, too.
-            services: What there is to call; health and reflection are added.
-            options: What calls may cost, and the certificate.
-            budget: Where the bytes of messages that are worked on are taken from.
-            health: What probes are told.
-            middleware: What every call passes first.
+            bound: A socket with the address (see `grpc_socket`), which the caller closes. If the
+                socket is shared (see `share`), other processes may listen at the same address.
+            services: The services to offer. Health and reflection are added.
+            options: The limits on calls, and the certificate.
+            budget: The byte budget for messages that are being processed.
+            health: The health service for probes.
+            middleware: The checks for every call.
         """
         self.address = address_of(bound)
         self._bound = bound
@@ -50,19 +50,21 @@ class GrpcServer(abc.ABC):
 
     @abc.abstractmethod
     async def start(self) -> None:
-        """Begins to answer.
+        """Begins to answer calls.
 
         Raises:
-            ConfigError: the certificate is not to be used.
-            OSError: somebody else listens there.
+            ConfigError: The certificate is invalid.
+            OSError: The address is in use.
         """
 
     @abc.abstractmethod
     async def close(self, seconds: float) -> None:
-        """Ends it: no new calls, no further messages in streams; those that came are answered.
+        """Stops the server after the received messages are answered.
 
-        May be called again before it has ended: the shortest time counts.
+        The server accepts no new calls, and no further messages in streams. You may call this
+        method again before the end. The shortest time counts.
 
         Args:
-            seconds: How long it waits for that; then it cancels what is left.
+            seconds: Seconds to wait for the replies. After that the server cancels the remaining
+                calls.
         """

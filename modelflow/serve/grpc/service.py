@@ -1,7 +1,7 @@
-"""What there is to call: services, methods, and one call of a method.
+"""Services, methods, and the `Rpc` for one message of a call.
 
-This is all that services know of gRPC. A server (there are two: `grpcio_server.py`, `http2/`) makes
-one of each message, and takes the answers when its client has room for them.
+Services depend on no other part of gRPC. There are two servers: `grpcio_server.py` and `http2/`. A
+server creates an `Rpc` for each message, and takes the replies when the client has room for them.
 """
 
 from collections import deque
@@ -18,23 +18,23 @@ from modelflow.wire.problem import Code, Problem
 from modelflow.wire.proto import Protocol
 
 AHEAD = 64
-"""So many messages of a stream are worked on at once; the client's further ones wait outside."""
+"""The most messages of a stream that are processed at once. Further messages are not read yet."""
 
 
 class Rpc:
-    """A message that is to be answered: once, or in a stream any number of times.
+    """A message with its replies: one reply, or any number of replies in a stream.
 
-    For the loop's thread. A stream is as many of these as messages come in it.
+    Call the methods on the loop's thread. A stream has one `Rpc` for each of its messages.
 
     Attributes:
-        seconds: How long the client waits, as it says; None: for ever.
-        request_context: What is noted of the call; None: nothing.
-        is_over: It has its last answer, or nobody waits for it.
-        on_gone: Called when the client has gone before the last answer.
-        on_room: Called when an answer is on its way to the client, and none waits behind it.
-        on_end: Called when it is over, whatever the reason.
-        on_answer: Called when there is something to `take`.
-        refusal: Makes an answer of what went wrong; None: it ends the call.
+        seconds: The seconds that the client waits, or None for no deadline.
+        request_context: The context of the call, or None.
+        is_over: Whether the last reply was given, or the client has gone.
+        on_gone: Called when the client goes away before the last reply.
+        on_room: Called when a reply was taken for sending and the queue of replies is empty.
+        on_end: Called at the end, after the last reply or when the client goes away.
+        on_answer: Called when `take` has a reply.
+        refusal: Converts an error to a reply message. If None, an error ends the call.
     """
 
     __slots__ = (
@@ -60,65 +60,65 @@ class Rpc:
         self.on_end: Callable[[], None] = _nothing
         self.on_answer: Callable[[], None] = _nothing
         self.refusal: Callable[[Problem], Any] | None = None
-        self._answers: deque[Any] = deque()  # None: there is none behind it
+        self._answers: deque[Any] = deque()  # None marks the end
 
     @property
     def terms(self) -> Terms:
-        """What it says beside its message."""
+        """Returns the deadline and the context of the message."""
         return Terms(self.seconds, self.request_context)
 
     @property
     def has_room(self) -> bool:
-        """Tells whether no answer waits for the client to take the one before it."""
+        """Returns whether the queue of replies is empty."""
         return not self._answers
 
     @property
     def has_answer(self) -> bool:
-        """Tells whether there is something to `take`."""
+        """Returns whether `take` has a reply."""
         return bool(self._answers)
 
     def send(self, message: Any, /) -> None:
-        """Gives an answer; others may follow."""
+        """Queues a reply, which others may follow."""
         if not self.is_over:
             self._answers.append(message)
             self.on_answer()
 
     def answer(self, message: Any, /) -> None:
-        """Gives the last answer."""
+        """Queues the last reply."""
         self.send(message)
         self.end()
 
     def refuse(self, problem: Problem) -> None:
-        """Says in place of an answer what went wrong."""
+        """Queues an error as the last reply."""
         self.answer(problem if self.refusal is None else self.refusal(problem))
 
     def settle(self, make: Callable[..., Any], *given: Any) -> None:
-        """Gives the last answer, which ``make`` makes of ``given``, or says why it does not."""
+        """Queues the result of ``make(*given)`` as the last reply, or its error."""
         try:
             message = make(*given)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - the client must get a reply to any error
             self.refuse(problem_of(error))
         else:
             self.answer(message)
 
     def end(self) -> None:
-        """Ends it: there is no further answer."""
+        """Ends the replies."""
         if not self.is_over:
             self._answers.append(None)
             self._over()
             self.on_answer()
 
     def leave(self) -> None:
-        """Notes that nobody takes answers any more."""
+        """Records that the client has gone, and calls `on_gone`."""
         if not self.is_over:
             self._over()
             self.on_gone()
 
     def take(self) -> Any:
-        """Returns the next answer, which must be there (`has_answer`); None: that was the last.
+        """Returns the next reply, or None after the last reply. `has_answer` must be true.
 
         Raises:
-            Problem: what went wrong.
+            Problem: The request failed.
         """
         found = self._answers.popleft()
         if not self.is_over and not self._answers:
@@ -133,11 +133,11 @@ class Rpc:
 
 
 def _nothing() -> None:
-    """What is called where nobody wants to know."""
+    """Does nothing. The default of the callbacks."""
 
 
 Answerer = Callable[[Rpc, Any], None]
-"""Answers a message, now or later."""
+"""A handler that answers a message, now or later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,13 @@ class Method:
     """A method of a service.
 
     Attributes:
-        name: Its name.
-        path: What a call names: ``/SERVICE/METHOD``.
-        group: What a key must open to call it; None: no key is needed.
-        is_stream_in: Any number of messages come in one call.
-        is_stream_out: Any number of answers go out.
-        parse: Gives the message that bytes hold; raises `Problem`.
-        answer: Answers one.
+        name: The name of the method.
+        path: The full name in a call: ``/SERVICE/METHOD``.
+        group: The group that a key must open, or None if no key is needed.
+        is_stream_in: Whether a call contains any number of messages.
+        is_stream_out: Whether a call has any number of replies.
+        parse: Returns the message for its bytes. Raises `Problem`.
+        answer: The handler of a message.
     """
 
     name: str
@@ -163,10 +163,10 @@ class Method:
     answer: Answerer
 
     def begin(self, rpc: Rpc, data: bytes) -> None:
-        """Has a message answered, now or later."""
+        """Parses a message and calls the handler, which answers now or later."""
         try:
             self.answer(rpc, self.parse(data))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - the client must get a reply to any error
             rpc.refuse(problem_of(error))
 
 
@@ -175,12 +175,12 @@ class Service:
     """A service of a protocol.
 
     Attributes:
-        name: Its full name.
-        protocol: Where it is described.
-        answers: Who answers, by the method's name.
-        missing: What is said of the methods that nobody answers.
-        groups: What a key must open to call a method (None: nothing), where it is not
-            `Group.INFER`.
+        name: The full name of the service.
+        protocol: The protocol that describes the service.
+        answers: The handlers by method name.
+        missing: The reasons why methods are not supported, by method name.
+        groups: The group that a key must open, by method name; None if no key is needed. The
+            default is `Group.INFER`.
     """
 
     name: str
@@ -197,7 +197,7 @@ class Service:
             )
 
     def methods(self) -> Iterator[Method]:
-        """Gives all methods that the descriptor lists."""
+        """Yields all methods that the descriptor lists."""
         for name, descriptor in self.protocol.methods(self.name).items():
             yield Method(
                 name,
@@ -211,7 +211,7 @@ class Service:
 
     def _refuser(self, name: str) -> Answerer:
         def refuse(rpc: Rpc, _: Any) -> None:
-            message = f"{self.name}/{name} is not there: {self.missing[name]}"
+            message = f"{self.name}/{name} is not supported: {self.missing[name]}"
             rpc.refuse(Problem(message, Code.UNIMPLEMENTED))
 
         return refuse

@@ -14,20 +14,20 @@ _UNKNOWN = "SERVICE_UNKNOWN"
 
 
 class Health:
-    """Tells probes whether there are answers."""
+    """The health service for probes."""
 
     def __init__(self, names: Iterable[str], is_ready: Callable[[], bool]) -> None:
-        """Takes what may be asked for.
+        """Stores the services whose health clients may query.
 
         Args:
-            names: The full names of the services; the empty one is the server as a whole.
-            is_ready: Tells whether all that was asked for is loaded: else nothing serves.
+            names: The full names of the services. The service adds ``""``, the whole server.
+            is_ready: Returns whether all models are loaded. If not, no service reports ``SERVING``.
         """
         self.name = "grpc.health.v1.Health"
         self._names = ("", *names, self.name)
         self._is_ready = is_ready
         self._is_closed = False
-        self._watching: dict[Rpc, str] = {}  # with what each was told last
+        self._watching: dict[Rpc, str] = {}  # with the last state that was sent
         answers = {"Check": self._check, "List": self._list, "Watch": self._watch}
         self.services: tuple[Service, ...] = (
             Service(self.name, HEALTH, answers, groups=dict.fromkeys(answers)),
@@ -38,7 +38,7 @@ class Health:
         return "SERVING" if self._is_ready() and not self._is_closed else "NOT_SERVING"
 
     def look(self) -> None:
-        """Tells those who watch if it serves now, or does no longer."""
+        """Sends the state to every watching client if the state has changed."""
         state = self._state if self._watching else ""
         for rpc, told in self._watching.items():
             if told not in (state, _UNKNOWN):
@@ -46,7 +46,7 @@ class Health:
                 rpc.send(_answer(state))
 
     def close(self) -> None:
-        """Tells everybody that it serves no longer."""
+        """Sends ``NOT_SERVING`` to every watching client, and ends the watches."""
         self._is_closed = True
         self.look()
         for rpc in tuple(self._watching):
@@ -87,10 +87,10 @@ def _answer(state: str) -> Any:
 
 
 class Reflection:
-    """Gives the descriptors of all services, its own among them."""
+    """The reflection service, which returns the descriptors of all services."""
 
     def __init__(self, services: Iterable[Service]) -> None:
-        """Takes the other services."""
+        """Stores the other services."""
         self.services: tuple[Service, ...] = tuple(
             Service(
                 f"{package}.ServerReflection",
@@ -124,7 +124,7 @@ class Reflection:
             case "file_containing_symbol":
                 self._fill_files(answer, Protocol.file_with, message.file_containing_symbol)
             case "file_containing_extension" | "all_extension_numbers_of_type":
-                refuse("there are no extensions: all messages are of proto3", Code.NOT_FOUND)
+                refuse("no extension found: all messages are proto3", Code.NOT_FOUND)
             case _:
                 refuse("message_request: got none; expected one of its fields")
 
@@ -135,11 +135,11 @@ class Reflection:
                 files = answer.file_descriptor_response.file_descriptor_proto
                 files.extend(one.serialized_pb for one in _with_dependencies(found))
                 return
-        refuse(f"there is nothing described as {shorten(name)}", Code.NOT_FOUND)
+        refuse(f"no descriptor found for {shorten(name)}", Code.NOT_FOUND)
 
 
 def _with_dependencies(file: Any) -> list[Any]:
-    """A file and all that it needs, each once; those that ask do not ask again."""
+    """Returns a file and its dependencies, each once. Clients then need no second request."""
     found = {file.name: file}
     for one in file.dependencies:
         found |= {other.name: other for other in _with_dependencies(one)}

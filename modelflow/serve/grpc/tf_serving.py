@@ -43,8 +43,8 @@ def read_tasks(message: Any) -> Sequence[Any]:
     """Returns the tasks of a ``MultiInferenceRequest``.
 
     Raises:
-        Problem: there is none, they are of several models, one is there twice, or of a method that
-            takes no examples.
+        Problem: The request has no tasks, tasks for several models, two tasks for one signature,
+            or a task whose method takes no examples.
     """
     tasks = message.tasks
     if not tasks:
@@ -66,20 +66,20 @@ def read_tasks(message: Any) -> Sequence[Any]:
 
 
 class Tasks:
-    """The same examples for several signatures: one answer, when all have theirs."""
+    """A request with the same examples for several signatures, and one combined reply."""
 
     def __init__(self, rpc: Rpc, tasks: Sequence[Any], models: Sequence[Model]) -> None:
-        """Takes who asks, what, and the signature of each task."""
+        """Stores the call, the tasks, and the model signature of each task."""
         self._rpc = rpc
         self._tasks = list(zip(tasks, models, strict=True))
         self._calls: dict[int, Inference] = {}
         self._done: dict[int, Inference] = {}
 
     def send(self, examples: Sequence[Example]) -> None:
-        """Sends the examples to each.
+        """Sends the examples to each signature.
 
         Raises:
-            Problem: one does not take them; the others are given up.
+            Problem: A signature does not accept the examples. The other requests are cancelled.
         """
         self._rpc.on_gone = self._cancel
         try:
@@ -113,7 +113,7 @@ def examples_response(method: str, call: Inference) -> Any:
     """Returns the ``ClassificationResponse`` or ``RegressionResponse`` of a call.
 
     Raises:
-        Problem: the request failed, or what came is none.
+        Problem: The request failed, or the outputs are no classification or regression.
     """
     answer = TF_SERVING[f"tensorflow.serving.{_RESPONSES[method]}"]()
     answer.result.CopyFrom(_result(call, method))
@@ -129,7 +129,7 @@ def _result(call: Inference, method: str) -> Any:
         )
     labels, scores = classes_of(call)
     found = labels if labels is not None else scores
-    assert found is not None  # `classes_of` gives one of the two
+    assert found is not None  # `classes_of` returns at least one of the two
     texts = np.full(found.shape, "", object) if labels is None else labels
     numbers = np.zeros(found.shape, np.float32) if scores is None else scores
     answer = TF_SERVING["tensorflow.serving.ClassificationResult"]()
@@ -152,10 +152,10 @@ _STATES = "tensorflow.serving.ModelVersionStatus.State"
 
 
 class TensorflowGrpc:
-    """Answers predict, status and metadata requests."""
+    """The services of TensorFlow Serving: predict, examples, status and metadata."""
 
     def __init__(self, models: Models, replica_group: ReplicaGroup) -> None:
-        """Takes what is served, and what changes that."""
+        """Stores the models, and the group that loads and unloads models."""
         self._models = models
         self._group = replica_group
         answers: dict[str, Answerer] = {
@@ -231,7 +231,7 @@ def _reload(rpc: Rpc, error: Exception | None) -> None:
 
 
 def _read_spec(spec: Any) -> tuple[str, str, str]:
-    """The name, version and label of a ``ModelSpec``."""
+    """Returns the name, version and label of a ``ModelSpec``."""
     if not spec.name:
         refuse("ModelSpec has no name specified.")
     version = str(spec.version.value) if spec.HasField("version") else ""

@@ -1,6 +1,7 @@
-"""``/dashboard``: all that is served in the browser, live; one model at a time.
+"""``/dashboard``: a live view of the served models in the browser.
 
-The page itself is everybody's, and holds nothing; its events are for the keys that open figures.
+The page shows one model at a time. The page itself needs no key, because it contains no data. Its
+events need a key for the group ``metrics``.
 """
 
 import asyncio
@@ -19,18 +20,21 @@ from modelflow.studio.moments import Moments, event
 from modelflow.studio.pages import PAGES, STREAM, page_reply
 from modelflow.wire.problem import shorten
 
-# Seconds between two looks of a page.
+# Seconds between two updates of a page.
 _EVERY = 0.5
 _FILES = "|".join(map(re.escape, PAGES))
-# Without HEAD: there is no end of what GET answers.
+# No HEAD: the reply to GET is an endless stream.
 _EVENTS = re.compile("/dashboard/events(?:/(?P<name>[^/]+))?", re.IGNORECASE)
 
 
 class Dashboard:
-    """Answers the pages; for the server's thread. Nothing is looked at that no page shows."""
+    """The endpoints of the dashboard. Call the methods on the server's thread.
+
+    Snapshots are taken only while a page is open.
+    """
 
     def __init__(self, replica_group: ReplicaGroup, models: Models) -> None:
-        """Takes who has counted, and what is served."""
+        """Stores the group that collects counts, and the models."""
         self._group = replica_group
         self._models = models
         self._watches: set[_Watch] = set()
@@ -41,7 +45,7 @@ class Dashboard:
         )
 
     def end(self) -> None:
-        """Tells every page that the server ends."""
+        """Notifies every open page that the server stops."""
         for watch in tuple(self._watches):
             watch.end()
 
@@ -60,7 +64,7 @@ def _move(http_request: HttpRequest, _: Mapping[str, str]) -> None:
 
 
 class _Watch:
-    """A page that is open: it is told how a model is doing, twice a second."""
+    """The event stream of an open page, with two updates of a model per second."""
 
     def __init__(
         self,
@@ -69,26 +73,33 @@ class _Watch:
         name: str | None,
         forget: Callable[["_Watch"], object],
     ) -> None:
-        """Takes who has counted, what is served, which is shown (None: the first), who is told."""
+        """Stores the parts of the stream.
+
+        Args:
+            replica_group: The group that collects counts.
+            models: The served models.
+            name: The shown model, or None for the first model.
+            forget: Called with this object when the stream ends.
+        """
         self._group = replica_group
         self._models = models
         self._name = name
         self._forget = forget
         self._body_stream: StreamingResponse | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._known = b""  # what the page knows of all models
+        self._known = b""  # the last event about all models
         self._shown: tuple[str, int] | None = None
         self._picture = b""
         self._moments = Moments()
 
     def begin(self, body_stream: StreamingResponse) -> None:
-        """Begins to tell."""
+        """Starts the updates."""
         self._body_stream = body_stream
         body_stream.on_gone = self._on_cancel
         self._look()
 
     def end(self) -> None:
-        """Tells that nothing follows."""
+        """Sends the ``end`` event, and ends the stream."""
         body_stream = self._body_stream
         self._on_cancel()
         if body_stream is not None:
@@ -107,7 +118,7 @@ class _Watch:
             self._group.counts(self._notify)
 
     def _notify(self, counts: GroupCounts) -> None:
-        if self._body_stream is None:  # it has gone meanwhile
+        if self._body_stream is None:  # the page was closed during the collection
             return
         names = sorted({model.name for model in counts.snapshots})
         models = event("models", {"served": names, "unready": self._models.unready()})
@@ -122,7 +133,7 @@ class _Watch:
         self._body_stream.send(b"".join(parts))
 
     def _find_model(self, counts: GroupCounts, names: list[str]) -> ModelSnapshot | None:
-        """Returns the newest version of what is shown; None: it is not served."""
+        """Returns the newest version of the shown model, or None if not served."""
         name = self._name if self._name is not None else names[0] if names else None
         found = [model for model in counts.snapshots if model.name == name]
         return max(found, key=lambda model: model.version, default=None)

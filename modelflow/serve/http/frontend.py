@@ -1,4 +1,4 @@
-"""Who answers a request that comes over HTTP."""
+"""The handler of all HTTP requests of a server."""
 
 from http import HTTPStatus
 
@@ -22,7 +22,7 @@ from modelflow.wire.problem import Code, Problem, sendable
 
 
 class HttpFrontend:
-    """Answers every request that comes over HTTP. On the server's thread."""
+    """The handler of all HTTP requests. Call the methods on the server's thread."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class HttpFrontend:
         budget: BodyBudget,
         middleware: Middleware,
     ) -> None:
-        """Takes what there is to answer with.
+        """Creates the endpoints.
 
         Args:
-            stock: What is served.
-            replica_group: What changes it.
-            options: What bodies may be, and hold.
-            budget: Where the bytes of bodies are taken from.
-            middleware: What every request passes first.
+            stock: The source of the models.
+            replica_group: The group that loads and unloads models.
+            options: The limits on bodies.
+            budget: The byte budget for bodies.
+            middleware: The checks for every request.
         """
         self._middleware = middleware
         self._limits = BodyLimits(options.max_body, budget, options.body_time_out)
@@ -58,14 +58,14 @@ class HttpFrontend:
         self._router = Router(endpoints)
 
     def end(self) -> None:
-        """Ends what would go on for ever: the server is being stopped."""
+        """Ends the endless streams because the server stops."""
         self._dashboard.end()
 
     def begin(self, http_request: HttpRequest) -> BodyLimits:
-        """Finds out who answers a request.
+        """Finds the handler of a request, and returns the limits on the body.
 
         Raises:
-            RefusedError: nobody does.
+            RefusedError: No endpoint matches, or the key does not open the endpoint.
         """
         route = http_request.head.route
         if route is None:
@@ -82,7 +82,7 @@ class HttpFrontend:
         return self._limits
 
     def _route(self, head: RequestHead) -> tuple[bool, Route]:
-        """Returns whether a request with this head is to be received, and who answers it."""
+        """Returns whether the middleware must see requests with this head, and their route."""
         is_seen = self._middleware.sees_all or not self._middleware.marks.isdisjoint(head.named)
         found = self._router.find(head.method, head.target)
         if isinstance(found.answer, Reply):
@@ -95,15 +95,15 @@ class HttpFrontend:
         _, route = http_request.head.route
         try:
             route.answer(http_request, route.names)
-        except Exception as error:  # noqa: BLE001 - of whatever kind, the client is answered
+        except Exception as error:  # noqa: BLE001 - the client must get a reply to any error
             http_request.answer(refusal_of(error))
 
 
 def _explain(head: RequestHead, nobody: Reply) -> Reply:
-    """Returns the answer where nobody answers, with what a client can do about it."""
+    """Returns the error reply for a path without endpoint or a wrong method, with a hint."""
     message = f"Malformed request: {head.method} {head.target.partition('?')[0]}"
     if nobody.status == HTTPStatus.NOT_FOUND:
-        return refusal(Problem(f"{message}; /docs lists what can be asked", Code.NOT_FOUND))
+        return refusal(Problem(f"{message}; /docs lists the endpoints", Code.NOT_FOUND))
     message = f"{message}; expected {nobody.headers['allow']}"
     headers = {**JSON, **nobody.headers}
     return Reply(nobody.status, json_of({"error": sendable(message)}), headers)

@@ -1,7 +1,8 @@
-"""``/metrics``: counters as Prometheus reads them, under our names and those of other servers.
+"""``/metrics``: counters for Prometheus, under the names of modelflow and of other servers.
 
-Nothing is counted for it: what models and flows count anyway is put into words when it is asked
-for. Counters of other servers have no type: Prometheus would add ``_total`` to their names.
+The page counts nothing itself. Each request formats the counts that models and flows keep anyway.
+Counters with the names of other servers are untyped, because the Prometheus client would add
+``_total`` to the name of a typed counter.
 """
 
 import itertools
@@ -40,10 +41,10 @@ _LABELS = ("model", "version")
 
 
 class MetricsPage:
-    """Answers ``/metrics``, and ``/monitoring/prometheus/metrics``, as TensorFlow Serving does."""
+    """The endpoints ``/metrics`` and ``/monitoring/prometheus/metrics`` (TensorFlow Serving's)."""
 
     def __init__(self, replica_group: ReplicaGroup, models: Models) -> None:
-        """Takes who has counted, and how each version fares."""
+        """Stores the group that collects counts, and the models with their states."""
         self._group = replica_group
         self._models = models
         paths = ("/metrics", "/monitoring/prometheus/metrics")  # TensorFlow Serving's is the second
@@ -55,8 +56,8 @@ class MetricsPage:
         self._group.counts(partial(settle, http_request, _make_page, self._models))
 
 
-class _OneCollection(Collector):  # type: ignore[misc]  # it is not always there
-    """The metrics of one moment."""
+class _OneCollection(Collector):  # type: ignore[misc]  # an optional package
+    """A collector of the metrics from one snapshot."""
 
     def __init__(self, counts: GroupCounts, models: Models) -> None:
         self._counts = counts
@@ -81,11 +82,11 @@ def _make_page(models: Models, counts: GroupCounts) -> Reply:
 
 
 def _processes(counts: GroupCounts) -> Iterator[Metric]:
-    """What there is to know of several processes; of one that is alone nothing."""
+    """Yields the metrics of the processes. A single process has no such metrics."""
     if counts.up is not None:
-        text = "Replicas whose figures are in these."
+        text = "Replicas that these metrics include."
         yield GaugeMetricFamily("modelflow_replicas_up", text, counts.up)
-        text = "Replicas that there are meant to be."
+        text = "Replicas that should run."
         yield GaugeMetricFamily("modelflow_replicas", text, counts.count)
     if counts.deaths:
         text = "Processes that have ended and were replaced."
@@ -96,8 +97,8 @@ def _processes(counts: GroupCounts) -> Iterator[Metric]:
 
 
 def _states(models: Models) -> list[Metric]:
-    """How each version fares, as the process that answers knows it; why, the index says."""
-    text = "Versions, by their state: START LOADING AVAILABLE UNLOADING END."
+    """Returns the state of each version in this process. The repository index has the reasons."""
+    text = "Versions by state: START LOADING AVAILABLE UNLOADING END."
     family = GaugeMetricFamily("modelflow_versions", text, labels=(*_LABELS, "state"))
     for name, status, _ in models.index():
         if status is not None:
@@ -113,7 +114,7 @@ def _family(
     values: Callable[[ModelSnapshot], Mapping[str, float] | float],
     label: str | None = None,
 ) -> Metric:
-    """Returns a family with a value for each model, or with one for each value of a label."""
+    """Returns a family with a value for each model, or for each model and label value."""
     family: Any = kind(name, text, labels=_LABELS if label is None else (*_LABELS, label))
     for model in models:
         labels, found = [model.name, str(model.version)], values(model)
@@ -124,14 +125,14 @@ def _family(
 
 def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     counter, gauge = CounterMetricFamily, GaugeMetricFamily
-    name, text = "modelflow_requests", "Requests, by how they ended."
+    name, text = "modelflow_requests", "Finished requests, by result code."
     yield _family(counter, name, text, models, lambda one: one.outcomes, "code")
-    name, text = "modelflow_refused", "Requests that were not taken."
+    name, text = "modelflow_refused", "Requests that were refused."
     yield _family(counter, name, text, models, lambda one: one.refused, "reason")
-    name, text = "modelflow_requests_under_way", "Requests that have no answer yet."
+    name, text = "modelflow_requests_under_way", "Requests without a reply yet."
     yield _family(gauge, name, text, models, lambda one: one.under_way)
     latency = HistogramMetricFamily(
-        "modelflow_request_seconds", "From a request's arrival to its answer.", labels=_LABELS
+        "modelflow_request_seconds", "Time from a request's arrival to its reply.", labels=_LABELS
     )
     for model in models:
         labels = [model.name, str(model.version)]
@@ -142,7 +143,7 @@ def _own(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
 
 
 def _triton(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
-    """The names that dashboards for Triton read."""
+    """Yields the metrics under Triton's names, for existing dashboards."""
     untyped = UntypedMetricFamily
     name, text = "nv_inference_request_success", "Requests that were answered."
     yield _family(untyped, name, text, models, lambda one: one.answered)
@@ -151,20 +152,20 @@ def _triton(models: Sequence[ModelSnapshot]) -> Iterator[Metric]:
     yield _family(untyped, "nv_inference_count", "Items.", models, lambda one: one.rows)
     name, text = "nv_inference_exec_count", "Calls of the model."
     yield _family(untyped, name, text, models, lambda one: one.executions)
-    name, text = "nv_inference_pending_request_count", "Requests without an answer."
+    name, text = "nv_inference_pending_request_count", "Requests without a reply."
     yield _family(GaugeMetricFamily, name, text, models, lambda one: one.under_way)
     for part, meaning, seconds in _DURATIONS:
-        name, text = f"nv_inference_{part}_duration_us", f"Time of requests, {meaning}, added up."
+        name, text = f"nv_inference_{part}_duration_us", f"Total time of requests, {meaning}."
         microseconds = partial(_to_microseconds, seconds)
         yield _family(untyped, name, text, models, microseconds)
 
 
 _DURATIONS: Sequence[tuple[str, str, Callable[[ModelSnapshot], float]]] = (
-    ("request", "from arrival to answer", lambda one: one.seconds),
+    ("request", "from arrival to reply", lambda one: one.seconds),
     ("queue", "waiting", lambda one: one.split_seconds()[0]),
     ("compute_input", "gathering inputs (in compute_infer)", lambda _: 0.0),
     ("compute_infer", "in units", lambda one: one.split_seconds()[1]),
-    ("compute_output", "making the answer", lambda one: one.answer_seconds),
+    ("compute_output", "making the reply", lambda one: one.answer_seconds),
 )
 
 
@@ -173,20 +174,20 @@ def _to_microseconds(seconds: Callable[[ModelSnapshot], float], model: ModelSnap
 
 
 def _failures(model: ModelSnapshot) -> Mapping[str, float]:
-    """Returns how many failed, by Triton's reasons."""
+    """Returns the number of failed requests by Triton's reasons."""
     cancelled = model.outcomes.get("CANCELLED", 0)
     others = sum(model.outcomes.values()) - model.answered - cancelled
     return {"REJECTED": sum(model.refused.values()), "CANCELED": cancelled, "OTHER": others}
 
 
 def _tensorflow(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:
-    """The names that dashboards for TensorFlow Serving read."""
+    """Yields the metrics under TensorFlow Serving's names, for existing dashboards."""
     requests = UntypedMetricFamily(
         ":tensorflow:serving:request_count", "Requests.", labels=("model_name", "status")
     )
     latency = HistogramMetricFamily(
         ":tensorflow:serving:request_latency",
-        "From a request's arrival to its answer, in microseconds.",
+        "Time from a request's arrival to its reply, in microseconds.",
         labels=("model_name", "API", "entrypoint"),
     )
     for model in models:
@@ -199,6 +200,6 @@ def _tensorflow(models: Iterable[ModelSnapshot]) -> Iterator[Metric]:
 
 
 def _buckets(latencies: Iterable[int], scale: float = 1.0) -> list[tuple[str, float]]:
-    """Upper bound -> how many took at most so long."""
+    """Returns the upper bounds of the histogram, with the number of requests up to each bound."""
     bounds = [*(f"{bound * scale:g}" for bound in BOUNDS), "+Inf"]
     return list(zip(bounds, itertools.accumulate(latencies), strict=True))

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1: what there is to ask, each model with its own types."""
+"""The OpenAPI 3.1 description of the server, with the types of each model."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -30,8 +30,8 @@ _KEYS: Mapping[str, Schema] = {
 }
 _DESCRIPTION = (
     "Models, for the clients of TensorFlow Serving (/v1) and of the Open Inference Protocol (/v2). "
-    "Over gRPC the same is asked of tensorflow.serving.PredictionService, "
-    "tensorflow.serving.ModelService and inference.GRPCInferenceService, where it is on."
+    "With gRPC on, these services offer the same: tensorflow.serving.PredictionService, "
+    "tensorflow.serving.ModelService and inference.GRPCInferenceService."
 )
 
 
@@ -39,17 +39,18 @@ def openapi_document(models: Models, *, has_keys: bool, is_repository_open: bool
     """Returns the description of a server.
 
     Args:
-        models: What is served at this moment.
-        has_keys: API keys are asked for.
-        is_repository_open: Clients may load and unload models.
+        models: The models that are served now.
+        has_keys: Whether requests need an API key.
+        is_repository_open: Whether clients may load and unload models.
     """
     paths = dict(_of_server(is_repository_open=is_repository_open))
     for name in sorted({model.name for model in models}):
         newest, *older = models.versions(name)
         for model, place in ((newest, ""), *((one, f"/versions/{one.version}") for one in older)):
             for path, operations in _of_model(model, place):
-                paths.setdefault(path, operations)  # of a model "stats" one path is the server's
-    error = {"description": "what is wrong", "content": _json(object_of({"error": _TEXT}))}
+                # "/v2/models/stats" stays the server's, also with a model named "stats"
+                paths.setdefault(path, operations)
+    error = {"description": "the error", "content": _json(object_of({"error": _TEXT}))}
     components: dict[str, Any] = {"responses": {"Error": error}}
     security: dict[str, Any] = {}
     if has_keys:
@@ -73,21 +74,28 @@ def _of_server(*, is_repository_open: bool) -> Iterator[tuple[str, Operation]]:
     free: Mapping[str, Any] = {"security": []}
     for path, summary in (
         ("/livez", "Whether the server runs"),
-        ("/readyz", "Whether everything that was asked for is loaded"),
+        ("/readyz", "Whether all models are loaded"),
         ("/v2/health/live", "Whether the server runs"),
-        ("/v2/health/ready", "Whether everything that was asked for is loaded"),
+        ("/v2/health/ready", "Whether all models are loaded"),
     ):
         yield path, {"get": {**_operation(summary, "server", path, None), **free}}
-    yield "/v2", {"get": _operation("What the server is", "server", "/v2", _DOCUMENT)}
+    yield (
+        "/v2",
+        {
+            "get": _operation(
+                "Name, version and extensions of the server", "server", "/v2", _DOCUMENT
+            )
+        },
+    )
     metrics = {"200": {"description": "for Prometheus", "content": {"text/plain": {}}}}
-    about = _operation("Figures", "server", "/metrics", None)
+    about = _operation("Metrics", "server", "/metrics", None)
     yield "/metrics", {"get": {**about, "responses": {**about["responses"], **metrics}}}
     rows = {"type": "array", "items": {"type": "object"}}
     stats = "/v2/models/stats"
-    yield stats, {"get": _operation("Figures of all models", "server", stats, _DOCUMENT)}
-    yield "/stats", {"get": _operation("Figures of every node", "server", "/stats", _DOCUMENT)}
+    yield stats, {"get": _operation("Statistics of all models", "server", stats, _DOCUMENT)}
+    yield "/stats", {"get": _operation("Statistics of every node", "server", "/stats", _DOCUMENT)}
     index = "/v2/repository/index"
-    yield index, {"post": _operation("What is served, and how it fares", "repository", index, rows)}
+    yield index, {"post": _operation("Models and their states", "repository", index, rows)}
     if is_repository_open:
         for action in ("load", "unload"):
             path = f"/v2/repository/models/{{name}}/{action}"
@@ -101,13 +109,13 @@ def _of_model(model: Model, place: str) -> Iterator[tuple[str, Operation]]:
     oip = f"/v2/models/{quote(model.name, safe='')}{place}"
     tag = model.name
     for path, summary, answer in (
-        (rest, "How the model fares (TensorFlow Serving)", _DOCUMENT),
+        (rest, "States of the versions (TensorFlow Serving)", _DOCUMENT),
         (f"{rest}/metadata", "Inputs and outputs (TensorFlow Serving)", _DOCUMENT),
         (oip, "Inputs and outputs (Open Inference)", _DOCUMENT),
         (f"{oip}/ready", "Whether the model answers", None),
-        (f"{oip}/config", "How the model is batched (Open Inference)", _DOCUMENT),
-        (f"{oip}/stats", "Figures (Open Inference)", _DOCUMENT),
-        (f"/stats/{quote(model.name, safe='')}{place}", "Figures of every node", _DOCUMENT),
+        (f"{oip}/config", "Configuration and batching (Open Inference)", _DOCUMENT),
+        (f"{oip}/stats", "Statistics (Open Inference)", _DOCUMENT),
+        (f"/stats/{quote(model.name, safe='')}{place}", "Statistics of every node", _DOCUMENT),
     ):
         yield path, {"get": _operation(summary, tag, path, answer)}
     for path, summary, body in (
@@ -115,7 +123,11 @@ def _of_model(model: Model, place: str) -> Iterator[tuple[str, Operation]]:
         *_of_examples(model, rest),
         (f"{oip}/infer", "Infer (Open Inference)", infer_body(model)),
         (f"{oip}/generate", "One item", generate_body(model, is_stream=False)),
-        (f"{oip}/generate_stream", "One item, as it comes", generate_body(model, is_stream=True)),
+        (
+            f"{oip}/generate_stream",
+            "One item, streamed",
+            generate_body(model, is_stream=True),
+        ),
     ):
         content = {
             **_json(body.asked),
@@ -138,7 +150,7 @@ def _of_examples(model: Model, rest: str) -> Iterator[tuple[str, str, BodySchema
 def _operation(
     summary: str, tag: str, path: str, answer: Schema | None, kind: str = JSON_TYPE
 ) -> dict[str, Any]:
-    good: dict[str, Any] = {"description": "all is well"}
+    good: dict[str, Any] = {"description": "success"}
     if answer is not None:
         good["content"] = {kind: {"schema": answer}}
     return {

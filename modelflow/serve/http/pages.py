@@ -1,4 +1,4 @@
-"""``/openapi.json``, and ``/docs``: a page to read it and to try it."""
+"""``/openapi.json``, and ``/docs``: a page to read the description and try requests."""
 
 import base64
 import hashlib
@@ -16,10 +16,10 @@ from modelflow.wire.json_writer import json_of
 
 
 class Pages:
-    """Answers with the description of the server. The page itself holds nothing of it."""
+    """The endpoints of the server's description. The HTML page loads the description as JSON."""
 
     def __init__(self, stock: ModelSource, *, has_keys: bool) -> None:
-        """Takes what is described; ``has_keys``: API keys are asked for."""
+        """Stores the models to describe. ``has_keys`` says whether requests need an API key."""
         self._stock = stock
         self._has_keys = has_keys
         self._page = _page()
@@ -41,7 +41,7 @@ class Pages:
 
 
 def _page() -> Reply:
-    """The page, which may load nothing but what this server answers."""
+    """Returns the HTML page. Its policy lets the page load data from this server only."""
     text = files("modelflow.serve").joinpath("docs.html").read_text(encoding="utf-8")
     policy = "; ".join(
         (
@@ -66,5 +66,5 @@ def _page() -> Reply:
 
 def _hash(text: str, tag: str) -> str:
     found = re.search(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-    assert found is not None  # a file of ours
+    assert found is not None  # docs.html has both tags
     return f"'sha256-{base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()}'"

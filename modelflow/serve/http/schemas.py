@@ -30,17 +30,17 @@ _PARAMETERS: Schema = {"type": "object", "additionalProperties": True}
 
 
 def item_schema(port: GraphPort) -> Schema:
-    """Returns one item of a port."""
+    """Returns the schema of one item of a port."""
     return _describe(_nest(port.tensor), port)
 
 
 def items_of(port: GraphPort) -> Schema:
-    """Returns what a port takes of a whole request: with the batch as axis 0 where it has one."""
+    """Returns the schema of a port's values in a whole request. A batch axis is axis 0."""
     return _describe(_nest(describe_tensor(port)), port)
 
 
 def object_of(schemas: Mapping[str, Schema]) -> Schema:
-    """Returns an object that has each of some keys, and no others."""
+    """Returns the schema of an object with exactly the given keys."""
     return {
         "type": "object",
         "properties": dict(schemas),
@@ -50,17 +50,17 @@ def object_of(schemas: Mapping[str, Schema]) -> Schema:
 
 
 def infer_schema(ports: Iterable[GraphPort]) -> Schema:
-    """Returns the list of tensors that a request to infer holds, or an answer."""
+    """Returns the schema of the list of tensors in an infer request or its reply."""
     return {"type": "array", "items": {"anyOf": [_tensor(port) for port in ports]}, "minItems": 1}
 
 
 def outputs_of(ports: Sequence[GraphPort], schema: Mapping[str, Schema]) -> Schema:
-    """Returns the value of the only port, or an object of the values of several."""
+    """Returns the schema of a single port's value, or of an object with several values."""
     return schema[ports[0].name] if len(ports) == 1 else object_of(schema)
 
 
 def example_of(tensor: TensorSpec | None) -> Any:
-    """Returns zeros of a shape as JSON, a free axis of one."""
+    """Returns zeros of a tensor's shape as JSON. A free axis gets length 1."""
     if tensor is None or tensor.dtype == object:
         value: Any = "text"
     else:
@@ -124,30 +124,30 @@ def _element(dtype: np.dtype[Any]) -> Schema:
 
 
 JSON_TYPE = "application/json"
-"""The content type of what is JSON."""
+"""The content type of JSON."""
 
 _STRING: Schema = {"type": "string"}
 _EVENTS = "text/event-stream"
 _BYTES: Schema = {"type": "string", "contentMediaType": "application/octet-stream"}
-_MOST_EXAMPLE = 1000  # elements of a value that is written out
+_MOST_EXAMPLE = 1000  # the most elements of an example value
 _VALUE: Schema = {"type": ["number", "boolean", "string", "object"]}
 _FEATURES: Schema = {
     "type": "object",
-    "description": "values by the name of a feature: one, or a list of one kind",
+    "description": "values by feature name: a value, or a list of values of one kind",
     "additionalProperties": {"anyOf": [_VALUE, {"type": "array", "items": _VALUE}]},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class BodySchema:
-    """A request and its answer.
+    """The schemas of a request and its reply.
 
     Attributes:
-        asked: What may be sent.
-        answer: What comes back.
-        example: A request that is answered; None: none is known, or it is long.
-        forms: What may be sent as another content type than JSON.
-        answer_type: The content type of the answer.
+        asked: The schema of the request.
+        answer: The schema of the reply.
+        example: A valid request, or None if unknown or too long.
+        forms: The schemas of the request in other content types than JSON.
+        answer_type: The content type of the reply.
     """
 
     asked: Schema
@@ -158,7 +158,7 @@ class BodySchema:
 
 
 def predict_body(model: Model) -> BodySchema:
-    """Describes TensorFlow Serving's ``:predict``, with every signature of the model."""
+    """Returns the schemas of TensorFlow Serving's ``:predict`` for every signature."""
     asked: list[Schema] = []
     answers: list[Schema] = []
     for one in model.all_signatures():
@@ -187,11 +187,13 @@ def predict_body(model: Model) -> BodySchema:
 
 
 def examples_body(model: Model, method: str) -> BodySchema:
-    """Describes ``:classify`` or ``:regress``; what the features are the model alone knows.
+    """Returns the schemas of ``:classify`` or ``:regress``.
+
+    The features have no schema, because only the model knows them.
 
     Args:
-        model: What is asked.
-        method: Which of the two (TensorFlow Serving's names).
+        model: The model.
+        method: The method, in TensorFlow Serving's names.
     """
     signatures = [one for one in model.all_signatures() if one.method == method]
     examples: Schema = {"type": "array", "items": _FEATURES, "minItems": 1}
@@ -202,7 +204,7 @@ def examples_body(model: Model, method: str) -> BodySchema:
 
 
 def infer_body(model: Model) -> BodySchema:
-    """Describes Open Inference's ``infer``."""
+    """Returns the schemas of Open Inference's ``infer``."""
     inputs, outputs = model.signature.inputs, model.signature.outputs
     asked = {
         "type": "object",
@@ -240,7 +242,7 @@ def infer_body(model: Model) -> BodySchema:
 
 
 def generate_body(model: Model, *, is_stream: bool) -> BodySchema:
-    """Describes ``generate``, or ``generate_stream``."""
+    """Returns the schemas of ``generate`` or ``generate_stream``."""
     inputs, outputs = model.signature.inputs, model.signature.outputs
     asked = object_of({port.name: item_schema(port) for port in inputs})
     example = {port.name: example_of(port.tensor) for port in inputs}
@@ -264,7 +266,10 @@ def generate_body(model: Model, *, is_stream: bool) -> BodySchema:
 
 
 def _of_signature(signatures: Sequence[Model], key: str, schema: Schema, **more: Schema) -> Schema:
-    """The object of a request for one of some signatures; only the default one needs no name."""
+    """Returns the schema of a request for any of the signatures.
+
+    The request must name the signature, unless the default signature is among them.
+    """
     names = [one.signature_name for one in signatures]
     is_default = DEFAULT_SIGNATURE in names
     named: Schema = {"enum": [*names, ""] if is_default else names}
@@ -286,17 +291,17 @@ def _elements(shape: Iterable[int | None]) -> int:
     return math.prod(extent or 1 for extent in shape)
 
 
-_MOST = 16  # elements that are written out
+_MOST = 16  # the most elements that a ``curl`` call contains inline
 
 
 def description(name: str, version: int, signature: Signature, address: str) -> str:
-    """Returns lines for people: inputs, outputs, and a call with ``curl``.
+    """Returns a readable text with the inputs, the outputs and a ``curl`` call.
 
     Args:
-        name: What clients call the model.
-        version: Which version it is.
-        signature: What it takes and gives.
-        address: Where it is served: ``http://127.0.0.1:8501``.
+        name: The name of the model.
+        version: The version of the model.
+        signature: The inputs and outputs.
+        address: The URL of the server: ``http://127.0.0.1:8501``.
     """
     return "\n".join(_lines(name, version, signature, address))
 
@@ -320,7 +325,7 @@ def _type_text(port: GraphPort) -> str:
 
 
 def _call(name: str, signature: Signature, address: str) -> str:
-    """A request for one item: written out if it is short, else from a file."""
+    """Returns a ``curl`` call for one item, with short data inline and long data from a file."""
     model = f"{address}/v2/models/{quote(name)}"
     one = signature.inputs[0] if len(signature.inputs) == 1 else None
     if one is not None and (one.tensor is None or one.tensor.dtype == object):

@@ -1,4 +1,4 @@
-"""``/stats``: a model's graph at this moment, which ``modelflow top`` and ``doctor`` read."""
+"""``/stats``: the statistics of a model's nodes, for ``modelflow top`` and ``doctor``."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,14 +14,14 @@ from modelflow.serve.metrics.snapshot import ModelSnapshot
 from modelflow.wire.json_writer import json_of
 from modelflow.wire.problem import Code, Problem, refuse, shorten
 
-_LONG = 200  # characters: no name that somebody meant
+_LONG = 200  # characters; suggestions for longer names would be useless and slow
 
 
 class StatsPages:
-    """Answers with the figures of every node; what several processes have counted is added up."""
+    """The endpoints of the statistics of every node, summed over all processes."""
 
     def __init__(self, replica_group: ReplicaGroup) -> None:
-        """Takes who has counted."""
+        """Stores the group that collects counts."""
         self._group = replica_group
         self.endpoints: tuple[Endpoint, ...] = (
             endpoint("/stats", GET=self._ask).of(Group.METRICS),
@@ -43,10 +43,10 @@ def _make_reply(names: Mapping[str, str], counts: GroupCounts) -> Reply:
 def _find(
     snapshots: Sequence[ModelSnapshot], name: str | None, version: str | None
 ) -> ModelSnapshot:
-    """Returns the one that is asked for: of the newest version where none is named.
+    """Returns the snapshot of the requested model. The default version is the newest.
 
     Raises:
-        Problem: there is none, or there are several models and none is named.
+        Problem: The model or version is not served, or the path must name one of several models.
     """
     served = sorted({model.name for model in snapshots})
     if name is None:

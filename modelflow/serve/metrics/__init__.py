@@ -1,5 +1,5 @@
-"""What is counted of requests: counts and times of a model, snapshots, spans.
+"""The counts and times of requests, snapshots of them, and spans.
 
-In: events of requests, on the server's thread. Out: `ModelSnapshot` values, which add up
+In: events of requests, on the server's thread. Out: `ModelSnapshot` values, which can be summed
 over processes.
 """

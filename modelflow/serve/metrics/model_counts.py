@@ -1,4 +1,4 @@
-"""What has become of the requests to one model. Written on the server's thread, read anywhere."""
+"""The counters of a model's requests. The server's thread writes, any thread reads."""
 
 import time
 from bisect import bisect_left
@@ -8,21 +8,22 @@ from collections.abc import Sequence
 from modelflow.wire.problem import Code
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The upper bounds of the latency histogram, in seconds; a last one has none."""
+"""The upper bounds of the latency histogram in seconds. The last bucket has no bound."""
 
 
 class ModelCounts:
-    """Counts the requests to a model that were answered, one way or another.
+    """The counters of the finished requests to a model, successful or failed.
 
     Attributes:
-        outcomes: By code (``OK``: answered) how many.
-        rows: The items of those that were answered.
-        failed_rows: The items of those that failed.
-        seconds: How long the answered took, from the request's arrival to its answer, added up.
-        answer_seconds: The part of that behind the graph: making the answer of what came out.
-        failed_seconds: How long those took that failed.
-        last: When the last one came to its end, in seconds since 1970; 0: none has.
-        latencies: How many took at most each of `BOUNDS`, and longer than all; not added up.
+        outcomes: The number of requests by code; ``OK`` for success.
+        rows: The items of the successful requests.
+        failed_rows: The items of the failed requests.
+        seconds: The total time of the successful requests, from arrival to reply.
+        answer_seconds: The part of ``seconds`` after the graph, for making the replies.
+        failed_seconds: The total time of the failed requests.
+        last: The time of the last finished request in seconds since 1970, or 0 before the first.
+        latencies: The number of requests in each bucket of `BOUNDS`, and in the last bucket. The
+            numbers are not cumulative.
     """
 
     def __init__(self) -> None:
@@ -34,12 +35,12 @@ class ModelCounts:
         self._newly_worked = 0
 
     def on_answers(self, rows: int, seconds: Sequence[float], answer_seconds: float = 0.0) -> None:
-        """Counts requests that were answered together.
+        """Counts successful requests that were answered together.
 
         Args:
-            rows: The items of all.
-            seconds: How long each took.
-            answer_seconds: The part of that behind the graph, the same for each.
+            rows: The items of all requests.
+            seconds: The time of each request.
+            answer_seconds: The part of the time after the graph, the same for each request.
         """
         self._newly_worked += len(seconds)
         self.outcomes["OK"] += len(seconds)
@@ -61,15 +62,18 @@ class ModelCounts:
 
     @property
     def requests(self) -> int:
-        """How many requests there were."""
+        """Returns the number of finished requests."""
         return self.outcomes.total()
 
     def count_newly_worked(self) -> int:
-        """Returns how many were not given up, since this was asked last."""
+        """Returns the number of new finished requests, except cancelled and late requests.
+
+        Counts from the last call of this method.
+        """
         count, self._newly_worked = self._newly_worked, 0
         return count
 
     @property
     def failures(self) -> int:
-        """How many of them failed."""
+        """Returns the number of failed requests."""
         return self.requests - self.outcomes["OK"]

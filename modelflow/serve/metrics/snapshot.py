@@ -1,6 +1,7 @@
-"""A moment's picture of what a model has counted; those of several processes are added up.
+"""Snapshots of a model's counters, which can be summed over several processes.
 
-It imports nothing that runs models: who adds up may have none.
+This module does not import the runtime, because the supervisor sums snapshots without running
+models.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from modelflow.serve.requests.served_model import ServedModel
 
 
-# What a snapshot has of `ModelCounts`, under the same names.
+# The fields that a snapshot copies from `ModelCounts`.
 _COUNTED = (
     *("outcomes", "rows", "failed_rows", "seconds", "answer_seconds", "failed_seconds"),
     *("last", "latencies"),
@@ -26,15 +27,16 @@ _NOT_SUMMED = ("name", "version", "outcomes", "refused", "last", "latencies")
 
 @dataclass(frozen=True, slots=True)
 class ModelSnapshot:
-    """What a version of a model has counted. See `ModelCounts`.
+    """A snapshot of the counters of a model's version. See `ModelCounts`.
 
     Attributes:
-        name, version: Whose it is.
-        outcomes: Requests by how they ended.
-        refused: Requests that were not taken, by reason.
-        rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies: As there.
-        under_way: Requests that have no answer yet.
-        snapshot: What its flow has counted.
+        name, version: The name and the version of the model.
+        outcomes: The number of finished requests by code.
+        refused: The number of refused requests by reason.
+        rows, failed_rows, seconds, answer_seconds, failed_seconds, last, latencies: As in
+            `ModelCounts`.
+        under_way: The number of requests without a reply yet.
+        snapshot: The snapshot of the model's flow.
     """
 
     name: str
@@ -53,7 +55,7 @@ class ModelSnapshot:
 
     @classmethod
     def of(cls, model: "ServedModel") -> Self:
-        """Takes it of a model that answers; from any thread."""
+        """Returns a snapshot of a running model. Call this from any thread."""
         counted = {name: getattr(model.figures, name) for name in _COUNTED}
         return cls(
             name=model.name,
@@ -71,37 +73,38 @@ class ModelSnapshot:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Takes it of what `document` has given, perhaps in another process."""
+        """Returns the snapshot for the result of `document`, perhaps from another process."""
         snapshot = Snapshot.read(document["snapshot"])
         return cls(**{**document, "snapshot": snapshot, "latencies": tuple(document["latencies"])})
 
     @property
     def nodes(self) -> "tuple[NodeStats, ...]":
-        """What its nodes have counted."""
+        """Returns the counters of the model's nodes."""
         return tuple(self.snapshot.stats.values())
 
     @property
     def answered(self) -> int:
-        """How many requests were answered."""
+        """Returns the number of successful requests."""
         return self.outcomes.get("OK", 0)
 
     @property
     def batches(self) -> dict[int, tuple[int, float]]:
-        """Size of batch -> how many calls of the model had it, and their seconds."""
+        """Returns the number of calls of the model, and their seconds, by batch size."""
         node = model_node(self.nodes)
         sizes = node.batch_sizes.items()
         return {size: (count, node.batch_seconds[size]) for size, count in sizes if size}
 
     @property
     def executions(self) -> int:
-        """How many calls of the model there were."""
+        """Returns the number of calls of the model."""
         return sum(count for count, _ in self.batches.values())
 
     def split_seconds(self) -> tuple[float, float]:
-        """Returns how long the answered requests waited, and how long their items were in units.
+        """Returns the waiting time and the compute time of the successful requests, in seconds.
 
-        The rest of ``seconds`` is ``answer_seconds``. What items cost is a mean over all of them: a
-        call of a unit with 8 items in 4 ms is 4 ms for each.
+        The rest of ``seconds`` is ``answer_seconds``. The compute time of an item is a mean over
+        all items. Example: a call of a unit with 8 items that takes 4 ms counts as 4 ms for each
+        item.
         """
         items = self.rows + self.failed_rows
         cost = sum(node.row_seconds for node in self.nodes) / items if items else 0.0
@@ -110,12 +113,12 @@ class ModelSnapshot:
         return graph - compute, compute
 
     def document(self) -> dict[str, Any]:
-        """Returns it as what JSON can hold."""
+        """Returns the snapshot as JSON values."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**found, "snapshot": self.snapshot.document()}
 
     def past(self) -> "ModelSnapshot":
-        """Returns it without what is true of its moment alone."""
+        """Returns a copy without the current state: only totals, no running requests."""
         return replace(self, under_way=0, snapshot=self.snapshot.past)
 
     def __add__(self, other: "ModelSnapshot") -> "ModelSnapshot":
@@ -131,7 +134,7 @@ class ModelSnapshot:
 
 
 def add_snapshots(snapshots: Iterable[ModelSnapshot]) -> list[ModelSnapshot]:
-    """Adds up those of one name and version."""
+    """Returns the sums of the snapshots with the same name and version."""
     found: dict[tuple[str, int], ModelSnapshot] = {}
     for snapshot in snapshots:
         key = snapshot.name, snapshot.version
@@ -140,7 +143,10 @@ def add_snapshots(snapshots: Iterable[ModelSnapshot]) -> list[ModelSnapshot]:
 
 
 def model_node(nodes: "Iterable[NodeStats]") -> "NodeStats":
-    """Returns the node whose calls count as the model's: the last that runs one, else the last."""
+    """Returns the node whose calls count as calls of the model.
+
+    This is the last node that runs an engine, or the last node if no node runs an engine.
+    """
     return max(enumerate(nodes), key=lambda each: ("engine_calls" in each[1].figures, each[0]))[1]
 
 

@@ -1,4 +1,4 @@
-"""What a model's requests have cost, as ``/v2/models/NAME/stats`` and ``ModelStatistics`` say."""
+"""The statistics of a model for ``/v2/models/NAME/stats`` and ``ModelStatistics``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ _NOTHING: Mapping[str, int] = {"count": 0, "ns": 0}
 
 
 def inference_statistics(figures: ModelSnapshot) -> dict[str, Any]:
-    """Returns what a model has counted, by the names of an ``inference.ModelStatistics``."""
+    """Returns the statistics of a model with the field names of ``inference.ModelStatistics``."""
     answered, refused = figures.answered, sum(figures.refused.values())
     failed = sum(figures.outcomes.values()) - answered + refused
     waiting, compute = figures.split_seconds()

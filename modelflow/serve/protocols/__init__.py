@@ -1,4 +1,4 @@
-"""What REST and gRPC have in common of the two protocols.
+"""The parts of the two protocols that REST and gRPC share.
 
-In: requests as arrays and parameters. Out: answers as arrays, statuses, configurations.
+In: requests as arrays and parameters. Out: replies as arrays, statuses, configurations.
 """

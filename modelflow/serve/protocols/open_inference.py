@@ -1,7 +1,7 @@
-"""The Open Inference Protocol over served models: what REST and gRPC have in common.
+"""The parts of the Open Inference Protocol that REST and gRPC share.
 
-Whatever else a client asks for is refused with its name: an answer that leaves it out looks like
-one that obeys it.
+A request with an unsupported parameter is refused, and the error names the parameter. A reply that
+ignores the parameter would look as if the server had obeyed it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,16 +30,16 @@ from modelflow.wire.tensor import datatype_of
 from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 PLATFORM = "modelflow_graph"
-"""What a model runs on, as the protocol calls it."""
+"""The platform of every model, in the protocol's metadata."""
 
-_TYPES = {"BYTES": "TYPE_STRING"}  # the others have the names of the protocol's datatypes
+_TYPES = {"BYTES": "TYPE_STRING"}  # all other names are TYPE_ and the datatype
 
 
 def configuration(model: Model) -> dict[str, Any]:
-    """Returns it by the names of an ``inference.ModelConfig``.
+    """Returns the configuration of a model with the field names of ``inference.ModelConfig``.
 
-    Where an item of every input is a row, axis 0 is left out of all shapes, as Triton does, and
-    ``max_batch_size`` is what one call of the model takes; a request may have more rows.
+    If all inputs and outputs are batched, the shapes omit axis 0, as in Triton. Then
+    ``max_batch_size`` is the most rows of one call of the model. A request may have more rows.
     """
     signature, batching = model.signature, model.batching
     ports = (*signature.inputs, *signature.outputs)
@@ -72,19 +72,20 @@ def _port(port: GraphPort, is_batched: bool) -> dict[str, Any]:
     return {"name": port.name, "data_type": _TYPES.get(name, f"TYPE_{name}"), "dims": dims}
 
 
-_SEQUENCE = "requests of a sequence are not kept together, each is answered by itself"
+_SEQUENCE = "sequences are not supported, each request is answered on its own"
 
-# Obeyed where they are read. A stream says of each answer whether it is the last one, asked or not.
+# Supported parameters; the readers apply them. In a stream each reply has the final flag anyway, so
+# triton_enable_empty_final_response needs no code.
 _DONE_OF_REQUEST = frozenset(
     {"timeout", "binary_data_output", "triton_enable_empty_final_response"}
 )
 _DONE_OF_INPUT = frozenset({"binary_data_size"})
 _DONE_OF_OUTPUT = frozenset({"binary_data", "classification"})
 
-# Name -> the values that ask for nothing, and why no other is taken.
+# Unsupported parameters: name -> the harmless values, and the reason why others are refused.
 _NOT_DONE: Mapping[str, tuple[tuple[Any, ...], str]] = MappingProxyType(
     {
-        "priority": ((0,), "requests are answered in the order in which they come"),
+        "priority": ((0,), "requests are answered in the order of arrival"),
         "sequence_id": ((0, ""), _SEQUENCE),
         "sequence_start": ((False,), _SEQUENCE),
         "sequence_end": ((False,), _SEQUENCE),
@@ -93,10 +94,10 @@ _NOT_DONE: Mapping[str, tuple[tuple[Any, ...], str]] = MappingProxyType(
 
 
 def check_parameters(request: InferRequest) -> None:
-    """Checks that each parameter of a request, its inputs and its outputs is one that is obeyed.
+    """Checks that all parameters of a request, its inputs and its outputs are supported.
 
     Raises:
-        Problem: one is not; it names it.
+        Problem: A parameter is not supported. The error names the parameter.
     """
     if request.parameters:
         _check_each(request.parameters, _DONE_OF_REQUEST, "request")
@@ -109,13 +110,13 @@ def check_parameters(request: InferRequest) -> None:
 
 
 def check_extras(extras: Parameters) -> None:
-    """Checks what a ``generate`` request says beside the model's inputs.
+    """Checks the keys of a ``generate`` request that are no inputs of the model.
 
-    As in Triton these are parameters of the model's own, texts, numbers and booleans, such as
-    ``temperature``; those of the protocol that are not done are refused here, too.
+    As in Triton, these keys are parameters of the model itself, such as ``temperature``. Their
+    values are texts, numbers or booleans. Unsupported parameters of the protocol are refused.
 
     Raises:
-        Problem: one is refused, or is no text, number or boolean; it names it.
+        Problem: A parameter is refused, or is no text, number or boolean. The error names it.
     """
     for name, value in extras.items():
         if name in _NOT_DONE:
@@ -124,7 +125,7 @@ def check_extras(extras: Parameters) -> None:
             refuse(f"request: parameter {shorten(name)} is not supported; leave it out")
         elif not isinstance(value, bool | int | float | str):
             refuse(
-                f"request: {shorten(name)} is no input, and as a parameter {json_type(value)}; "
+                f"request: {shorten(name)} is no input; as a parameter, got {json_type(value)}; "
                 "expected a text, a number, or a boolean"
             )
 
@@ -165,9 +166,9 @@ SERVER = (
         "statistics",
     ),
 )
-"""What the server says of itself: its name, its version, and the extensions that it knows."""
+"""The server's metadata: its name, its version and its protocol extensions."""
 
-# What the protocol calls the states of a version.
+# The protocol's names for the states of a version.
 _STATES: Mapping[State, str] = MappingProxyType(
     {
         State.START: "LOADING",
@@ -183,7 +184,7 @@ def find_model(models: Models, name: str, version: str = "") -> Model:
     """Returns the model that a request names.
 
     Raises:
-        Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
+        Problem: The model does not exist, or is being loaded (`Code.UNAVAILABLE`).
     """
     try:
         return models.find(name, version)
@@ -194,7 +195,7 @@ def find_model(models: Models, name: str, version: str = "") -> Model:
 
 
 def info_of(models: Models, model: Model) -> ModelInfo:
-    """Returns what is said of a model: its versions, inputs and outputs."""
+    """Returns the metadata of a model: its versions, inputs and outputs."""
     versions = tuple(str(one.version) for one in models.versions(model.name))
     inputs, outputs = (
         tuple(TensorInfo.of(port.name, describe_tensor(port)) for port in ports)
@@ -204,15 +205,15 @@ def info_of(models: Models, model: Model) -> ModelInfo:
 
 
 def find_versions(models: Models, name: str = "", version: str = "") -> list[Model]:
-    """Returns those versions of a model that answer, the newest first.
+    """Returns the served versions of a model, the newest first.
 
     Args:
-        models: What is served.
-        name: The model; empty: all.
-        version: Only this version.
+        models: The served models.
+        name: The model, or ``""`` for all models.
+        version: Only this version, or ``""`` for all versions.
 
     Raises:
-        Problem: there is no such model.
+        Problem: The model is not served.
     """
     if not name:
         return list(models)
@@ -223,20 +224,20 @@ def find_versions(models: Models, name: str = "", version: str = "") -> list[Mod
 
 
 def statistics_of(models: Iterable[Model], found: Iterable[ModelSnapshot]) -> list[dict[str, Any]]:
-    """Returns the figures of some models, in their order, of what was counted."""
+    """Returns the statistics of the models, in the same order, from the snapshots."""
     snapshots = {(snapshot.name, snapshot.version): snapshot for snapshot in found}
     known = [(model.name, model.version) for model in models]
     return [inference_statistics(snapshots[each]) for each in known if each in snapshots]
 
 
 def index_of(models: Models, *, is_ready_alone: bool = False) -> list[dict[str, str]]:
-    """Returns what is served, as the answer to a request for the repository's index lists it."""
+    """Returns the rows of the repository index: the models with their states."""
     rows = [_row(*one) for one in models.index()]
     return [row for row in rows if not is_ready_alone or row["state"] == "READY"]
 
 
 def no_parameters() -> Problem:
-    """Returns what a request to load a model in another form is answered."""
+    """Returns the error for a load request with parameters."""
     message = "load: parameters (config, files) are not supported; expected none"
     return Problem(message, Code.UNIMPLEMENTED)
 
@@ -255,16 +256,16 @@ def infer(
     done: Callable[[Inference], None],
     terms: Terms,
 ) -> Inference:
-    """Sends a request to a model; ``done`` is called when it has an answer.
+    """Sends a request to a model, and calls ``done`` with the result.
 
     Args:
-        model: What is asked.
-        request: What it is asked.
-        done: Called on this thread, with what has the answer.
-        terms: What it says beside; its parameter ``timeout`` may say less than the deadline.
+        model: The model.
+        request: The request.
+        done: Called on this thread with the finished inference.
+        terms: The deadline and the context. The parameter ``timeout`` may set an earlier deadline.
 
     Raises:
-        Problem: the request does not fit the model, or there are too many requests.
+        Problem: The request does not fit the model, or the model has too many requests.
     """
     check_request(request, model)
     arrays = {name: tensor.array for name, tensor in request.inputs.items()}
@@ -274,15 +275,15 @@ def infer(
 
 
 def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) -> InferAnswer:
-    """Returns the answer to a request: the outputs that it asks for, as arrays or as classes.
+    """Returns the reply to a request: the requested outputs, as arrays or as classes.
 
     Args:
-        model: What has answered.
-        values: What came out of each output.
-        request: What it was asked.
+        model: The model.
+        values: The value of each output.
+        request: The request.
 
     Raises:
-        Problem: classes are wanted, and an output is no tensor of scores.
+        Problem: The request asks for classes, and an output is no tensor of scores.
     """
     tensors = []
     for name, value in values.items():
@@ -292,10 +293,10 @@ def answer_of(model: Model, values: Mapping[str, Any], request: InferRequest) ->
 
 
 def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor:
-    """Returns what an output has given as a request wants it.
+    """Returns the tensor of an output, as an array or as classes.
 
     Raises:
-        Problem: classes are wanted, and it is no tensor of scores.
+        Problem: The request asks for classes, and the output is no tensor of scores.
     """
     array = as_tensor(value)
     asked = request.outputs.get(port.name)
@@ -305,11 +306,11 @@ def tensor_of(port: GraphPort, value: Any, request: InferRequest) -> InferTensor
 
 
 def check_request(request: InferRequest, model: Model) -> None:
-    """Checks that a model can do what a request asks for.
+    """Checks that the inputs, outputs and parameters of a request suit a model.
 
     Raises:
-        Problem: an input is of another type, an output is none of the model's, or a parameter is
-            not obeyed.
+        Problem: An input has another type, the model has no such output, or a parameter is not
+            supported.
     """
     check_parameters(request)
     for name, tensor in request.inputs.items():
@@ -334,7 +335,7 @@ def _check_outputs(request: InferRequest, model: Model) -> None:
 
 
 def _timeout(request: InferRequest) -> float | None:
-    """The seconds that the request says; None: it does not."""
+    """Returns the parameter ``timeout`` in seconds, or None if the request has no timeout."""
     timeout = request.parameters.get("timeout")
     if timeout is None or timeout == 0:
         return None

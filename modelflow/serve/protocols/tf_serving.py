@@ -1,4 +1,4 @@
-"""TensorFlow Serving's protocol over served models: what REST and gRPC have in common."""
+"""The parts of TensorFlow Serving's protocol that REST and gRPC share."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from modelflow.wire.tf_serving.examples import Example, serialize
 
 
 def tensors_of(outputs: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Returns what came out of each output as an array."""
+    """Returns the value of each output as an array."""
     return {name: as_tensor(value) for name, value in outputs.items()}
 
 
@@ -36,10 +36,10 @@ def signatures_of(model: Model) -> Mapping[str, SignatureInfo]:
 def statuses_of(
     models: Models, name: str, version: str = "", label: str = ""
 ) -> list[VersionStatus]:
-    """Returns how the versions of a model are: all of them, where none is named.
+    """Returns the states of the versions of a model, or of the named version only.
 
     Raises:
-        Problem: there is none.
+        Problem: The model or the version does not exist.
     """
     return models.statuses(name, version, label)
 
@@ -54,17 +54,20 @@ def send_examples(
     done: Callable[[Inference], None],
     terms: Terms,
 ) -> Inference:
-    """Sends examples to a signature, of any method name: TensorFlow 2 writes none but predict.
+    """Sends examples to a signature.
+
+    The method name of the signature does not matter, because TensorFlow 2 only writes predict
+    signatures.
 
     Args:
-        model: The signature.
-        examples: An item each.
-        done: Called on this thread when there is an answer.
-        terms: What the request says beside.
+        model: The model with the signature.
+        examples: The examples, one item each.
+        done: Called on this thread with the finished inference.
+        terms: The deadline and the context of the request.
 
     Raises:
-        Problem: the signature takes no examples, they are over a limit of the model, or there is
-            no room for the request.
+        Problem: The signature takes no examples, the examples exceed a limit, or the model has
+            too many requests.
     """
     inputs = model.signature.inputs
     if len(inputs) != 1:
@@ -81,7 +84,11 @@ def send_examples(
 
 
 def _serialize(examples: Sequence[Example], options: ServeOptions) -> list[bytes]:
-    """Each example as bytes, with the context: a short request may stand for many of them."""
+    """Returns each example with the shared context as bytes, and checks the limits.
+
+    The bytes are counted here because each example repeats the context. A short request may
+    therefore become very long.
+    """
     sizes: Counter[str] = Counter()
     found, length = [], 0
     for example in examples:
@@ -97,10 +104,12 @@ def _serialize(examples: Sequence[Example], options: ServeOptions) -> list[bytes
 def classes_of(
     call: Inference,
 ) -> tuple[npt.NDArray[Any] | None, npt.NDArray[Any] | None]:
-    """Returns the labels and the scores, (examples, classes) each; None: the model gives none.
+    """Returns the labels and the scores, each of shape (examples, classes).
+
+    Labels or scores are None if the model has no such output.
 
     Raises:
-        Problem: the request failed, or these are no classes.
+        Problem: The request failed, or the outputs are no classes.
     """
     outputs = tensors_of(call.outputs())
     labels, scores = outputs.get("classes"), outputs.get("scores")
@@ -119,10 +128,10 @@ def classes_of(
 
 
 def values_of_regression(call: Inference) -> npt.NDArray[Any]:
-    """Returns a value an example.
+    """Returns the values of a regression, one value per example.
 
     Raises:
-        Problem: the request failed, or there is not one value an example.
+        Problem: The request failed, or the output has not one value per example.
     """
     outputs = tensors_of(call.outputs())
     if set(outputs) != {"outputs"}:

@@ -1,4 +1,4 @@
 """The REST interfaces: TensorFlow Serving's, Open Inference, ``generate``, the repository.
 
-In: bodies of HTTP requests. Out: replies. Bytes become arrays in `modelflow.wire`.
+In: bodies of HTTP requests. Out: replies. `modelflow.wire` converts bytes to arrays.
 """

@@ -1,12 +1,14 @@
-"""``generate``: a request of one item, for people, browsers and ``curl``.
+"""``generate``: a request with one item, for people, browsers and ``curl``.
 
-JSON: ``{"image": {"b64": "..."}}``, input name to value; keys that are no inputs, and the object
-``parameters``, are parameters of the request, as in Triton. A form with files: its fields are the
-inputs. Any other body is the value of the only input.
+The body has one of three forms:
 
-``{"image": {"b64": "..."}}`` is answered with ``{"label": "cat", "score": 0.9}``: input name to
-value, output name to value.
-``generate_stream`` answers the same as server-sent events, one for each buffer, as it comes.
+- JSON such as ``{"image": {"b64": "..."}}``, with a value for each input. Keys that are no inputs,
+  and the object ``parameters``, are parameters of the request, as in Triton.
+- A form with files, whose fields are the inputs.
+- Any other body is the value of the only input.
+
+The reply has a value for each output, for example ``{"label": "cat", "score": 0.9}``.
+``generate_stream`` sends the same values as server-sent events, one event for each buffer.
 """
 
 import base64
@@ -37,20 +39,20 @@ from modelflow.wire.json_to_array import array_of, json_type
 from modelflow.wire.problem import Problem, refuse
 
 _JSON = "application/json"
-_CURL = "application/x-www-form-urlencoded"  # what curl says of any body
+_CURL = "application/x-www-form-urlencoded"  # curl's default content type
 
 
 def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[str, list[Any]]:
-    """Returns what the inputs of a model get, a buffer each.
+    """Returns the values for the inputs of a model, one buffer for each input.
 
     Args:
         body: The whole body of a request.
-        kind: Its content type; ``""`` is JSON, and what ``curl -d`` says.
-        model: What is asked.
-        limits: What JSON may hold: the body, or each field of a form.
+        kind: The content type. ``""`` and the default of ``curl -d`` mean JSON.
+        model: The model.
+        limits: The limits on JSON, for the body or for each field of a form.
 
     Raises:
-        Problem: the body does not fit the model's inputs, is none of its kind, or is over a limit.
+        Problem: The body does not fit the model's inputs or its content type, or exceeds a limit.
     """
     name = kind.partition(";")[0].strip().lower()
     if name == FORM_DATA:
@@ -66,7 +68,10 @@ def item_of(body: bytes, kind: str, model: Model, limits: JsonLimits) -> dict[st
 
 
 def _of_form(fields: dict[str, bytes], model: Model, limits: JsonLimits) -> dict[str, Any]:
-    """Reads a form: files for inputs of bytes, JSON for others; any name where there is one."""
+    """Reads a form, with files for inputs of bytes, and JSON for other inputs.
+
+    If the model has a single input and the form a single field, the field may have any name.
+    """
     ports = {port.name: port for port in model.signature.inputs}
     if len(ports) == len(fields) == 1:
         fields = dict(zip(ports, fields.values(), strict=True))
@@ -100,7 +105,7 @@ def _of_json(body: bytes, model: Model, limits: JsonLimits) -> dict[str, Any]:
 
 
 def _check_parameters(extras: dict[str, Any]) -> None:
-    """Checks what a document has beside the inputs: an id, and parameters, in an object or not."""
+    """Checks the keys that are no inputs: an id, and parameters, in the object or at top level."""
     parameters = extras.pop("parameters", {})
     if not isinstance(parameters, dict):
         refuse(f"request: 'parameters' is {json_type(parameters)}; expected an object")
@@ -127,7 +132,7 @@ def _names(model: Model) -> str:
 
 
 def _item(port: GraphPort, value: Any) -> Any:
-    """One item of an input: an array, a number, bytes, or whatever JSON says."""
+    """Returns one item of an input: an array, a number, bytes, or a plain JSON value."""
     tensor = port.tensor
     if tensor is None:
         if isinstance(value, dict | str) and not _is_b64(value):
@@ -153,10 +158,10 @@ _EVENTS: Mapping[str, str] = MappingProxyType(
 
 
 class Generate:
-    """Answers requests of one item."""
+    """The endpoints for requests with one item."""
 
     def __init__(self, models: Models, options: ServeOptions) -> None:
-        """Takes what is served, and what a body may hold."""
+        """Stores the models, and the limits on bodies."""
         self._models = models
         self._options = options
         self.endpoints: tuple[Endpoint, ...] = (
@@ -192,9 +197,12 @@ class Generate:
 
 
 class _Events:
-    """A buffer as a server-sent event: ``data: {"output": value}``. A `Form`."""
+    """The form of a reply with a server-sent event per buffer. A `response_stream.Form`.
 
-    def part(self, name: str, buffer: Buffer, *, is_last: bool) -> bytes:  # noqa: ARG002 - the end of the body says it
+    Example: ``data: {"output": value}``.
+    """
+
+    def part(self, name: str, buffer: Buffer, *, is_last: bool) -> bytes:  # noqa: ARG002 - the body's end marks it
         return _event({name: _text(buffer.data)})
 
     def problem(self, problem: Problem) -> bytes:
@@ -224,7 +232,7 @@ def _value(is_single: bool, buffers: list[Buffer]) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Bytes that are text, as text; others as base64 says them."""
+    """Returns bytes as text if they are UTF-8, or else in base64; other values unchanged."""
     if not isinstance(value, bytes | bytearray | memoryview):
         return value
     try:

@@ -52,10 +52,10 @@ _MOST_DIGITS = 18
 
 
 class OpenInferenceRest:
-    """Answers infer, metadata, statistics and configuration requests, and the health of models."""
+    """The REST endpoints of the Open Inference Protocol for models."""
 
     def __init__(self, models: Models, replica_group: ReplicaGroup, options: ServeOptions) -> None:
-        """Takes what is served, who else serves it, and what a body may hold."""
+        """Stores the models, the group of processes, and the limits on bodies."""
         self._models = models
         self._group = replica_group
         reader = InferReader(partial(find_model, models), options)
@@ -104,12 +104,12 @@ def _server(http_request: HttpRequest, _: Mapping[str, str]) -> None:
 
 
 class InferReader(RestRowReader):
-    """Reads infer requests; those for one tensor of rows together."""
+    """The reader of infer requests, which reads several requests with one tensor each together."""
 
     deadline_mark = b'"timeout"'
 
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        """Reads one request and sends it; see `RestRowReader.ask`."""
+        """Reads one request and sends its inputs to the model; see `RestRowReader.ask`."""
         model.expect(seconds)
         request = _read(http_request, model, self.options)
         done = partial(self.answer, http_request, request)
@@ -117,10 +117,10 @@ class InferReader(RestRowReader):
         http_request.on_gone = infer(model, request, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
-        """Returns which requests have rows of the shape that the first of them has, and these."""
+        """Returns the requests whose rows have the shape of the first request, with the rows."""
         places: list[int] = []
         found: list[CutRequest] = []
-        fits: dict[int, bool] = {}  # of each form, of which most requests have the same one
+        fits: dict[int, bool] = {}  # by form, because most requests share a form
         for place, http_request in enumerate(requests):
             request = _cut(http_request, self.options)
             if request is None or (found and request.kind != found[0].kind):
@@ -144,7 +144,7 @@ class InferReader(RestRowReader):
         model: "ServedModel",
         columns: Mapping[str, npt.NDArray[Any] | None],
     ) -> Sequence[Reply] | None:
-        """Returns the answers where all outputs give numbers; see `RestRowReader.replies`."""
+        """Returns the replies if all outputs are numbers; see `RestRowReader.replies`."""
         requests = [member.details for member in members]
         answers = infer_answers(model.name, str(model.version), columns, requests, sizes)
         if answers is None:
@@ -157,7 +157,7 @@ class InferReader(RestRowReader):
     def reply(
         self, http_request: HttpRequest, details: Any, model: Model, values: Mapping[str, Any]
     ) -> Reply:
-        """Returns the document, or the bytes, that ``details`` (the request) asks for."""
+        """Returns the JSON or binary reply that the request ``details`` asks for."""
         return _reply(http_request, *infer_answer(answer_of(model, values, details), details))
 
 
@@ -175,7 +175,7 @@ def _read(http_request: HttpRequest, model: Model, options: ServeOptions) -> Inf
 
 
 def _cut(http_request: HttpRequest, options: ServeOptions) -> CutRequest | None:
-    """Returns a request as form and data; None: it is to be read by itself."""
+    """Returns a request as form and data, or None if only `ask` can read the request."""
     try:
         length = _header_length(http_request)
     except Problem:
@@ -184,7 +184,7 @@ def _cut(http_request: HttpRequest, options: ServeOptions) -> CutRequest | None:
 
 
 def _header_length(http_request: HttpRequest) -> int | None:
-    """Returns how many bytes of a body are its document; None: all."""
+    """Returns the number of bytes of the JSON part of a body, or None for the whole body."""
     text = http_request.head.named.get(_LENGTH)
     if text is None:
         return None
@@ -195,7 +195,7 @@ def _header_length(http_request: HttpRequest) -> int | None:
 
 
 def _fits(request: CutRequest, model: Model) -> bool:
-    """Tells whether a model takes the rows of requests of this form, and does what it asks for."""
+    """Returns whether the model accepts the rows and the parameters of a request of this form."""
     (port,) = model.signature.inputs
     tensor, where = request.tensor, f"input {port.name!r}"
     try:
@@ -204,8 +204,8 @@ def _fits(request: CutRequest, model: Model) -> bool:
         model.options.check_elements(tensor.array.size, where)
         model.options.check_rows(len(tensor.array), where)
     except Problem:
-        return False  # it is told by itself
-    # Whoever writes "timeout" in another way has a deadline, too.
+        return False  # `ask` reports the problem to the client
+    # `deadline_mark` misses an escaped spelling of "timeout" in the JSON.
     return tensor.name == port.name and "timeout" not in request.form.parameters
 
 

@@ -1,4 +1,4 @@
-"""What is served and how it fares, over REST: health, index, load and unload."""
+"""The health and repository endpoints of REST: ready, index, load and unload."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -20,17 +20,17 @@ _MODEL = "/v2/repository/models/(?P<name>[^/]+)"
 
 
 class RepositoryRest:
-    """Answers health and repository requests."""
+    """The endpoints for health and for the repository."""
 
     def __init__(
         self, stock: ModelSource, replica_group: ReplicaGroup, options: ServeOptions
     ) -> None:
-        """Takes what is served.
+        """Creates the endpoints.
 
         Args:
-            stock: What is served.
-            replica_group: What changes it.
-            options: What a body may hold.
+            stock: The source of the models.
+            replica_group: The group that loads and unloads models.
+            options: The limits on bodies.
         """
         self._group = replica_group
         self._models = stock.models
@@ -68,7 +68,7 @@ class RepositoryRest:
         body = whole_body(http_request, self._options.expanded)
         document = read_json(body, self._options.json) if body.strip() else {}
         if not isinstance(document, dict):
-            refuse("request: expected a JSON object, or nothing")
+            refuse("request: expected a JSON object, or an empty body")
         return document
 
 

@@ -1,4 +1,4 @@
-"""How short requests over HTTP are read together; what each protocol says of them is its own."""
+"""The base class for reading short HTTP requests together. Each protocol has a subclass."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -22,42 +22,45 @@ if TYPE_CHECKING:
 
     from modelflow.serve.requests.served_model import ServedModel
 
-# The longest body that may be read with others.
+# The longest body that may be read together with other bodies, in bytes.
 _SMALL = 16 << 10
 
 
 def terms_of(http_request: HttpRequest) -> Terms:
-    """Returns what a request over HTTP says beside its body.
+    """Returns the deadline and the context of an HTTP request.
 
     Raises:
-        Problem: its header ``Inference-Timeout-Ms`` is no time.
+        Problem: The header ``Inference-Timeout-Ms`` is invalid.
     """
     return Terms(seconds_of(http_request), http_request.request_context)
 
 
 class RestRowReader(abc.ABC):
-    """Reads requests of one protocol; a `modelflow.serve.requests.pending.RowReader`."""
+    """A reader of the requests of a protocol; a `modelflow.serve.requests.pending.RowReader`."""
 
     deadline_mark: bytes | None = None
-    """What a body has that may say a deadline: it does not wait unread; None: none does."""
+    """Bytes that occur in every body with a deadline, or None if bodies contain no deadline.
+
+    A body with these bytes is read at once, because its deadline must be known.
+    """
 
     def __init__(self, find: Callable[..., Model], options: ServeOptions) -> None:
-        """Takes what finds the model that a path names, and what a body may hold."""
+        """Stores the function that finds the model of a path, and the limits on bodies."""
         self._find = find
         self.options = options
 
     def receive(self, http_request: HttpRequest, path: Mapping[str, str]) -> None:
-        """Has a request answered, now or later.
+        """Reads a request now, or queues the request to read several requests together.
 
         Raises:
-            Problem: it is not taken, or cannot be understood.
+            Problem: The request is invalid, or the model has too many requests.
         """
         model, named = self._find(**path), http_request.head.named
         seconds = seconds_of(http_request) if DEADLINE in named else None
         body, mark, context = http_request.body, self.deadline_mark, http_request.request_context
         if (
             model.pending is None
-            or model.others  # the body may ask for one of these
+            or model.others  # the body may name another signature
             or len(body) > _SMALL
             or b"content-encoding" in named
             or (mark is not None and mark in body)
@@ -68,21 +71,21 @@ class RestRowReader(abc.ABC):
             model.pending.add(http_request, self, seconds)
 
     def alone(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        """Has a request answered that cannot be read with others, and be it with a problem."""
+        """Answers a request that cannot be read together with others, possibly with an error."""
         try:
             self.ask(http_request, model, seconds)
-        except Exception as error:  # noqa: BLE001 - the others are answered all the same
+        except Exception as error:  # noqa: BLE001 - must not fail the other requests
             http_request.answer(refusal_of(error))
 
     def answer(self, http_request: HttpRequest, details: Any, call: Inference) -> None:
-        """Answers a request that was sent by itself, or says why there is no answer."""
+        """Answers a request that `ask` has sent, with the outputs or with an error."""
         settle(
             http_request,
             lambda: self.reply(http_request, details, call.model, call.outputs()),
         )
 
     def refusal(self, problem: Problem) -> Reply:
-        """Returns the answer to a request that failed."""
+        """Returns the error reply for a failed request."""
         return refusal(problem)
 
     def answers(
@@ -91,7 +94,7 @@ class RestRowReader(abc.ABC):
         model: "ServedModel",
         found: Mapping[str, Sequence[Buffer]],
     ) -> Sequence[Reply | Problem]:
-        """Returns the answer to each request; see `RowReader.answers`."""
+        """Returns the reply to each request; see `RowReader.answers`."""
         sizes = [member.size for member in members]
         columns = columns_of(model.outputs, found)
         together = self.replies(members, sizes, model, columns)
@@ -114,21 +117,22 @@ class RestRowReader(abc.ABC):
         model: "ServedModel",
         columns: Mapping[str, "npt.NDArray[Any] | None"],
     ) -> "Sequence[Reply] | None":
-        """Returns the answers to requests, written at once; None: each is written by itself.
+        """Returns the replies to all requests, or None if `reply` must write each reply.
 
         Args:
             members: The requests.
-            sizes: How many rows each has.
-            model: What has answered.
-            columns: Of each output what came out, ``(rows, ...)``; None: not numbers of one shape.
+            sizes: The number of rows of each request.
+            model: The model.
+            columns: The values of each output, ``(rows, ...)``. None if an output's values are not
+                numbers of one shape.
         """
 
     @abc.abstractmethod
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        """Reads one request and sends it.
+        """Reads one request and sends its inputs to the model.
 
         Raises:
-            Problem: it is not taken, or cannot be understood.
+            Problem: The request is invalid, or the model has too many requests.
         """
 
     @abc.abstractmethod
@@ -139,8 +143,8 @@ class RestRowReader(abc.ABC):
     def reply(
         self, http_request: HttpRequest, details: Any, model: Model, values: Mapping[str, Any]
     ) -> Reply:
-        """Returns the answer to a request, of what came out of each output.
+        """Returns the reply to a request, from the values of each output.
 
         Raises:
-            Problem: the protocol has no form for it.
+            Problem: The protocol cannot represent the values.
         """

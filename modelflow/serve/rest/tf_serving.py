@@ -52,10 +52,10 @@ _WHERE = "'instances'"
 
 
 class PredictReader(RestRowReader):
-    """Reads predict requests; rows without names together."""
+    """The reader of predict requests, which reads several requests with plain rows together."""
 
     def ask(self, http_request: HttpRequest, model: Model, seconds: float | None) -> None:
-        """Reads one request and sends it; see `RestRowReader.ask`."""
+        """Reads one request and sends its inputs to the model; see `RestRowReader.ask`."""
         model.expect(seconds)
         sent = whole_body(http_request, self.options.expanded)
         signature, is_row, value = read_predict(sent, self.options.json)
@@ -66,7 +66,7 @@ class PredictReader(RestRowReader):
         http_request.on_gone = model.infer(arrays, done, terms).cancel
 
     def rows(self, requests: Sequence[HttpRequest], model: "ServedModel") -> ReadRows:
-        """Returns which requests ask for rows, and these; see `RowReader.rows`."""
+        """Returns the requests with plain rows, and the rows; see `RowReader.rows`."""
         read = read_rows([http_request.body for http_request in requests])
         found = [rows for rows in read if rows]
         places: Sequence[int] = range(len(read))
@@ -82,31 +82,32 @@ class PredictReader(RestRowReader):
         elements = most * array[0].size
         model.options.check_elements(elements, _WHERE)
         model.options.check_rows(most, _WHERE)
-        # Of rows without numbers nobody has counted the lists.
+        # `read_rows` does not check the JSON limits. After a refusal, `ask` reads each
+        # request alone and checks the limits.
         limits = self.options.json
         if array.ndim >= limits.depth or not 0 < elements <= limits.elements:
-            refuse(f"{_WHERE}: nobody has counted its lists")
+            refuse(f"{_WHERE}: the JSON limits are not checked yet")
         return ReadRows(places, sizes, array, [True] * len(places))
 
     def replies(
         self,
-        members: Sequence[BatchMember],  # noqa: ARG002 - the answer is the same for all
+        members: Sequence[BatchMember],  # noqa: ARG002 - the reply does not depend on it
         sizes: Sequence[int],
         model: "ServedModel",  # noqa: ARG002
         columns: Mapping[str, npt.NDArray[Any] | None],
     ) -> Sequence[Reply] | None:
-        """Returns the answers where one output gives numbers; see `RestRowReader.replies`."""
+        """Returns the replies if the only output is numbers; see `RestRowReader.replies`."""
         texts = rows_answers(columns, sizes)
         return None if texts is None else [Reply(200, text, JSON) for text in texts]
 
     def reply(
         self,
-        http_request: HttpRequest,  # noqa: ARG002 - the answer is the same for all
+        http_request: HttpRequest,  # noqa: ARG002 - the reply does not depend on it
         details: Any,
         model: Model,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> Reply:
-        """Returns the document, in rows where ``details`` is true, else in columns."""
+        """Returns the JSON reply, in rows if ``details`` is true, or else in columns."""
         return Reply(200, predict_answer(tensors_of(values), is_row=details), JSON)
 
 
@@ -114,10 +115,10 @@ _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<
 
 
 class TensorflowRest:
-    """Answers predict, classify, regress, status and metadata requests."""
+    """The REST endpoints of TensorFlow Serving."""
 
     def __init__(self, models: Models, options: ServeOptions) -> None:
-        """Takes what is served, and what a body may hold."""
+        """Stores the models, and the limits on bodies."""
         self._models = models
         self._options = options
         self.endpoints: tuple[Endpoint, ...] = (

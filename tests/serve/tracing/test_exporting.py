@@ -104,7 +104,7 @@ def test_what_the_environment_asks_for_and_is_not_there_is_an_error(environment,
 @pytest.mark.parametrize("name", ["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"])
 def test_a_number_that_is_too_small_is_an_error(environment, name):
     environment.setenv(name, "-1")
-    with pytest.raises(ConfigError, match=r"^tracing: one of the variables OTEL_\.\.\. .* must be"):
+    with pytest.raises(ConfigError, match=r"^tracing: .* variable OTEL_\.\.\. .* must be"):
         served(tracing=True).start()
 
 
@@ -141,7 +141,7 @@ def test_a_server_ends_where_the_collector_never_answers(environment, caplog):
         with caplog.at_level(logging.WARNING):
             with served(tracing=True) as server:
                 assert ask(server, PREDICT, BODY)[0] == 200
-            assert "nobody answers at the end" in caplog.text
+            assert "no answer at the end" in caplog.text
     for thread in threading.enumerate():  # whose connection has ended with the socket
         if thread.name in {"modelflow/traces", "OtelBatchSpanRecordProcessor"}:
             thread.join(60)

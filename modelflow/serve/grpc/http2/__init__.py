@@ -1,1 +1,1 @@
-"""gRPC on our own HTTP/2 connection: the frames are zttp's, the messages and calls ours."""
+"""The native gRPC server: zttp reads and writes HTTP/2 frames, this package handles the calls."""

@@ -1,4 +1,4 @@
-"""One call: a stream of HTTP/2, its messages and their answers."""
+"""One gRPC call: a stream of HTTP/2, its messages and their replies."""
 
 import asyncio
 from collections import deque
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class GrpcCall:
-    """A call. For the loop's thread.
+    """A gRPC call. Call the methods on the loop's thread.
 
     Attributes:
-        interceptor: Its way through the server.
-        stream: Where its answers go.
-        is_heard: The client has sent all that it will.
-        is_over: It has its status, or its client has gone.
-        is_timed: Somebody watches how long a message, or the taking of an answer, takes.
-        credit: Bytes that the client may send, and is not told yet.
+        interceptor: The middleware steps of the call.
+        stream: The stream for the replies.
+        is_heard: Whether the client has sent all its messages.
+        is_over: Whether the call has its status, or the client has gone.
+        is_timed: Whether the call is in the list of timeouts for receiving a message.
+        credit: Flow-control bytes that were withheld from the client.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class GrpcCall:
         reader: MessageReader,
         budget: BodyBudget,
     ) -> None:
-        """Begins; see `wait` for its deadline."""
+        """Stores the parts of the call. `wait` sets the deadline."""
         self.interceptor = interceptor
         self.stream = stream
         self.is_heard = self.is_over = self.is_timed = False
@@ -70,36 +70,36 @@ class GrpcCall:
         self._reader = reader
         self._budget = budget
         self._coming: deque[Rpc] = deque()  # in the order of their messages
-        self._is_begun = False  # its headers are sent
-        self._is_closing = False  # the server ends: no further messages
-        self._is_deaf = False  # what still comes is not wanted
+        self._is_begun = False  # the headers are sent
+        self._is_closing = False  # the server stops: no further messages are read
+        self._is_deaf = False  # further data are discarded
         self._is_pumping = False
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def wait(self, seconds: float | None) -> None:
-        """Says how long the client waits for the end; None: for ever."""
+        """Sets the deadline of the call; None for no deadline."""
         if seconds is not None:
             loop = asyncio.get_running_loop()
             self._deadline = loop.time() + seconds
             self._timer = loop.call_at(self._deadline, self._expire)
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- receiving --------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
-        """Tells whether it takes no further messages until it has answered some."""
+        """Returns whether the call must answer messages before the next message is read."""
         return len(self._coming) >= AHEAD
 
     @property
     def is_awaited(self) -> bool:
-        """Tells whether the client has begun a message that is not there yet."""
+        """Returns whether the client has to send the rest of a message."""
         if self.is_over or self.is_heard or self._is_deaf or self.is_full:
             return False
         return not self._method.is_stream_in or not self._reader.is_between
 
     def receive(self, data: bytes) -> None:
-        """Takes what has come; of a call that is over nobody wants it."""
+        """Receives data from the client. Discards the data if the call is over."""
         if self.is_over or self._is_deaf:
             return
         try:
@@ -110,7 +110,7 @@ class GrpcCall:
             self._read()
 
     def end(self) -> None:
-        """Notes that the client has sent all that it will."""
+        """Records that the client has sent all its messages."""
         self.is_heard = True
         if self.is_over:
             return
@@ -119,29 +119,29 @@ class GrpcCall:
         self.pump()
 
     def close(self) -> None:
-        """Takes no further messages of a stream; it ends when those that came are answered."""
+        """Stops reading messages. The call ends after the received messages are answered."""
         if self._method.is_stream_in and not self.is_heard and not self.is_over:
             self._is_closing = self._is_deaf = True
             self._reader.drop()
             self.pump()
 
     def on_cancel(self) -> None:
-        """Notes that nobody waits for answers any more."""
+        """Records that the client has gone."""
         if not self.is_over:
             self._over()
 
     def drop(self) -> None:
-        """Gives it up: its client does not take what it is sent."""
+        """Cancels the call because the client does not read the replies."""
         self.on_cancel()
         self._live_calls.drop(self)
 
     def fail(self, problem: Problem) -> None:
-        """Ends it with a status that says what went wrong."""
+        """Ends the call with an error status."""
         if not self.is_over:
             self._say(trailers_of(self.interceptor.fail(problem)))
 
     def _read(self) -> None:
-        """Begins with the messages that are there; one that is not to be had is the last."""
+        """Starts the complete messages. A damaged message is the last one."""
         try:
             if self._method.is_stream_in:
                 while not self.is_full and (data := self._reader.next()) is not None:
@@ -164,7 +164,7 @@ class GrpcCall:
         self._method.begin(rpc, data)
 
     def _refuse(self, problem: Problem) -> None:
-        """Fails behind the answers to the messages that came before."""
+        """Fails the call after the replies to the earlier messages."""
         self._reader.drop()
         self._is_deaf = True
         rpc = Rpc(None)
@@ -177,21 +177,21 @@ class GrpcCall:
             return None
         return max(0.0, self._deadline - asyncio.get_running_loop().time())
 
-    # -- what goes --------------------------------------------------------------------------------
+    # -- sending ----------------------------------------------------------------------------------
 
     @property
     def is_waiting(self) -> bool:
-        """Tells whether the client has yet to take what it was sent."""
+        """Returns whether sent data wait for the client's flow control."""
         return bool(self.stream.pending_bytes)
 
     def pump(self) -> None:
-        """Sends the answers that are there, as far as the client takes them."""
+        """Sends the ready replies as far as the client's flow control allows."""
         if self._is_pumping or self.is_over:
             return
         self._is_pumping = True
         try:
             self._send_all()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - the client must get a reply to any error
             self.fail(problem_of(error))
         finally:
             self._is_pumping = False
@@ -228,7 +228,7 @@ class GrpcCall:
             self._live_calls.park(self)
 
     def _say(self, trailers: Pairs) -> None:
-        """Ends it with a status; behind it nothing is sent."""
+        """Sends the status and ends the call."""
         if self._is_begun:
             self.stream.end_message(trailers)
         else:

@@ -1,4 +1,4 @@
-"""The headers and trailers of a call, and replies to requests that become no call."""
+"""The headers and trailers of a call, and the replies to refused requests."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 Pairs = list[tuple[bytes, bytes]]
 
 _GRPC = b"application/grpc"
-# HTTP/2 counts so much for each header beside its text (RFC 9113, 6.5.2).
+# The bytes that HTTP/2 adds to the size of each header (RFC 9113, 6.5.2).
 _PER_HEADER = 32
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
-_DIGITS = 8  # at most, of a time
+_DIGITS = 8  # the most digits of a timeout
 
 ACCEPTED: Pairs = [(b"content-type", _GRPC), (b"grpc-accept-encoding", ENCODINGS)]
-"""The headers of every answer."""
+"""The headers of every reply."""
 
 OK: Pairs = [(b"grpc-status", b"0")]
-"""The trailers of a call that was answered."""
+"""The trailers of a successful call."""
 
 _ESCAPED = {
     byte: (b"%c" if 0x20 <= byte <= 0x7E and byte != 0x25 else b"%%%02X") % byte
@@ -34,14 +34,14 @@ _ESCAPED = {
 
 @dataclass(frozen=True, slots=True)
 class CallHead:
-    """What the headers of a call say.
+    """The values of the headers of a call.
 
     Attributes:
-        is_grpc: It is a call, and no other request over HTTP/2.
-        time_out: ``grpc-timeout`` as it came; None: there is none.
-        encoding: What its messages may be compressed with.
-        size: How many bytes the headers are, as HTTP/2 counts them.
-        is_marked: One of the headers is to be seen by the middleware.
+        is_grpc: Whether the request is a gRPC call, and not another HTTP/2 request.
+        time_out: The unparsed value of ``grpc-timeout``, or None.
+        encoding: The compression of the call's messages.
+        size: The bytes of the headers, as HTTP/2 counts them.
+        is_marked: Whether the middleware needs one of the headers.
     """
 
     is_grpc: bool
@@ -52,7 +52,7 @@ class CallHead:
 
 
 def head_of(headers: Iterable[tuple[bytes, bytes]], marks: frozenset[bytes]) -> CallHead:
-    """Returns what headers say; ``marks`` are the names that the middleware asks for."""
+    """Returns the values of headers. ``marks`` are the header names that the middleware needs."""
     kind, time_out, encoding, size, is_marked = b"", None, b"identity", 0, False
     for name, value in headers:
         size += len(name) + len(value) + _PER_HEADER
@@ -69,10 +69,10 @@ def head_of(headers: Iterable[tuple[bytes, bytes]], marks: frozenset[bytes]) -> 
 
 
 def seconds_of(time_out: bytes | None) -> float | None:
-    """Returns how long a client waits, in seconds; None: for ever.
+    """Returns the timeout of a call in seconds, or None for no timeout.
 
     Raises:
-        Problem: ``grpc-timeout`` is not what it should be.
+        Problem: ``grpc-timeout`` is invalid.
     """
     if time_out is None:
         return None
@@ -86,7 +86,7 @@ def seconds_of(time_out: bytes | None) -> float | None:
 
 
 def trailers_of(ending: CallStatus) -> Pairs:
-    """Returns how a call that failed ends, as headers; the text is percent-encoded."""
+    """Returns the trailers of a failed call. The text is percent-encoded."""
     text = b"".join(map(_ESCAPED.__getitem__, ending.text.encode()))
     return [
         (b"grpc-status", b"%d" % ending.status),
@@ -101,7 +101,7 @@ def pairs_of(metadata: Sequence[tuple[str, str]]) -> Pairs:
 
 
 def texts_of(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """Returns headers as metadata; those that are bytes (``-bin``) are left out: none is read."""
+    """Returns headers as metadata. Binary headers (``-bin``) are left out because none is used."""
     return [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in headers
@@ -113,7 +113,7 @@ _NO_ERROR = 0
 
 
 def refuse_request(request: "Request", head: CallHead, stream: "Stream") -> bool:
-    """Answers what is no call over gRPC, as HTTP does; False: it is one."""
+    """Answers a request that is no gRPC call with an HTTP error. Returns False for a gRPC call."""
     if request.method != b"POST":
         stream.send_response(405, [(b"allow", b"POST")], end_stream=True)
     elif not head.is_grpc:
@@ -125,13 +125,13 @@ def refuse_request(request: "Request", head: CallHead, stream: "Stream") -> bool
 
 
 def refuse_call(problem: Problem, stream: "Stream", *, is_heard: bool) -> None:
-    """Answers a call that does not begin."""
+    """Answers a refused call with an error status."""
     trailers = trailers_of(ending_of(problem))
     stream.send_response(200, ACCEPTED + trailers, end_stream=True)
     end_stream(stream, is_heard=is_heard)
 
 
 def end_stream(stream: "Stream", *, is_heard: bool) -> None:
-    """Ends a stream that is answered whole; nothing more is read of it."""
+    """Ends a stream after its reply. Further data from the client are not read."""
     if not is_heard:
         stream.reset(_NO_ERROR)

@@ -1,4 +1,4 @@
-"""One connection over HTTP/2: calls in, answers out, each in its time. Loads zttp."""
+"""One HTTP/2 connection with its calls and timeouts. This module imports zttp."""
 
 import asyncio
 import logging
@@ -18,24 +18,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# What a client sends before it knows that it is to go still arrives so long; what comes later is
-# refused, which clients of gRPC answer with another connection.
+# After GOAWAY, calls that the client sent before receiving GOAWAY are accepted for this time. Later
+# calls are refused, and gRPC clients then send them on another connection.
 _GRACE_SECONDS = 0.2
-# How long somebody is still listened to who was told why the connection ends, so that it arrives.
+# After an error, the connection stays open this long. Closing at once could reset the connection
+# before the client has read the error.
 _LINGER_SECONDS = 2.0
 _ANY_STREAM = (1 << 31) - 1
 
 
 class GrpcConnection(asyncio.Protocol):
-    """A connection of the server. For the loop's thread alone."""
+    """An HTTP/2 connection of the server. Call the methods on the loop's thread only."""
 
     host: str
     """The client's address."""
     peer: str
-    """The same, as gRPC says it."""
+    """The client's address in gRPC's form: ``ipv4:127.0.0.1:50000``."""
 
     def __init__(self, table: MethodTable, before: Member | None = None) -> None:
-        """Takes what all connections share, and what has stood for it among them until now."""
+        """Stores the shared method table, and the TLS handshake that this connection replaces."""
         self.host = self.peer = ""
         self._table = table
         self._before = before
@@ -46,13 +47,13 @@ class GrpcConnection(asyncio.Protocol):
         self._wear = ConnectionAge()
         self._calls = LiveCalls(table, self._http2, self)
         self._expiry = IdleTimer(self._loop, self._expire)
-        self._last = 0  # stream
-        self._is_met = False  # the client has said that it speaks HTTP/2
-        self._is_leaving = False  # the client was asked to go
-        self._is_shut = False  # no further streams
-        self._is_deaf = False  # nothing is read any more
-        self._is_dirty = False  # `_flush` is coming
-        self._has_room = False  # the client has made some in this turn
+        self._last = 0  # the last accepted stream
+        self._is_met = False  # the client has sent its HTTP/2 settings
+        self._is_leaving = False  # GOAWAY was sent
+        self._is_shut = False  # further streams are refused
+        self._is_deaf = False  # received data are ignored
+        self._is_dirty = False  # `_flush` is scheduled
+        self._has_room = False  # the client has raised its flow-control window in this loop turn
         self._takes: dict[type, Callable[[Any], None]] = {
             zttp.Request: self._calls.request,
             zttp.Data: self._calls.data,
@@ -67,8 +68,8 @@ class GrpcConnection(asyncio.Protocol):
     # -- the transport's calls --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes the connection, or refuses it."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by name
+        """Accepts or refuses the connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.host = peer[0]
@@ -77,15 +78,15 @@ class GrpcConnection(asyncio.Protocol):
             self._all.forget(self._before)
         options = self._table.options
         self._http2.initiate_connection()
-        self._http2.data_to_send()  # its settings, in whose place are ours
+        self._http2.data_to_send()  # drops zttp's settings: `opening` has ours
         self._transport.write(opening(options.max_streams, options.connections.header_bytes))
         if self._all.admit(self):
             self._expiry.wait(options.connections.header_time_out)
         else:
             self._break(H2ErrorCode.ENHANCE_YOUR_CALM)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - it is lost
-        """Tells those who work for it that nobody waits any more."""
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - not used
+        """Cancels the calls of this connection."""
         self._expiry.cancel()
         self._transport = None
         self._is_deaf = True
@@ -93,10 +94,10 @@ class GrpcConnection(asyncio.Protocol):
         self._give_up()
 
     def data_received(self, data: bytes) -> None:
-        """Reads what came."""
+        """Reads received data."""
         if self._is_deaf:
             return
-        self._is_dirty = True  # all of it is sent below, at once
+        self._is_dirty = True  # `send_soon` schedules nothing: one `_flush` below sends everything
         if not self._read(data):
             return
         self._calls.look()
@@ -106,37 +107,37 @@ class GrpcConnection(asyncio.Protocol):
         self._flush()
 
     def _read(self, data: bytes) -> bool:
-        """Takes up what came; False: that has ended the connection."""
+        """Handles received data. Returns False if the connection has ended."""
         try:
             self._http2.receive_data(data)
             while (event := self._http2.next_event()) is not zttp.NEED_DATA:
                 self._takes[type(event)](event)
                 if self._is_deaf:
                     break
-        except zttp.RemoteProtocolError as error:  # it has said so to the client
+        except zttp.RemoteProtocolError as error:  # zttp has queued a GOAWAY for the client
             _log.debug("%s: %s", self.peer, error)
             self._linger()
         return not self._is_deaf
 
     def pause_writing(self) -> None:
-        """Reads nothing more of a client that does not take its answers."""
+        """Stops reading from a client that does not read its replies."""
         self._calls.is_writable = False
         if self._transport is not None:
             self._transport.pause_reading()
         self._expiry.wait(self._table.options.connections.keepalive)
 
     def resume_writing(self) -> None:
-        """Goes on."""
+        """Resumes reading and sending."""
         self._calls.is_writable = True
         if self._transport is not None:
             self._transport.resume_reading()
         self._set_due()
         self._calls.pump()
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- receiving --------------------------------------------------------------------------------
 
     def takes(self, stream: int) -> bool:
-        """Tells whether there may be a further call."""
+        """Counts a new stream, and returns whether the connection accepts another call."""
         worn = self._wear.stream()
         if worn is not ConnectionWorn.NOT:
             self._age(worn)
@@ -146,12 +147,13 @@ class GrpcConnection(asyncio.Protocol):
         return True
 
     def wake(self) -> None:
-        """Notes that there is a call again."""
+        """Records that the connection is no longer idle."""
         self._all.resting.pop(self, None)
         self._expiry.due = None
 
     def _reset(self, event: zttp.RstStream) -> None:
-        if event.error_code != H2ErrorCode.STREAM_CLOSED:  # that is said of what came too late
+        # STREAM_CLOSED only answers late frames
+        if event.error_code != H2ErrorCode.STREAM_CLOSED:
             self._age(self._wear.reset())
         self._calls.on_cancel(event.stream_id)
 
@@ -162,17 +164,17 @@ class GrpcConnection(asyncio.Protocol):
         if not self._is_met:
             self._is_met = True
             self._set_due()
-        self._has_room = True  # the windows may be larger
+        self._has_room = True  # the settings may enlarge the windows
         self._signal(settings)
 
     def _signal(self, _: zttp.Settings | zttp.Ping) -> None:
         if self._wear.is_flooded(self._loop.time()):
             self._break(H2ErrorCode.ENHANCE_YOUR_CALM)
 
-    # -- what goes --------------------------------------------------------------------------------
+    # -- sending ----------------------------------------------------------------------------------
 
     def send_soon(self) -> None:
-        """Sends what was written to the streams, once for all of this turn of the loop."""
+        """Schedules one write per loop turn for the data of all streams."""
         if not self._is_dirty:
             self._is_dirty = True
             self._loop.call_soon(self._flush)
@@ -184,7 +186,7 @@ class GrpcConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def rest(self) -> None:
-        """Goes on behind the last call."""
+        """Marks the connection as idle after its last call."""
         self._all.rest(self)
         self._set_due()
         if self._is_shut:
@@ -193,7 +195,7 @@ class GrpcConnection(asyncio.Protocol):
     # -- the end ----------------------------------------------------------------------------------
 
     def _set_due(self) -> None:
-        """Says how long the client may say nothing: not at all, while it waits for an answer."""
+        """Sets the idle timeout. While calls are running, the timeout is off."""
         if self._is_deaf or not self._calls.is_writable:
             return
         if self._calls:
@@ -218,7 +220,7 @@ class GrpcConnection(asyncio.Protocol):
             self._shut()
 
     def end(self) -> None:
-        """Asks the client to make another connection, and ends it when its calls are answered."""
+        """Sends GOAWAY, and closes the connection after its calls are answered."""
         if not self._is_leaving and not self._is_deaf:
             self._is_leaving = True
             self._http2.close(H2ErrorCode.NO_ERROR, _ANY_STREAM)
@@ -226,7 +228,7 @@ class GrpcConnection(asyncio.Protocol):
             self._loop.call_later(_GRACE_SECONDS, self._shut)
 
     def _shut(self) -> None:
-        """Takes no further streams."""
+        """Refuses further streams."""
         if self._is_shut or self._is_deaf:
             return
         self._is_shut = True
@@ -236,12 +238,16 @@ class GrpcConnection(asyncio.Protocol):
             self.close()
 
     def _break(self, code: H2ErrorCode) -> None:
-        """Ends it and says why."""
+        """Closes the connection with an error code."""
         self._http2.close(code, self._last)
         self._linger()
 
     def _linger(self) -> None:
-        """Ends it behind what was written; who still sends is heard out, so that it arrives."""
+        """Closes the connection after sending the queued data.
+
+        The socket stays open for `_LINGER_SECONDS`. Closing at once could reset the connection
+        before the client has read the data.
+        """
         self._is_deaf = True
         self._give_up()
         self._flush()
@@ -252,7 +258,7 @@ class GrpcConnection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Ends it; what was written is still sent."""
+        """Closes the connection. Queued data are still sent."""
         self._is_deaf = True
         self._give_up()
         self._flush()
@@ -265,4 +271,4 @@ class GrpcConnection(asyncio.Protocol):
 
 
 def _nothing(_: zttp.GoAway) -> None:
-    """The client goes when its calls are answered; so it says."""
+    """Ignores a GOAWAY: the client closes the connection after its calls are answered."""

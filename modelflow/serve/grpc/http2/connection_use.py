@@ -8,20 +8,21 @@ from modelflow.serve.grpc.http2.call import GrpcCall
 _SETTINGS, _WINDOW_UPDATE = 4, 8
 _HEAD = struct.Struct(">HBBBI")  # length in 24 bits, kind, flags, stream
 _MOST_STREAMS, _WINDOW, _HEADER_BYTES = 3, 4, 6  # settings
-# What zttp takes at most, and says itself.
+# The limits that zttp enforces and announces.
 _ZTTP_STREAMS, _ZTTP_HEADER_BYTES = 128, 64 << 10
-# How much a client may send that is not acknowledged: with the 64 KiB that are usual, 600 kB are
-# ten times there and back (benchmarks/serving_grpc.py). zttp counts 64 KiB, of what it has yet to
-# give us, and gives credit when we take it: so whatever comes, it is never more.
+# The flow-control windows: bytes that a client may send before an acknowledgement. With the usual
+# 64 KiB, a message of 600 kB needs ten round trips (benchmarks/serving_grpc.py). In zttp the
+# limit is 64 KiB, but only for data that we have not taken yet. It returns the credit when we take
+# the data, so the larger windows never exceed zttp's limit.
 _STREAM_WINDOW, _CONNECTION_WINDOW = 1 << 20, 16 << 20
 _USUAL_WINDOW = (1 << 16) - 1
 
 
 def opening(streams: int, header_bytes: int) -> bytes:
-    """Returns what a server says first: its settings, and how much may come.
+    """Returns the first bytes of a server: its settings and the connection window.
 
     Args:
-        streams: Most calls at once.
+        streams: Most simultaneous calls.
         header_bytes: Most bytes of the headers of a call.
     """
     settings = {
@@ -34,17 +35,18 @@ def opening(streams: int, header_bytes: int) -> bytes:
 
 
 class Credit:
-    """Keeps back what clients may send to calls that take nothing more.
+    """The withheld flow-control credit of calls that accept no further messages.
 
-    zttp gives the credit of a stream back as soon as its data are taken from it, which they must be
-    for the other streams' sake; so it is taken out of what zttp sends. For the loop's thread.
+    zttp returns the credit of a stream as soon as its data are taken. The data must be taken,
+    because they would block the other streams. So this class removes the credit frames from zttp's
+    output. Call the methods on the loop's thread.
     """
 
     def __init__(self) -> None:
         self._ahead: list[bytes] = []
 
     def hold(self, call: GrpcCall, sent: bytes) -> None:
-        """Keeps a call's credit out of what zttp has to send."""
+        """Removes a call's credit frames from zttp's output."""
         number, at = call.stream.stream_id, 0
         while at < len(sent):
             high, low, kind, _, stream = _HEAD.unpack_from(sent, at)
@@ -56,13 +58,13 @@ class Credit:
             at = end
 
     def release(self, call: GrpcCall) -> None:
-        """Gives a call's credit to the client."""
+        """Queues the withheld credit of a call for sending."""
         if call.credit:
             self._ahead.append(_window_update(call.stream.stream_id, call.credit))
             call.credit = 0
 
     def join(self, sent: bytes) -> bytes:
-        """Returns what there is to send: what was taken from zttp before, and this."""
+        """Returns all data to send: the frames that `hold` took from zttp, then ``sent``."""
         if not self._ahead:
             return sent
         data = b"".join((*self._ahead, sent))
@@ -78,24 +80,25 @@ def _frame(kind: int, stream: int, body: bytes) -> bytes:
     return _HEAD.pack(len(body) >> 8, len(body) & 0xFF, kind, 0, stream) + body
 
 
-# zttp ends a connection at its 4097th stream, and at its 257th that is reset or malformed, whatever
-# is under way then. A client may have 128 under way when it is asked to go.
+# zttp closes a connection at its 4097th stream, and at its 257th stream that is reset or malformed,
+# even if calls are running. A client may have 128 running calls when GOAWAY is sent, hence the
+# margins.
 _STREAMS, _LAST_STREAMS = 3800, 3950
 _RESETS = 100
-# Pings and settings a second; each is answered.
+# Most pings and settings per second, because each costs a reply.
 _SIGNALS = 1000
 
 
 class ConnectionWorn(Enum):
-    """What a connection is still good for."""
+    """The remaining use of a connection."""
 
     NOT = "everything"
-    OLD = "what is under way, and what comes until its client knows"
-    OUT = "what is under way"
+    OLD = "running calls, and calls that the client sends before it receives GOAWAY"
+    OUT = "running calls"
 
 
 class ConnectionAge:
-    """Counts what a connection was used for."""
+    """The counters of a connection's streams, resets, pings and settings."""
 
     def __init__(self) -> None:
         self._streams = self._resets = self._signals = 0
@@ -103,7 +106,7 @@ class ConnectionAge:
 
     @property
     def state(self) -> ConnectionWorn:
-        """What it is still good for."""
+        """Returns the remaining use of the connection."""
         if self._streams >= _LAST_STREAMS:
             return ConnectionWorn.OUT
         return (
@@ -113,19 +116,19 @@ class ConnectionAge:
         )
 
     def stream(self) -> ConnectionWorn:
-        """Counts a stream that begins."""
+        """Counts a new stream."""
         self._streams += 1
         if self._streams < _STREAMS and self._resets < _RESETS:
             return ConnectionWorn.NOT
         return self.state
 
     def reset(self) -> ConnectionWorn:
-        """Counts a stream that its client gives up, or that was none."""
+        """Counts a stream that the client has reset, or that was malformed."""
         self._resets += 1
         return self.state
 
     def is_flooded(self, now: float) -> bool:
-        """Counts a ping, or settings, at a moment in seconds; True: there are too many."""
+        """Counts a ping or settings frame. Returns True for more than `_SIGNALS` per second."""
         if now - self._since > 1.0:
             self._since, self._signals = now, 0
         self._signals += 1

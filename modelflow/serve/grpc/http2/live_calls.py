@@ -1,4 +1,4 @@
-"""The calls of one connection that have an answer to come, or to be taken."""
+"""The calls of one connection whose replies are not complete or not sent yet."""
 
 from typing import TYPE_CHECKING
 
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 
 
 class LiveCalls:
-    """The calls of a connection: begins them, and gives them what comes. For the loop's thread.
+    """The calls of a connection. Starts calls and passes received data to them.
+
+    Call the methods on the loop's thread.
 
     Attributes:
-        is_writable: The client takes what it is sent.
-        credit: What clients may not send yet.
+        is_writable: Whether the transport accepts data for the client.
+        credit: The withheld flow-control credit.
     """
 
     def __init__(self, table: MethodTable, http2: "Http2", connection: "GrpcConnection") -> None:
-        """Takes what all connections share, what reads the frames, and the connection."""
+        """Stores the shared method table, the frame parser and the connection."""
         self.flush = connection.send_soon
         self.is_writable = True
         self.credit = Credit()
@@ -34,14 +36,14 @@ class LiveCalls:
         self._http2 = http2
         self._connection = connection
         self._calls: dict[int, GrpcCall] = {}  # by stream
-        self._parked: dict[GrpcCall, None] = {}  # whose client has yet to take what it was sent
-        self._heard: list[GrpcCall] = []  # in this turn
+        self._parked: dict[GrpcCall, None] = {}  # with data that wait for the client's flow control
+        self._heard: list[GrpcCall] = []  # with data in this loop turn
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def request(self, request: "Request") -> None:
-        """Takes the head of a call."""
+        """Starts a call from its headers, or refuses the call."""
         table, number = self._table, request.stream_id
         stream = self._http2.stream(number)
         if not self._connection.takes(number):
@@ -65,7 +67,7 @@ class LiveCalls:
             call.end()
 
     def data(self, event: "Data") -> None:
-        """Takes a part of a call; of one that is over nobody wants it."""
+        """Passes received data to their call. Ignores data for a finished call."""
         call = self._calls.get(event.stream_id)
         if call is not None:
             call.receive(event.data)
@@ -74,19 +76,19 @@ class LiveCalls:
                 self.credit.hold(call, self._http2.data_to_send())
 
     def end(self, event: "EndOfMessage") -> None:
-        """Takes the end of what comes for a call."""
+        """Passes the end of the client's data to the call."""
         call = self._calls.get(event.stream_id)
         if call is not None:
             call.end()
 
     def look(self) -> None:
-        """Looks, behind a turn, for whose messages there is still to wait."""
+        """Starts or stops the message timeouts of the calls with data in this loop turn."""
         for call in self._heard:
             self._table.watch(call)
         self._heard.clear()
 
     def go_on(self) -> None:
-        """Sends on where the client has made room."""
+        """Continues the calls for which the client has raised the flow-control window."""
         for call in tuple(self._parked):
             if not call.is_waiting:
                 del self._parked[call]
@@ -97,46 +99,46 @@ class LiveCalls:
                     call.pump()
 
     def pump(self) -> None:
-        """Sends what there is of all."""
+        """Sends the ready replies of all calls."""
         for call in tuple(self._calls.values()):
             call.pump()
 
     def on_cancel(self, stream: int) -> None:
-        """Notes that the client has given up the call of a stream, if there is one."""
+        """Cancels the call of a stream that the client has reset."""
         call = self._calls.get(stream)
         if call is not None:
             call.on_cancel()
             self._forget(call)
 
     def drop_all(self) -> None:
-        """Tells every call that nobody waits for it."""
+        """Cancels every call."""
         for call in tuple(self._calls.values()):
             call.on_cancel()
             self._table.forget(call)
         self._calls.clear()
         self._parked.clear()
 
-    # -- the calls' calls -------------------------------------------------------------------------
+    # -- called by the calls ----------------------------------------------------------------------
 
     def park(self, call: GrpcCall) -> None:
-        """Notes that a call waits for its client to take what it was sent."""
+        """Records that sent data of a call wait for the client's flow control."""
         if call not in self._parked:
             self._parked[call] = None
             self._table.writing.add(call)
 
     def on_answer(self, call: GrpcCall) -> None:
-        """Notes that a call has its status."""
+        """Forgets a call that has its status, unless data still wait for the client."""
         if call not in self._parked:
             end_stream(call.stream, is_heard=call.is_heard)
             self._forget(call)
 
     def resume(self, call: GrpcCall) -> None:
-        """Notes that a call takes messages again."""
+        """Releases the credit of a call that accepts messages again."""
         self.credit.release(call)
         self.flush()
 
     def drop(self, call: GrpcCall) -> None:
-        """Ends a call whose client does not take what it is sent."""
+        """Resets a call whose client does not read the replies."""
         call.stream.reset(H2ErrorCode.CANCEL)
         self._forget(call)
         self.flush()

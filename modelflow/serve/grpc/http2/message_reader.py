@@ -1,4 +1,4 @@
-"""The messages of a call, cut out of what comes on its stream: five bytes stand before each."""
+"""Splits the data of a call into messages. A prefix of five bytes precedes each message."""
 
 import zlib
 from collections import deque
@@ -9,17 +9,18 @@ from modelflow.http.reply import BodyBudget
 from modelflow.wire.problem import Code, Problem, refuse, shorten
 
 _PREFIX = 5
-# How zlib is told of each form; `deflate` is the zlib form.
+# The `wbits` of zlib for each encoding. `deflate` is zlib's format.
 _WINDOWS: Mapping[bytes, int] = MappingProxyType({b"gzip": 31, b"deflate": 15})
 
 ENCODINGS = b"identity,deflate,gzip"
-"""What a client is told that it may compress with."""
+"""The encodings that the server announces to clients."""
 
 
 class MessageReader:
-    """Cuts a call's messages out of its bytes. For the loop's thread.
+    """A parser of the messages of a call. Call the methods on the loop's thread.
 
-    Its bytes are taken from the budget as they come; those of a message are then its owner's.
+    The reader takes the bytes from the budget on arrival. The receiver of a message must give the
+    bytes of the message back.
     """
 
     __slots__ = (
@@ -34,63 +35,65 @@ class MessageReader:
     )
 
     def __init__(self, most: int, budget: BodyBudget, encoding: bytes = b"identity") -> None:
-        """Takes what there may come.
+        """Stores the limits.
 
         Args:
-            most: Most bytes of a message, also when it is decompressed.
-            budget: Where the bytes are taken from.
-            encoding: What those messages are compressed with that say that they are.
+            most: Most bytes of a message, also after decompression.
+            budget: The byte budget of the server.
+            encoding: The encoding of the messages that are marked as compressed.
         """
         self.size = 0
-        """How many bytes have come, and are no message yet."""
+        """The number of received bytes that no returned message contains."""
         self._most = most
         self._budget = budget
         self._encoding = encoding
         self._parts: deque[bytes] = deque()
-        self._at = 0  # so much of the first part is gone
-        self._expected: int | None = None  # bytes of the message; None: its prefix is not there
+        self._at = 0  # the used bytes of the first part
+        self._expected: int | None = None  # bytes of the message; None before its prefix
         self._is_packed = False
 
     @property
     def is_between(self) -> bool:
-        """Tells whether nothing of a message is there, and all of those before it."""
+        """Returns whether the data end exactly after a message."""
         return not self.size and self._expected is None
 
     @property
     def has_more(self) -> bool:
-        """Tells whether there is something behind the message that `look` has looked at."""
+        """Returns whether data follow the message whose prefix `look` has read."""
         return self._expected is not None and self.size > self._expected
 
     def add(self, data: bytes) -> None:
-        """Takes what has come.
+        """Adds received data.
 
         Raises:
-            Problem: there is no room for it beside other messages.
+            Problem: The byte budget is used up.
         """
         before = self._held
         self.size += len(data)
         if not self._budget.take(self._held - before):
             self.size -= len(data)
             refuse(
-                "there is no room for the message beside those of other requests",
+                "there is no room for the message: other requests use the whole byte budget",
                 Code.RESOURCE_EXHAUSTED,
             )
         self._parts.append(data)
 
     def look(self) -> None:
-        """Looks whether the next message may come, as soon as it says how long it is.
+        """Reads and checks the prefix of the next message if the prefix has arrived.
 
         Raises:
-            Problem: it is too long, or not what it should be.
+            Problem: The message is too long, or its prefix is invalid.
         """
         if self._expected is None and self.size >= _PREFIX:
             self._begin(self._cut(_PREFIX))
 
     def next(self) -> bytes | None:
-        """Returns the next message, whose bytes are its owner's to give back; None: not yet.
+        """Returns the next message, or None if the message is incomplete.
+
+        The caller gives the bytes of the message back to the budget.
 
         Raises:
-            Problem: it is too long, or not what it says.
+            Problem: The message is too long, or cannot be decompressed.
         """
         self.look()
         expected = self._expected
@@ -98,32 +101,32 @@ class MessageReader:
             return None
         data = self._cut(expected)
         self._expected = None
-        rest = self._held  # the prefix behind it is not counted
+        rest = self._held  # the budget does not count the next prefix
         self._budget.give_back(self.size - rest)
         return self._unpack(data) if self._is_packed else data
 
     def only(self, where: str, is_all: bool) -> bytes | None:
-        """Returns the only message, when it is sure that there is no other; None: not yet.
+        """Returns the only message of a call after all data have arrived, or None before.
 
         Args:
-            where: What is called, for messages.
-            is_all: Everything has come.
+            where: The called method, for error messages.
+            is_all: Whether all data have arrived.
 
         Raises:
-            Problem: as `next`; there are several, or there is none.
+            Problem: As in `next`, or the call has several messages or none.
         """
         self.look()
         if self.has_more:
-            refuse(f"{where}: there are several messages; expected one", Code.UNIMPLEMENTED)
+            refuse(f"{where}: got several messages; expected one", Code.UNIMPLEMENTED)
         if not is_all:
             return None
         found = self.next()
         if found is None and self.is_between:
-            refuse(f"{where}: there is no message; expected one", Code.UNIMPLEMENTED)
+            refuse(f"{where}: got no message; expected one", Code.UNIMPLEMENTED)
         return found
 
     def drop(self) -> None:
-        """Gives everything back: nobody will read it."""
+        """Discards the data, and gives their bytes back to the budget."""
         self._budget.give_back(self._held)
         self._parts.clear()
         self.size = self._at = 0
@@ -131,7 +134,7 @@ class MessageReader:
 
     @property
     def _held(self) -> int:
-        """How many bytes are taken from the budget: all but the prefix that comes first."""
+        """Returns the number of bytes taken from the budget: all data except the first prefix."""
         return self.size if self._expected is not None else max(0, self.size - _PREFIX)
 
     def _begin(self, prefix: bytes) -> None:
@@ -155,7 +158,7 @@ class MessageReader:
             raise Problem(text, Code.UNIMPLEMENTED if is_said else Code.INTERNAL)
 
     def _cut(self, count: int) -> bytes:
-        """The first so many bytes, which are there, copied once."""
+        """Removes and returns the first ``count`` bytes, which have arrived, with one copy."""
         self.size -= count
         found: list[bytes | memoryview] = []
         while count:
@@ -171,7 +174,7 @@ class MessageReader:
         return b"".join(found)
 
     def _unpack(self, data: bytes) -> bytes:
-        """A message decompressed; the budget holds what it is then."""
+        """Returns a decompressed message. The budget then counts the decompressed bytes."""
         try:
             whole = self._decompress(data)
         except Problem:
@@ -180,7 +183,7 @@ class MessageReader:
         self._budget.give_back(len(data))
         if not self._budget.take(len(whole)):
             refuse(
-                "there is no room for the decompressed message beside those of other requests",
+                "no room for the decompressed message: other requests use the whole byte budget",
                 Code.RESOURCE_EXHAUSTED,
             )
         return whole
@@ -204,5 +207,5 @@ class MessageReader:
 
 
 def frame_message(message: bytes) -> bytes:
-    """Returns a message as it goes out, behind its prefix."""
+    """Returns the message with its prefix, ready to send."""
     return b"\0" + len(message).to_bytes(4, "big") + message

@@ -1,4 +1,4 @@
-"""What all connections of a server share: the methods, the limits, and how many calls there are."""
+"""The state that all connections of a server share: methods, limits and running calls."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class MethodTable:
-    """Brings calls to their methods. For the loop's thread.
+    """The table of methods, which also creates calls. Call the methods on the loop's thread.
 
     Attributes:
-        middleware: What every call passes first.
-        options: What calls may cost.
-        budget: Where the bytes of messages are taken from.
-        connections: All of the server's.
-        reading: The calls whose message has begun, and is not there.
-        writing: The calls whose answer has begun, and is not taken.
-        calls: All that are under way.
+        middleware: The checks for every call.
+        options: The limits on calls.
+        budget: The byte budget for messages.
+        connections: All connections of the server.
+        reading: The timeouts of calls that wait for the rest of a message.
+        writing: The timeouts of calls that wait for the client to read a reply.
+        calls: All running calls.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class MethodTable:
         budget: BodyBudget,
         connections: Connections,
     ) -> None:
-        """Takes what there is to call, and what it may cost."""
+        """Stores the methods of the services, and the limits."""
         self.middleware = middleware
         self.options = options
         self.budget = budget
@@ -60,10 +60,11 @@ class MethodTable:
         }
 
     def method(self, head: CallHead, target: bytes) -> Method:
-        """Returns what is called.
+        """Returns the method of a call.
 
         Raises:
-            Problem: there is none, its metadata are too long, or there are too many calls.
+            Problem: The method does not exist, the metadata are too long, or the server has too
+                many calls.
         """
         most = self.options.connections.header_bytes
         if head.size > most:
@@ -76,13 +77,13 @@ class MethodTable:
             refuse(f"there is no method {shorten(target.decode('latin-1'))}", Code.UNIMPLEMENTED)
         if len(self.calls) >= self.options.max_calls:
             refuse(
-                f"there are {len(self.calls)} calls; no further one is taken now",
+                f"the server has {len(self.calls)} calls, the most it accepts; call again later",
                 Code.RESOURCE_EXHAUSTED,
             )
         return method
 
     def head(self, request: "Request") -> CallHead:
-        """Returns what the headers of a request say."""
+        """Returns the values of the headers of a request."""
         return head_of(request.headers, self.middleware.marks)
 
     def begin(
@@ -93,17 +94,17 @@ class MethodTable:
         head: CallHead,
         peer: str,
     ) -> GrpcCall:
-        """Begins a call; `admit` is next.
+        """Creates a call. Call `admit` next.
 
         Args:
-            live_calls: The connection that it comes over.
-            stream: Where its answers go.
-            request: What has come.
-            head: What its headers say.
-            peer: The client's address, as gRPC says it.
+            live_calls: The calls of the same connection.
+            stream: The stream for the replies.
+            request: The headers of the call.
+            head: The values of the headers.
+            peer: The client's address in gRPC's form.
 
         Raises:
-            Problem: as `method`.
+            Problem: As in `method`.
         """
         method = self.method(head, request.target)
         metadata = texts_of(request.headers) if head.is_marked or self.middleware.sees_all else ()
@@ -115,7 +116,7 @@ class MethodTable:
         return call
 
     def admit(self, call: GrpcCall, head: CallHead) -> None:
-        """Lets a call go on, or ends it: its key, and how long its client waits."""
+        """Checks the key of a call and sets its deadline, or fails the call."""
         try:
             call.interceptor.admit()
             call.wait(seconds_of(head.time_out))
@@ -123,20 +124,20 @@ class MethodTable:
             call.fail(problem)
 
     def watch(self, call: GrpcCall) -> None:
-        """Has a message come in its time, or the call ends."""
+        """Starts or stops the timeout for the message that a call waits for."""
         if call.is_awaited != call.is_timed:
             call.is_timed = not call.is_timed
             (self.reading.add if call.is_timed else self.reading.forget)(call)
 
     def forget(self, call: GrpcCall) -> None:
-        """Notes that a call is over, and that its answer is taken, or never will be."""
+        """Removes a call that is over and has no more data to send."""
         self.calls.pop(call, None)
         self.reading.forget(call)
         self.writing.forget(call)
 
 
 def _late(call: GrpcCall) -> None:
-    call.fail(Problem("the message was not there in time", Code.DEADLINE_EXCEEDED))
+    call.fail(Problem("the message did not arrive in time", Code.DEADLINE_EXCEEDED))
 
 
 def _unread(call: GrpcCall) -> None:

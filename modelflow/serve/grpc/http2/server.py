@@ -1,4 +1,4 @@
-"""The server that is ours: gRPC on HTTP/2 connections of our own, on the loop of an HTTP server."""
+"""The native gRPC server, which runs on the event loop of an HTTP server."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ except ImportError as error:
 
 
 class Http2Server(GrpcServer):
-    """Answers calls over HTTP/2 connections of our own."""
+    """The native gRPC server on HTTP/2."""
 
     _table: MethodTable | None = None
 
     async def start(self) -> None:
-        """As `GrpcServer.start`."""
+        """Starts the server, as in `GrpcServer.start`."""
         tls = None if self._options.tls is None else server_context(self._options.tls, "h2")
         connections = Connections(self._options.connections, LoopQueue(asyncio.get_running_loop()))
         table = MethodTable(
@@ -46,7 +46,7 @@ class Http2Server(GrpcServer):
         self._table = table
 
     async def close(self, seconds: float) -> None:
-        """As `GrpcServer.close`."""
+        """Stops the server, as in `GrpcServer.close`."""
         table = self._table
         if table is None:
             return

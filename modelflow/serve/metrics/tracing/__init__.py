@@ -1,1 +1,4 @@
-"""Spans of OpenTelemetry, which this package alone knows; imported where they are asked for."""
+"""The OpenTelemetry spans of requests. Only this package uses OpenTelemetry.
+
+The server imports this package only if tracing is on.
+"""

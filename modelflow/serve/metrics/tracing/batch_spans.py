@@ -1,4 +1,4 @@
-"""The spans of batches that several requests were in: each links to them all."""
+"""The spans of batches with several requests. Each span links to all of its requests."""
 
 import threading
 from typing import NamedTuple
@@ -12,12 +12,12 @@ _ALONE = 1
 
 
 class _Batch(NamedTuple):
-    """One that a worker has been called for.
+    """A batch for which a worker was called.
 
     Attributes:
-        part: What is known of it, by its first request.
-        offset: What added to the runtime's clock gives the time of day, in nanoseconds.
-        contexts: That of each sampled request with rows in it.
+        part: The part of the first request in the batch.
+        offset: Nanoseconds to add to the runtime's clock for the time of day.
+        contexts: The span context of each sampled request with rows in the batch.
     """
 
     part: Part
@@ -26,31 +26,33 @@ class _Batch(NamedTuple):
 
 
 class BatchSpans:
-    """Makes a span of a batch, once, where it had rows of more than one sampled request.
+    """The maker of spans for batches with rows of more than one sampled request.
 
-    A span has one parent, a batch has many: it stands below the request that came first in it, so
-    that it is sampled as that is, and links to every one. From any thread.
+    A span can have only one parent. The span of a batch is a child of the first reported request,
+    because it is then sampled like this request. It links to every request in the batch. Call the
+    methods from any thread.
     """
 
     def __init__(self, tracer: Tracer) -> None:
-        """Begins with none.
+        """Starts without batches.
 
         Args:
-            tracer: What makes spans.
+            tracer: The tracer that creates spans.
         """
         self._tracer = tracer
         self._lock = threading.Lock()
-        # A worker tells of all of one batch before it takes the next: there is one at a time.
+        # By model, worker and node. A worker reports all parts of a batch before its next batch, so
+        # each key has at most one open batch.
         self._open: dict[tuple[str, str, str], _Batch] = {}
 
     def on_call(self, model: str, part: Part, offset: int, context: Context) -> None:
-        """Notes a request that was in a batch.
+        """Records a request that was in a batch.
 
         Args:
-            model: Whose graph it is: models may have nodes of the same name.
-            part: What was called.
-            offset: What added to the runtime's clock gives the time of day, in nanoseconds.
-            context: That of the request's span.
+            model: The name of the model, because models may have nodes of the same name.
+            part: The part of the request in the batch.
+            offset: Nanoseconds to add to the runtime's clock for the time of day.
+            context: The context of the request's span.
         """
         key = (model, part.track, part.node)
         with self._lock:
@@ -63,7 +65,7 @@ class BatchSpans:
             self._make(batch)
 
     def over(self, context: Context) -> None:
-        """Makes the spans of batches of a request that is over."""
+        """Creates the spans of the open batches of a finished request."""
         with self._lock:
             keys = [key for key, batch in self._open.items() if context in batch.contexts]
             batches = [self._open.pop(key) for key in keys]
@@ -73,8 +75,9 @@ class BatchSpans:
     def _make(self, batch: _Batch) -> None:
         part = batch.part
         spans = (get_current_span(context).get_span_context() for context in batch.contexts)
-        contexts = {span.span_id: span for span in spans}  # of several rows one request may come
-        if len(contexts) == _ALONE:  # whose span of the node says everything
+        # a request may have several rows in the batch
+        contexts = {span.span_id: span for span in spans}
+        if len(contexts) == _ALONE:  # the node's span of this request has the same data
             return
         span = self._tracer.start_span(
             f"{part.node} batch",

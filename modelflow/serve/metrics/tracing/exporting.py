@@ -1,4 +1,4 @@
-"""Where spans go: as OpenTelemetry's variables of the environment say (``OTEL_...``)."""
+"""The export of spans, configured by OpenTelemetry's environment variables (``OTEL_...``)."""
 
 import logging
 import os
@@ -28,49 +28,50 @@ _NONE = "none"
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
-# Seconds within which the end sends what is left; the shorter where nothing was taken before.
+# Seconds that `close` waits for the remaining spans. The second value is used if the last export
+# failed.
 _LAST_SECONDS = 1.0
 _LAST_OF_LOST = 0.25
 
 
 class SpanExport:
-    """A provider of the SDK's, and its end.
+    """The owner of a tracer provider of the SDK.
 
     Attributes:
-        provider: What makes spans.
+        provider: The provider of tracers.
     """
 
     def __init__(self) -> None:
-        """Makes the provider, and starts its threads.
+        """Creates the provider, and starts its threads.
 
         Raises:
-            ConfigError: a variable asks for what there is not.
+            ConfigError: An environment variable has an unsupported value.
         """
         self._outlets: list[LimitedExporter] = []
-        self._ending = threading.RLock()  # as `Server` has it
+        self._ending = threading.RLock()  # reentrant, for signal handlers
         self._is_closed = False
         names = _list_exporters()
         try:
-            # `close` ends it, not the end of the process.
+            # `close` shuts the provider down, not a hook at the end of the process.
             self.provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
             for name in names:
                 self._outlets.append(LimitedExporter(name, _EXPORTERS[name]()))
                 self.provider.add_span_processor(BatchSpanProcessor(self._outlets[-1]))
-        except ValueError as error:  # of a number that is none, or too small
+        except ValueError as error:  # an invalid or too small number
             for outlet in self._outlets:
                 outlet.close()
             raise ConfigError(
-                f"tracing: one of the variables OTEL_... is not to be used: {error}"
+                f"tracing: an environment variable OTEL_... is invalid: {error}"
             ) from error
 
     def close(self) -> None:
-        """Sends what is left, within seconds. May be called again."""
+        """Sends the remaining spans, within seconds. May be called again."""
         with self._ending:
             if self._is_closed:
                 return
             self._is_closed = True
             is_lost = any(outlet.is_failing for outlet in self._outlets)
-            # The SDK waits for half a minute, and has no bound to give it.
+            # `shutdown` may wait for half a minute, and the SDK offers no shorter limit.
             ending = threading.Thread(
                 target=self.provider.shutdown, name="modelflow/traces", daemon=True
             )
@@ -79,28 +80,34 @@ class SpanExport:
             for outlet in self._outlets:
                 outlet.give_up()
             ending.join(_LAST_OF_LOST)
-            if ending.is_alive():  # an attempt under way, which nothing ends
-                logger.error("traces: nobody answers at the end; what was not taken is lost")
+            if ending.is_alive():  # a running export, which cannot be interrupted
+                logger.error("traces: no answer at the end; the remaining spans are lost")
             for outlet in self._outlets:
                 outlet.close()
 
 
 class LimitedExporter(SpanExporter):  # type: ignore[misc]
-    """Hands spans to an exporter; says once where they are not taken, once where they are again.
+    """An exporter that logs only the first failure of another exporter, and its recovery.
 
     Attributes:
-        is_failing: The last ones were not taken.
+        is_failing: Whether the last export failed.
     """
 
     def __init__(self, name: str, exporter: SpanExporter) -> None:
-        """Takes an exporter, which becomes its own, and what it is called."""
+        """Stores and owns an exporter.
+
+        Args:
+            name: The name of the exporter, for messages.
+            exporter: The exporter.
+        """
         self._name = name
         self._exporter = exporter
         self._reason = ""
         self._lost = 0
         self._is_given_up = False
         self.is_failing = False
-        # Where the exporter says why, with a line for each attempt.
+        # The exporter logs the reason of every failed attempt. The filter keeps the
+        # reason and drops the line.
         self._said = logging.getLogger(type(exporter).__module__)
         self._said.addFilter(self._hear)
 
@@ -109,10 +116,10 @@ class LimitedExporter(SpanExporter):  # type: ignore[misc]
         return False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Hands spans on; waits until they are taken, or are not."""
+        """Exports spans, and waits for the result."""
         try:
             result = self._exporter.export(spans)
-        except Exception as error:  # noqa: BLE001 - said below, once, and not for every attempt
+        except Exception as error:  # noqa: BLE001 - is logged below, once for all attempts
             self._reason, result = describe_error(error), SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             if self.is_failing:
@@ -126,31 +133,31 @@ class LimitedExporter(SpanExporter):  # type: ignore[misc]
         return result
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Has the exporter send what it holds."""
+        """Flushes the exporter."""
         return bool(self._exporter.force_flush(timeout_millis))
 
     def shutdown(self) -> None:
-        """Ends the exporter; once."""
+        """Shuts the exporter down, once."""
         self.give_up()
 
     def give_up(self) -> None:
-        """Ends the exporter: what is not sent is lost. May be called again."""
+        """Shuts the exporter down. Unsent spans are lost. May be called again."""
         if not self._is_given_up:
             self._is_given_up = True
             self._exporter.shutdown()
 
     def close(self) -> None:
-        """Says what was lost, behind the end."""
+        """Logs the number of lost spans, after the shutdown."""
         self._said.removeFilter(self._hear)
         if self.is_failing:
             logger.error("traces: %d spans were lost", self._lost)
 
 
 def _list_exporters() -> list[str]:
-    """The exporters that the environment names.
+    """Returns the names of the exporters in the environment.
 
     Raises:
-        ConfigError: there is no such one.
+        ConfigError: The exporter or its protocol is unknown.
     """
     text = os.environ.get(_EXPORTER, "").strip() or "otlp"
     names = [*dict.fromkeys(name.strip() for name in text.split(","))]
@@ -172,7 +179,7 @@ def _list_exporters() -> list[str]:
 
 
 def _resource() -> Resource:
-    """What every span is of: the environment's, else a service of our name."""
+    """Returns the resource of all spans. The service name defaults to ``modelflow``."""
     found = Resource.create({"process.pid": os.getpid()})
     if str(found.attributes["service.name"]).startswith("unknown_service"):
         found = found.merge(Resource({"service.name": "modelflow"}))

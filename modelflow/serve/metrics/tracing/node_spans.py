@@ -1,4 +1,4 @@
-"""The spans of the nodes that a request passes: one a node, over all batches that it is in."""
+"""The spans of the nodes that a request passes, one per node over all batches."""
 
 import logging
 import threading
@@ -20,31 +20,33 @@ logger = logging.getLogger(__name__)
 
 
 class NodeSpans:
-    """Makes a span of all that a node did for one request; a `Watcher`.
+    """The maker of one span per node for a request; a `Watcher`.
 
-    Not one a call: a stream unit is called for every token, a large request is many batches.
+    A span covers all calls of the node for the request. A span per call would be too many. A stream
+    unit is called for every token, and a large request is in many batches.
     """
 
     def __init__(self, tracer: Tracer, parent: Context, batches: BatchSpans, model: str) -> None:
-        """Begins with no node.
+        """Starts without nodes.
 
         Args:
-            tracer: What makes spans.
-            parent: The context that has the request's span.
-            batches: Who makes the spans of batches, for all requests.
-            model: What the request asks.
+            tracer: The tracer that creates spans.
+            parent: The context with the request's span.
+            batches: The maker of batch spans, shared by all requests.
+            model: The name of the model.
         """
         self._tracer = tracer
         self._batches, self._model = batches, model
         self._parent = parent
-        # Of each request anew: the two clocks drift apart.
+        # Computed for each request, because the two clocks drift apart.
         self._offset = time.time_ns() - _nanoseconds(SYSTEM_CLOCK.now())
         self._lock = threading.Lock()
-        # By node and unit: the node of a part that is elsewhere bears the name of one in it.
-        self._nodes: dict[tuple[str, str], _Tally] | None = {}  # None: it is over
+        # By node and unit, because the node of a remote part of the graph has the same name as one
+        # of its inner nodes.
+        self._nodes: dict[tuple[str, str], _Tally] | None = {}  # None after the end
 
     def on_call(self, part: Part) -> None:
-        """Notes a call; of one that comes when all is over, a span is made at once."""
+        """Records a call. A call that is reported after `over` gets its own span at once."""
         with self._lock:
             if self._nodes is not None:
                 self._nodes.setdefault((part.node, part.unit), _Tally(part)).add(part)
@@ -57,11 +59,11 @@ class NodeSpans:
                 self._make([late])
             if part.rows:
                 self._batches.on_call(self._model, part, self._offset, self._parent)
-        except Exception:  # of somebody's processor of spans: no matter of the flow's
+        except Exception:  # an error in a user's span processor must not stop the flow
             logger.exception("traces: the span of node %r could not be made", part.node)
 
     def over(self) -> None:
-        """Makes the spans."""
+        """Creates the spans of all nodes."""
         with self._lock:
             nodes, self._nodes = self._nodes, None
         self._make((nodes or {}).values())
@@ -90,16 +92,16 @@ class NodeSpans:
 
 
 class _Tally:
-    """What a node has done.
+    """The totals of a node's calls for one request.
 
     Attributes:
-        first: Its first call that was told of.
-        start: When the first one began.
-        end: When the last one ended.
-        calls: How many there were.
-        rows: Rows of the request in all of them.
-        batch_size: Rows of the largest batch.
-        error: Why the first row that failed did; None: none has.
+        first: The first reported call.
+        start: The start of the first call.
+        end: The end of the last call.
+        calls: The number of calls.
+        rows: The rows of the request in all calls.
+        batch_size: The rows of the largest batch.
+        error: The first reported error, or None.
     """
 
     def __init__(self, first: Part) -> None:
@@ -108,7 +110,7 @@ class _Tally:
         self.calls = self.rows = self.batch_size = 0
 
     def add(self, part: Part) -> None:
-        """Adds a call, in whichever order they come."""
+        """Adds a call. The order of calls does not matter."""
         self.start, self.end = min(self.start, part.start), max(self.end, part.end)
         self.calls += 1
         self.rows += part.rows

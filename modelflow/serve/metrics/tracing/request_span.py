@@ -1,4 +1,4 @@
-"""The span of one request, from its head to its answer."""
+"""The span of one request, from its head to its reply."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,14 +16,15 @@ from modelflow.serve.metrics.tracing.node_spans import NodeSpans
 _OWN_FAULTS = frozenset(
     {"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
 )
-_LEAST_FAULT = 500  # of HTTP's statuses
+_LEAST_FAULT = 500  # HTTP statuses from here on are the server's fault
 
 
 class RequestSpan:
-    """One span of kind SERVER. For the server's thread.
+    """The span of a request, of kind SERVER. Call the methods on the server's thread.
 
     Attributes:
-        trace: Where whoever is called on its behalf stands: below it; None: there is no trace.
+        trace: The trace context for calls to other servers, with this span as the parent. None
+            without a trace.
     """
 
     __slots__ = ("_batches", "_model", "_span", "_tracer", "trace")
@@ -36,14 +37,14 @@ class RequestSpan:
         attributes: Mapping[str, Any],
         parent: Trace | None,
     ) -> None:
-        """Begins.
+        """Starts the span.
 
         Args:
-            tracer: What makes spans.
-            batches: Who makes those of batches.
-            name: What requests of this kind are called.
-            attributes: What is known of it now; samplers may go by them.
-            parent: What the caller said of its trace.
+            tracer: The tracer that creates spans.
+            batches: The maker of batch spans.
+            name: The name of the span, the same for requests of one kind.
+            attributes: The attributes at the start. Samplers may use them.
+            parent: The trace context of the client, or None.
         """
         self._tracer = tracer
         self._batches = batches
@@ -57,27 +58,27 @@ class RequestSpan:
         self.trace = _trace_of(self._span.get_span_context())
 
     def call(self, request_id: str) -> None:
-        """Notes what the request is called."""
+        """Records the id of the request."""
         self._span.set_attribute("modelflow.request_id", request_id)
 
     def enter(self, model: str, version: int) -> None:
-        """Notes which model it is for."""
+        """Records the model and the version of the request."""
         self._model = model
         self._span.set_attribute("modelflow.model", model)
         self._span.set_attribute("modelflow.version", version)
 
     def watcher(self) -> NodeSpans | None:
-        """Returns who makes the spans of the nodes below it; None: it is not sampled."""
+        """Returns the maker of this request's node spans, or None if the span is not sampled."""
         if not self._span.is_recording():
             return None
         context = set_span_in_context(self._span, Context())
         return NodeSpans(self._tracer, context, self._batches, self._model)
 
     def end(self, status: int | str) -> None:
-        """Ends it.
+        """Ends the span.
 
         Args:
-            status: HTTP's number, or gRPC's word.
+            status: The HTTP status, or the name of the gRPC status.
         """
         span = self._span
         if isinstance(status, int):
@@ -93,7 +94,7 @@ class RequestSpan:
 
 
 def _context_of(trace: Trace | None) -> Context:
-    # An empty one: what happens to be current on this thread is no parent of a request.
+    # An empty context, because a span that is current on this thread is no parent of the request.
     if trace is None:
         return Context()
     _, trace_id, span_id, flags = trace.parent.split("-")[:4]
@@ -108,7 +109,10 @@ def _context_of(trace: Trace | None) -> Context:
 
 
 def _trace_of(context: SpanContext) -> Trace | None:
-    """What is passed on; None: tracing is switched off (OTEL_SDK_DISABLED), and nothing came."""
+    """Returns the trace context to pass on, or None.
+
+    The context is invalid if OTEL_SDK_DISABLED is set and the client sent no trace.
+    """
     if not context.is_valid:
         return None
     trace_id = f"{context.trace_id:032x}"

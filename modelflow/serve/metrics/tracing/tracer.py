@@ -1,4 +1,4 @@
-"""Who begins the spans of requests, and ends what exports them."""
+"""Starts the spans of requests, and owns their export."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,21 +20,22 @@ except ModuleNotFoundError as error:
 
 
 _LONGEST_PATH = 1024  # characters
-# Others are anybody's inventions, and would make a name of a span each.
+# Clients can invent other methods. Each would create a new span name.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
 
 
 class Tracer:
-    """Begins a span for every request, named as OpenTelemetry's conventions say."""
+    """The maker of request spans, with names from OpenTelemetry's conventions."""
 
     def __init__(self, provider: "TracerProvider | None") -> None:
-        """Takes what makes the spans.
+        """Creates the tracer.
 
         Args:
-            provider: Somebody's own, which stays his; None: one is made as the environment says.
+            provider: A provider that the caller owns, or None. With None, a provider is created
+                from the environment variables.
 
         Raises:
-            ConfigError: the environment asks for what there is not.
+            ConfigError: An environment variable has an unsupported value.
         """
         self._exporting = None
         if provider is None:
@@ -46,11 +47,11 @@ class Tracer:
         self._of_grpc: dict[str, Any] = {}
 
     def listens(self, http: str, grpc: str) -> None:
-        """Notes where the server answers.
+        """Records the addresses of the server, for the attributes of spans.
 
         Args:
-            http: ``http://127.0.0.1:8501``, with TLS ``https://``.
-            grpc: ``127.0.0.1:8500``; ``""``: nowhere.
+            http: ``http://127.0.0.1:8501``, or ``https://`` with TLS.
+            grpc: ``127.0.0.1:8500``, or ``""`` without gRPC.
         """
         scheme, _, address = http.partition("://")
         self._of_http = {"url.scheme": scheme, **_address("server", address)}
@@ -59,12 +60,13 @@ class Tracer:
     def over_http(
         self, http_request: HttpRequest, route: str | None, found: Mapping[str, Sequence[str]]
     ) -> RequestSpan:
-        """Begins the span of a request over HTTP.
+        """Starts the span of an HTTP request.
 
         Args:
             http_request: The request.
-            route: The form of its path: ``/v1/models/{name}:predict``; None: nobody answers there.
-            found: Its headers, by name, ``traceparent`` and ``tracestate`` among them.
+            route: The path with placeholders, for example ``/v1/models/{name}:predict``, or None if
+                no endpoint matches.
+            found: The headers by name, including ``traceparent`` and ``tracestate``.
         """
         asked = http_request.head.method
         method = asked if asked in _METHODS else "_OTHER"
@@ -83,12 +85,12 @@ class Tracer:
         return self._begin(name, attributes, found)
 
     def over_grpc(self, method: str, peer: str, found: Mapping[str, Sequence[str]]) -> RequestSpan:
-        """Begins the span of a call over gRPC.
+        """Starts the span of a gRPC call.
 
         Args:
-            method: What is called: ``/SERVICE/METHOD``.
+            method: The full method name: ``/SERVICE/METHOD``.
             peer: The client's address: ``127.0.0.1:50000``.
-            found: Its metadata, by name.
+            found: The metadata by name.
         """
         name = method.removeprefix("/")
         attributes = {"rpc.method": name, **self._of_grpc, **_address("client", peer)}
@@ -101,13 +103,13 @@ class Tracer:
         return RequestSpan(self._tracer, self._batches, name, attributes, parent)
 
     def close(self) -> None:
-        """Sends what has ended, and ends; within seconds, be there a collector or not."""
+        """Exports the finished spans, within seconds even if the collector does not answer."""
         if self._exporting is not None:
             self._exporting.close()
 
 
 def _address(whose: str, text: str) -> dict[str, Any]:
-    """What is said of ``127.0.0.1:8501``; nothing where it is no such address."""
+    """Returns the span attributes for ``127.0.0.1:8501``, or none if the text is no address."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal():
         return {}
