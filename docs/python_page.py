@@ -95,7 +95,7 @@ class PythonPage:
         if found.is_function:
             yield _signature(name.rpartition(".")[2], found)
         elif found.is_attribute:
-            yield f"```python\n{name} = {found.value}\n```\n"
+            yield f"```text\n{name} = {found.value}\n```\n"
         yield from self._docstring(found)
 
     def _members(self, found: griffe.Object) -> Iterator[griffe.Object]:

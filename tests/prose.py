@@ -248,10 +248,10 @@ def _literals(tree: ast.Module, docstrings: set[int]) -> Iterator[tuple[str, int
     for node in formatted:
         values = (p.value if isinstance(p, ast.Constant) else "VALUE" for p in node.values)
         yield "".join(map(str, values)), node.lineno
-    for literal in ast.walk(tree):
-        if isinstance(literal, ast.Constant) and isinstance(literal.value, str):
-            if id(literal) not in docstrings | parts:
-                yield literal.value, literal.lineno
+    literals = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    for literal in literals:
+        if isinstance(literal.value, str) and id(literal) not in docstrings | parts:
+            yield literal.value, literal.lineno
 
 
 def _of_page(path: str, text: str) -> Iterator[Sentence]:

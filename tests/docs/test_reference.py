@@ -4,7 +4,8 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_the_reference_pages_say_what_the_code_says():
+def test_the_reference_pages_say_what_the_code_says(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)  # as when it is run as a program
     spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
