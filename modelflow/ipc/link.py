@@ -133,9 +133,8 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Stores the transport, and sends earlier messages."""
-        self._transport = cast(
-            "asyncio.WriteTransport", transport
-        )  # uvloop declares no `WriteTransport`
+        # A cast, because uvloop declares no `WriteTransport`.
+        self._transport = cast("asyncio.WriteTransport", transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:

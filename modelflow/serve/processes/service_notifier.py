@@ -70,14 +70,14 @@ class ServiceNotifier:
         except (TimeoutError, BlockingIOError):
             logger.log(
                 logging.WARNING if longest else logging.DEBUG,  # another heartbeat follows
-                "NOTIFY_SOCKET=%s: the service manager does not read; not told: %s",
+                "NOTIFY_SOCKET=%s: the service manager does not read; not sent: %s",
                 self._address,
                 lines[0],
             )
         except OSError as error:
             logger.warning(
-                "NOTIFY_SOCKET=%s: nothing can be told there: %s; expected the path of a datagram "
-                "socket, or @NAME; the service manager will not know that it serves",
+                "NOTIFY_SOCKET=%s: no report can be sent: %s; expected the path of a datagram "
+                "socket, or @NAME; the service manager will not know that the server runs",
                 self._address,
                 error.strerror or error,
             )

@@ -39,9 +39,7 @@ def load_version(
         Exception: an error of creating or starting a flow, or of a recorded request. The flows are
             stopped.
     """
-    group = (
-        LoadGroup()
-    )  # a new group for each load, because a reload shares nothing with its predecessor
+    group = LoadGroup()  # a new group for each load: versions share nothing
 
     def load(signature: SignatureFlow) -> ServedModel:
         flow = loader.load(partial(signature.make, group))

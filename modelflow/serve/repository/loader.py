@@ -285,9 +285,8 @@ class Loader:
             if work.thread.is_alive():
                 where = work.find_hanging()
                 failures.append(EngineError(f"a model has not ended, and is left; {where}"))
-        return [
-            *{str(one): one for one in failures}.values()
-        ]  # a load and the end of its flow may report the same error
+        # Without duplicates, because a load and the end of its flow may report the same error.
+        return [*{str(one): one for one in failures}.values()]
 
     def _end(self, flow: "Flow", drain_seconds: float, failures: list[Exception]) -> Work:
         def end() -> None:

@@ -61,9 +61,8 @@ class Models:
 
     def __iter__(self) -> Iterator[Model]:
         """Yields the models that are available now. From any thread."""
-        entries = [
-            *self._entries.values()
-        ]  # a copy, because the server's thread may change the table
+        # A copy, because the server's thread may change the table meanwhile.
+        entries = [*self._entries.values()]
         return iter([model for entry in entries for model in [*entry.models.values()]])
 
     # -- available models -----------------------------------------------------------------------

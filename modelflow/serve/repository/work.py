@@ -100,9 +100,8 @@ class Work:
         """Creates the thread, but does not start the thread yet."""
         # A daemon, because foreign code that never returns must not keep the process alive.
         self.thread = threading.Thread(target=work, name=f"modelflow/{name}", daemon=True)
-        self.flows: Sequence[
-            Flow
-        ] = ()  # the flows that this work stops, or was loading when it was given up
+        # The flows that this work stops, or was loading when it was given up.
+        self.flows: Sequence[Flow] = ()
 
     def position(self) -> str:
         """Returns the thread's position, ``file:line in function``, or ``""`` after its end."""

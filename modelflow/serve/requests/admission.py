@@ -33,12 +33,15 @@ class _Level:
 
 
 class WaitEstimator:
-    """Measures the seconds between answers, per level: 1, 2 to 3, 4 to 7, ... requests under way.
+    """An estimator of the wait for an answer, with the measured seconds between answers.
+
+    Measurements are kept by level: 1, 2 to 3, 4 to 7, ... requests under way.
 
     A model that works in batches answers more requests a second when more are under way.
     Measurements with few requests therefore say little about the wait behind many. The estimator
     assumes that the first unmeasured level takes no longer than the level below it. Each further
     level doubles the wait. At a measured level, a request waits for all requests ahead of it.
+    Levels that were measured within the last second take precedence.
     """
 
     def __init__(self, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
@@ -92,7 +95,7 @@ class OverloadedError(Problem):
 
 
 class Admission:
-    """Counts the requests of a model, and measures how fast they are answered (`WaitEstimator`)."""
+    """The admission control of a model: counts requests, and estimates waits (`WaitEstimator`)."""
 
     def __init__(
         self,

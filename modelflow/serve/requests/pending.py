@@ -65,7 +65,7 @@ NOT_TOGETHER = ReadRows((), (), np.empty(0), ())
 
 
 class RowReader(Protocol):
-    """Decodes small requests of a protocol, and writes their answers.
+    """A reader of small requests in a protocol, which also writes their answers.
 
     `rows` refuses no request. It leaves every request that is not plainly rows of the right shape
     to `alone`, which reports the error.
@@ -262,4 +262,4 @@ def is_of_numbers(signature: "Signature") -> bool:
 
 
 def _nothing() -> None:
-    """Does nothing. The `on_gone` of a request that is not submitted yet."""
+    """Does nothing. The `on_gone` of a request that `RowReader.alone` has not submitted yet."""

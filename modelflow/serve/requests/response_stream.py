@@ -53,7 +53,7 @@ class Form(Protocol):
 
 
 class ResponseStream:
-    """Passes the buffers of a request to its receiver. For the server's thread."""
+    """A stream of result buffers from a request to its receiver. For the server's thread."""
 
     def __init__(
         self, form: Form, send: Callable[[Callable[[Inference], None]], Inference]

@@ -68,10 +68,8 @@ class SubmitQueue:
         return True
 
     def _enter(self) -> None:
-        self._is_due, self.is_blocked = (
-            True,
-            False,
-        )  # the loop below takes later additions
+        # `_is_due` is True: the loop below takes requests that are added meanwhile.
+        self._is_due, self.is_blocked = True, False
         waiting = self._waiting
         try:
             while waiting and not self.is_blocked:

@@ -61,7 +61,7 @@ class LimitedRequest(Protocol):
 
 
 class TimeLimit(ReplyTimeouts[LimitedRequest]):
-    """Gives up requests that have no answer in time. For the server's thread.
+    """A time limit, which gives up requests without an answer in time. For the server's thread.
 
     Attributes:
         own: The requests that are given up before the server's limit, with the timer of each.

@@ -87,9 +87,8 @@ class ReplicaMember:
         found = self._configured
         if found is None:
             return None
-        from modelflow.serve.repository.config import (
-            read_reload_request,
-        )  # only processes with models need it
+        # Imported here, because only processes with models need it.
+        from modelflow.serve.repository.config import read_reload_request
 
         return read_reload_request(base64.b64decode(found))
 
@@ -185,9 +184,8 @@ class ReplicaMember:
     def _stop(self) -> None:
         assert self._server is not None
         try:
-            with contextlib.suppress(
-                FlowFailed
-            ):  # raised again when the main thread stops the server
+            # `FlowFailed` is raised again when the main thread stops the server.
+            with contextlib.suppress(FlowFailed):
                 self._server.stop(drain=False)
         finally:
             self._ended.set()

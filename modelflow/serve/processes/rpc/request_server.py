@@ -119,7 +119,7 @@ class RequestServer:
             ask: Any = model.infer if kind == "infer" else model.send
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
             self._calls[number] = ask(found, done, Terms(deadline, request_context, is_stream))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             self._link.say("problem", number, *words_of(problem_of(error)))
         else:
             if is_stream:
@@ -149,7 +149,7 @@ class RequestServer:
         is_wanted = self._calls.pop(number, None) is not None
         try:
             found = given(call, self._link) if is_wanted else call.buffers()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             words = words_of(problem_of(error))
         else:
             if is_wanted:
@@ -182,7 +182,7 @@ class RequestServer:
         except EndOfStream:
             said = ["end", number]
             self._forget(number)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             said = ["problem", number, *words_of(problem_of(error))]
             self._forget(number).cancel()
         self._link.say(*said)

@@ -1,8 +1,8 @@
 """The acceptor, which hands each connection to the replica with the fewest connections.
 
-It answers 503 while no replica lives. The kernel would distribute connections badly, both with a
-shared listening socket and with ``SO_REUSEPORT``. Of eight simultaneous connections, most go to the
-same of two processes, and keep-alive leaves them there (benchmarks/connection_spread.py).
+It answers 503 while no replica lives. The kernel distributes connections badly, both with a
+shared listening socket and with ``SO_REUSEPORT``. Eight connections that arrive together usually
+all go to the same of two processes. Keep-alive leaves them there (benchmarks/connection_spread.py).
 """
 
 import asyncio
@@ -212,9 +212,7 @@ class Acceptor:
         self._socket = listening
         self._handovers: list[ConnectionHandover] = []
         self._is_listening = self._is_watching = False
-        self._held: socket.socket | None = (
-            None  # an accepted connection that is not handed over yet
-        )
+        self._held: socket.socket | None = None  # accepted, not handed over yet
         self._resting: asyncio.TimerHandle | None = None
 
     def listen(self) -> None:
