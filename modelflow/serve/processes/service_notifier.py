@@ -77,7 +77,7 @@ class ServiceNotifier:
         except OSError as error:
             logger.warning(
                 "NOTIFY_SOCKET=%s: no report can be sent: %s; expected the path of a datagram "
-                "socket, or @NAME; the service manager will not know that the server runs",
+                "socket, or @NAME; the manager will not know that the server runs",
                 self._address,
                 error.strerror or error,
             )

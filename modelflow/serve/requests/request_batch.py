@@ -76,7 +76,8 @@ class RequestBatch:
                 Call 2 gets rows 2 and 3.
         150 ms  100 ms after its deadline, C is given up. `on_failure([2])` answers C with 504.
         220 ms  Call 2 returns. `on_result([1])` answers B. The result of row 3 is dropped.
-                If call 2 fails instead, only B receives the error.
+                If call 2 raises instead, the unit is called again for each of its rows. B gets an
+                error only if row 2 fails again.
     """
 
     def __init__(
