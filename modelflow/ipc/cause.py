@@ -1,8 +1,8 @@
-"""What a unit has raised, as it crosses: the names of its class and what it says, no class.
+"""Errors of units in another process: class names and text cross, but no class does.
 
-Whoever catches an error looks at its cause: `isinstance(error.__cause__, ValueError)`, the name of
-the class in a table of errors. In front it is an exception of the same name, below the nearest
-class that is Python's or modelflow's.
+Callers look at the cause of an error, as in `isinstance(error.__cause__, ValueError)`, or at the
+class name in a table of errors. On the receiving side, the cause is an exception of the same name.
+Its base class is the nearest class of Python or modelflow.
 """
 
 import builtins
@@ -17,11 +17,10 @@ class Cause(NamedTuple):
     """An exception as data.
 
     Attributes:
-        name: Of its class.
-        known: Of the classes that it is an instance of, those of Python and modelflow, the nearest
-            first.
-        text: What it says.
-        parts: Of a group of exceptions: those in it.
+        name: The name of the class.
+        known: The names of the base classes from Python and modelflow, nearest first.
+        text: The message.
+        parts: The exceptions of an exception group.
     """
 
     name: str
@@ -31,17 +30,17 @@ class Cause(NamedTuple):
 
     @classmethod
     def of(cls, raised: BaseException) -> "Cause":
-        """Returns an exception as it crosses."""
+        """Returns the data of an exception."""
         known = (kind.__name__ for kind in type(raised).__mro__ if _is_known(kind.__name__) is kind)
         try:
-            text = "".join((str(raised),))  # and of no class of a user's
-        except Exception:  # noqa: BLE001 - what it raises is nobody's answer
+            text = "".join((str(raised),))  # a plain `str`, not a user's subclass
+        except Exception:  # noqa: BLE001 - an error in `__str__` must not hide the cause
             text = ""
         parts = map(cls.of, raised.exceptions) if isinstance(raised, BaseExceptionGroup) else ()
         return cls(type(raised).__name__, tuple(known), text, tuple(parts))
 
     def exception(self) -> Exception:
-        """Returns an exception that is and says the same, as far as classes are known here."""
+        """Returns an exception with the same class name, text and known base class."""
         base = next(filter(None, map(_is_known, self.known)), Exception)
         if base.__name__ == self.name:
             made = _make(base, self.text)
@@ -51,7 +50,7 @@ class Cause(NamedTuple):
 
 
 def cause_of(error: FlowUnitError) -> Cause | None:
-    """Returns the cause of an error; None: it has none."""
+    """Returns the cause of an error as data, or None without a cause."""
     return None if error.__cause__ is None else Cause.of(error.__cause__)
 
 
@@ -61,7 +60,7 @@ def _is_known(name: str) -> type[Exception] | None:
 
 
 def _make(kind: type[Exception], text: str) -> Exception | None:
-    """Returns an exception that says a text; None: its class takes something else, or says more."""
+    """Returns an exception with exactly this text, or None if the class does not allow that."""
     try:
         made = kind(text)
     except TypeError:
@@ -72,7 +71,7 @@ def _make(kind: type[Exception], text: str) -> Exception | None:
 def _make_named(
     name: str, base: type[Exception], text: str, parts: Sequence[Exception]
 ) -> Exception:
-    """Returns an exception of a class that is made for it."""
+    """Returns an exception of a new class with this name and base class."""
     said: dict[str, Any] = {"__str__": lambda _: text, "__init__": lambda *_: None}
     given = (text, parts) if issubclass(base, ExceptionGroup) else ()
     made: Exception = type(name, (base,), said)(*given)

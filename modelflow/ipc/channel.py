@@ -1,8 +1,8 @@
-"""Messages between a flow and what works for it in another process; arrays cross out of band.
+"""Messages between a flow and its worker processes, with arrays out of band.
 
-A message is pickled (protocol 5) but for the bytes of its arrays, which a kind of channel takes as
-they are: through memory that both sides map (`modelflow.ipc.memory_channel`), or behind the message
-through the socket itself (`modelflow.ipc.socket_channel`).
+A message is pickled (protocol 5), except for the bytes of its arrays. These cross through shared
+memory (`modelflow.ipc.memory_channel`), or after the message through the socket
+(`modelflow.ipc.socket_channel`).
 """
 
 import contextlib
@@ -22,22 +22,22 @@ from modelflow.errors import describe_error
 _HEAD = struct.Struct("<QI")
 _SIZE = struct.Struct("<Q")
 _MOST_ARRAYS = 1 << 20
-_SKIPPED = 1 << 16  # bytes at once
-# What anybody's class may raise where it is pickled or read.
+_SKIPPED = 1 << 16  # bytes a read
+# The errors that a user's class may raise while it is pickled or unpickled.
 _ANY = (Exception, SystemExit)
 
 
 class MessageError(Exception):
-    """A message that cannot be sent, or cannot be read here; the channel goes on without it."""
+    """The error for a message that cannot be sent or read. The channel remains usable."""
 
     @property
     def reason(self) -> BaseException:
-        """What was raised when it was pickled or read; this very error where nothing was."""
+        """The error that was raised while pickling or unpickling, or else this error."""
         return self.__cause__ or self
 
 
 class Channel(ABC):
-    """One side of a channel. For one thread at a time."""
+    """A side of a channel. For one thread at a time."""
 
     _follow: ClassVar[bool]
     """Arrays follow their message through the socket."""
@@ -45,11 +45,11 @@ class Channel(ABC):
     def __init__(
         self, connection: socket.socket, dumps: Callable[..., bytes] = pickle.dumps
     ) -> None:
-        """Takes up a side.
+        """Opens a side.
 
         Args:
-            connection: Leads to the other side, and to nobody else.
-            dumps: Pickles, as `pickle.dumps` does.
+            connection: The socket to the other side, which no other code uses.
+            dumps: Pickles a message, as `pickle.dumps` does.
         """
         self._socket = connection
         self._dumps = dumps
@@ -58,20 +58,20 @@ class Channel(ABC):
         """Sends a message.
 
         Raises:
-            TimeoutError: the other side has taken nothing of it for ``timeout`` seconds, and is of
-                no use any more.
+            TimeoutError: the other side has read nothing for ``timeout`` seconds. The channel is no
+                longer usable.
             OSError: the other side has ended.
-            MessageError: it cannot be sent: whatever was raised when it was pickled is the cause.
+            MessageError: the message cannot be sent. The cause is the error of pickling.
         """
         head, views = self.pickle_message(message)
         self._socket.settimeout(timeout)
         self._write(head, views)
 
     def pickle_message(self, message: Any) -> tuple[bytes, list[memoryview]]:
-        """Returns a message as it is sent, and the bytes of its arrays.
+        """Returns the pickled message with its head, and the bytes of its arrays.
 
         Raises:
-            MessageError: it cannot be sent: whatever was raised when it was pickled is the cause.
+            MessageError: the message cannot be sent. The cause is the error of pickling.
         """
         buffers: list[pickle.PickleBuffer] = []
         try:
@@ -86,13 +86,14 @@ class Channel(ABC):
         return head, views
 
     def receive(self, timeout: float | None = None) -> Any:
-        """Waits for a message; its arrays are its own.
+        """Waits for a message, and returns the message with its own copies of the arrays.
 
         Raises:
-            TimeoutError: nothing has come of it within ``timeout`` seconds; where it has begun to,
-                the other side is of no use any more.
+            TimeoutError: no data has arrived for ``timeout`` seconds. If a part of the message has
+                arrived, the channel is no longer usable.
             EOFError: the other side has ended.
-            MessageError: it has come and cannot be read: whatever was raised then is the cause.
+            MessageError: the message has arrived and cannot be read. The cause is the error of
+                unpickling.
         """
         self._socket.settimeout(timeout)
         length, count = _HEAD.unpack(self._read(_HEAD.size))
@@ -109,19 +110,19 @@ class Channel(ABC):
         if arrays:
             self._fill_arrays(arrays)
         try:
-            # From our own process: nobody else has the other side.
+            # Safe to unpickle: the other side is a process of modelflow.
             return pickle.loads(pickled, buffers=arrays)
         except _ANY as error:
             raise MessageError(describe_error(error)) from error
 
     def has_come(self, timeout: float) -> bool:
-        """Tells whether something is there to be received, an end too; waits so long for it."""
-        waiting = select.poll()  # takes descriptors of any number
+        """Waits up to ``timeout`` seconds, and tells whether a message or the end has arrived."""
+        waiting = select.poll()  # `select` is limited to descriptors below 1024
         waiting.register(self._socket, select.POLLIN)
         return bool(waiting.poll(timeout * 1000.0))
 
     def has_ended(self) -> bool:
-        """Tells whether the other side has ended; asked while no message is under way."""
+        """Tells whether the other side has ended. Call while no message is under way."""
         self._socket.settimeout(None)
         try:
             self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -132,21 +133,21 @@ class Channel(ABC):
         return True
 
     def end(self) -> None:
-        """Has both sides see the end; from any thread, while another one sends or receives."""
-        with contextlib.suppress(OSError):  # it has ended already
+        """Ends the connection for both sides. From any thread, also during a send or receive."""
+        with contextlib.suppress(OSError):  # already ended
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Gives everything back; once more does nothing."""
+        """Closes the channel. May be called again."""
         self._socket.close()
 
     @abstractmethod
     def _write(self, head: bytes, views: Sequence[memoryview]) -> None:
-        """Writes a message, and the bytes of its arrays."""
+        """Writes a message and the bytes of its arrays."""
 
     @abstractmethod
     def _fill_arrays(self, arrays: Sequence[np.ndarray]) -> None:
-        """Reads the arrays of a message that has been read: bytes, into memory of their sizes."""
+        """Reads the bytes of a message's arrays into byte arrays of the right sizes."""
 
     def _read(self, size: int) -> bytearray:
         found = bytearray(size)
@@ -154,7 +155,7 @@ class Channel(ABC):
         return found
 
     def _skip(self, size: int) -> None:
-        """Reads what nobody wants."""
+        """Reads and drops bytes."""
         scratch = memoryview(bytearray(_SKIPPED))
         while size:
             part = min(size, _SKIPPED)
@@ -162,7 +163,7 @@ class Channel(ABC):
             size -= part
 
     def _fill(self, target: memoryview) -> None:
-        """Reads until a memory is full.
+        """Reads until ``target`` is full.
 
         Raises:
             EOFError: the other side has ended.
@@ -179,7 +180,7 @@ class Channel(ABC):
 
 
 def sendable(data: Any) -> Any:
-    """Returns what can be sent of a row's data: of a view of bytes these, which it stands for."""
+    """Returns the data of a row in a form that can be sent: ``bytes`` for a `memoryview`."""
     return bytes(data) if isinstance(data, memoryview) else data
 
 

@@ -1,4 +1,4 @@
-"""How two processes are linked: descriptors that a third process makes and hands over."""
+"""Transfer of link descriptors: a third process creates a link and sends each side to a process."""
 
 import asyncio
 import contextlib
@@ -9,25 +9,25 @@ from modelflow.ipc.shared_memory import ChannelDescriptors
 
 
 class FdChannel:
-    """Takes the descriptors of links from a Unix socket. For the loop's thread."""
+    """A receiver of link descriptors from a Unix socket. For the loop's thread."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Takes the socket, which becomes its own."""
+        """Takes ownership of the socket."""
         self._socket = sock
         self._socket.setblocking(False)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self, taken: Callable[[ChannelDescriptors, int], object]) -> None:
-        """Begins; ``taken`` is called with each, and the number of the process behind it.
+        """Starts to receive. Calls ``taken`` with each side, and the number of the other process.
 
-        The descriptors become its own.
+        The callback owns the descriptors.
         """
         self._taken = taken
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._take)
 
     def close(self) -> None:
-        """Takes no more; on the loop's thread, or when that has ended. May be called again."""
+        """Stops receiving. Called on the loop's thread, or after its end. May be called again."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._socket)
         self._loop = None
@@ -48,11 +48,13 @@ class FdChannel:
 
 
 def give(fd_channel: socket.socket, ends: ChannelDescriptors, peer: int) -> None:
-    """Gives a process its side of a link, which is closed here. One that has ended takes none.
+    """Sends a process its side of a link, and closes the side here.
+
+    Does nothing more if the process has ended.
 
     Args:
-        fd_channel: What reaches the process.
-        ends: The side.
+        fd_channel: The socket to the process.
+        ends: The descriptors of the side.
         peer: The number of the process at the other side, at most 255.
     """
     with contextlib.suppress(OSError):

@@ -1,13 +1,16 @@
-"""What two processes of ours send one another in one go: messages, and the arrays in them.
+"""Frames between two processes: messages and the arrays in them, sent in a single write.
 
-A parcel is its head, its messages as JSON, and bytes: those of small arrays. Large ones lie in the
-memory that both share, as long as there is room. Nothing is pickled; a value comes out as what it
-was, or as what JSON would have made of it.
+A frame has a head, the messages as JSON, and the bytes of small arrays. Large arrays are in the
+shared memory while it has room. Nothing is pickled. The reader gets each value unchanged, or in the
+form that JSON gives it.
 
-An array in a message is ``[type, shape, where, is shared]``, bytes ``["b", where, length, is
-shared]``, an array of bytes ``["B", shape, where, is shared, lengths]``; any other value
-``["v", where, length]``: a text of JSON, in which ``{"$a": ...}`` and the like stand for what JSON
-has no form for.
+Values in a message have these forms:
+
+- an array: ``[type, shape, where, is shared]``
+- bytes: ``["b", where, is shared, length]``
+- an array of bytes: ``["B", shape, where, is shared, lengths]``
+- any other value: ``["v", where, length]``, a JSON text. In this text, ``{"$a": ...}`` and other
+  marks represent values that JSON cannot.
 """
 
 import json
@@ -24,38 +27,38 @@ from modelflow.ipc.shared_memory import SharedMemoryReader, SharedMemoryWriter
 
 try:
     import orjson
-except ImportError:  # an extra: `json` does the same, slowly
+except ImportError:  # an extra; `json` does the same, but slower
     orjson = None
 
 Value: TypeAlias = list[Any]
-"""A value as it stands in a message."""
+"""The form of a value in a message."""
 
 HEAD = struct.Struct("<II")
-"""Before each parcel: how long its messages are, and its bytes."""
+"""The head of a frame: the length of the messages, and the length of the bytes."""
 
-_ALIGNMENT = 8  # so that arrays lie as processors want them
-_SHARED = 8 << 10  # bytes from which on an array goes through the shared memory
+_ALIGNMENT = 8  # the alignment of arrays for fast access
+_SHARED = 8 << 10  # arrays of at least so many bytes go through the shared memory
 _MAX_DEPTH = 64  # as `json_value`
 _PLAIN = (str, bool, int, float)
 
 
 class FrameWriter:
-    """Fills one parcel after the other. For one thread."""
+    """A writer of frames. For one thread."""
 
     def __init__(self, memory_writer: SharedMemoryWriter) -> None:
-        """Takes where large arrays go."""
+        """Stores the shared memory for large arrays."""
         self.memory_writer = memory_writer
-        """Where large arrays go."""
+        """The shared memory for large arrays."""
         self._messages: list[Any] = []
         self._parts: list[bytes] = []
         self._size = 0
 
     def add(self, message: Sequence[Any]) -> None:
-        """Adds a message: what JSON knows, and what `value` has returned."""
+        """Adds a message of JSON values and results of `value`."""
         self._messages.append(message)
 
     def close(self) -> list[bytes]:
-        """Returns the parcel, part by part, and begins another; nothing: nothing was added."""
+        """Returns the parts of the frame, and begins another frame. Empty without messages."""
         if not self._messages:
             return []
         text = _dump(self._messages)
@@ -65,10 +68,10 @@ class FrameWriter:
         return found
 
     def value(self, value: Any) -> Value:
-        """Puts a value in; returns what stands for it in a message.
+        """Adds a value to the frame, and returns its form for a message.
 
         Raises:
-            ValueError: it is nothing that could be answered.
+            ValueError: the value cannot be sent.
         """
         if type(value) is np.ndarray:
             return self._array(value)
@@ -113,7 +116,7 @@ class FrameWriter:
         return where
 
     def _tag(self, value: Any, depth: int) -> Any:
-        """A value as JSON has it, with marks for what JSON has no form for."""
+        """Returns a value as JSON, with marks for values that JSON cannot represent."""
         if value is None or isinstance(value, _PLAIN):
             return value
         if isinstance(value, np.generic) and not isinstance(value, np.void):
@@ -123,7 +126,7 @@ class FrameWriter:
         if isinstance(value, bytes | bytearray | memoryview):
             return {"$b": self.value(bytes(value))}
         if depth >= _MAX_DEPTH:
-            return json_value(value, depth)  # which says what is wrong
+            return json_value(value, depth)  # raises the right error
         return self._tag_many(value, depth + 1)
 
     def _tag_many(self, value: Any, depth: int) -> Any:
@@ -138,24 +141,24 @@ class FrameWriter:
             return [self._tag(held, depth) for held in value]
         if isinstance(value, tuple):
             return {"$t": [self._tag(held, depth) for held in value]}
-        return json_value(value, depth)  # which says what is wrong
+        return json_value(value, depth)  # raises the right error
 
 
 class FrameReader:
-    """Reads a parcel. What it gives may be kept: views keep what they look at."""
+    """A reader of a frame. Its values stay valid, because array views keep their memory alive."""
 
     def __init__(self, parcel: bytes, start: int, memory_reader: SharedMemoryReader) -> None:
-        """Takes the bytes, where the parcel begins in them, and the shared memory."""
+        """Reads the messages of the frame that begins at ``start``."""
         length, _ = HEAD.unpack_from(parcel, start)
         text = start + HEAD.size
         self.messages: list[Any] = _load(parcel[text : text + length])
         """The messages."""
         self._parcel = parcel
-        self._bytes = text + length  # where they begin
+        self._bytes = text + length  # the start of the bytes
         self._memory_reader = memory_reader
 
     def value(self, value: Value) -> Any:
-        """Returns the value that stands in a message."""
+        """Returns the value for its form in a message."""
         kind = value[0]
         if kind == "v":
             _, where, length = value
@@ -212,7 +215,7 @@ class FrameReader:
                 for place, one in enumerate(items):
                     found[place] = self._revive(one)
                 return found.reshape(shape)
-        return self.value(held)  # of an array, or of bytes
+        return self.value(held)  # an array, or bytes
 
 
 def _dump(messages: list[Any]) -> bytes:
@@ -229,10 +232,10 @@ def _load(text: bytes) -> list[Any]:
 
 @lru_cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """Returns what stands for an element type.
+    """Returns the name of an element type.
 
     Raises:
-        ValueError: nothing does.
+        ValueError: the element type has no name.
     """
     for name in (dtype.str, dtype.name):
         try:
@@ -245,10 +248,10 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 @lru_cache
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Returns the element type that a name stands for."""
+    """Returns the element type with a name."""
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes  # noqa: F401 - it adds bfloat16 and its like to NumPy
+        import ml_dtypes  # noqa: F401 - adds bfloat16 and similar types to NumPy
 
         return np.dtype(name)

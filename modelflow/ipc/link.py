@@ -1,4 +1,4 @@
-"""What connects two processes of ours: all that is said in one turn of a loop is one write."""
+"""A link between two server processes, which writes all messages of a loop turn at once."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ from modelflow.ipc.shared_memory import (
 )
 
 _FREE = "free"
-# The most that lies in a memory at a time. The system gives room only to what is written.
+# The size of each shared memory. The system allocates only the pages that are written.
 _SIZE = 64 << 20
-# How long the other side may take to read what was said last.
+# Seconds for the other side to read the last messages.
 _LAST_SECONDS = 1.0
 
 
@@ -28,31 +28,31 @@ def new_link() -> tuple[ChannelDescriptors, ChannelDescriptors]:
     """Returns both sides of a new link.
 
     Raises:
-        OSError: there are too many descriptors; nothing is left of it.
+        OSError: the process has too many descriptors. Everything is closed again.
     """
     return open_sides(_SIZE)
 
 
 class Listener(Protocol):
-    """Who hears what the other side says. On the loop's thread."""
+    """The receiver of messages from the other side. Called on the loop's thread."""
 
     def hear(self, link: "Link", message: list[Any], read: Callable[[Value], Any], /) -> None:
-        """Takes a message; ``read`` gives the values in it, each once."""
+        """Handles a message. ``read`` returns a value of the message, each only once."""
 
     def on_lost(self, link: "Link", /) -> None:
-        """Takes note that the other side has ended, however it has, or `Link.close` was called."""
+        """Called when the other side has ended for any reason, or after `Link.close`."""
 
 
 class Link(asyncio.Protocol):
-    """One side. For the loop's thread."""
+    """A side of a link. For the loop's thread."""
 
     def __init__(self, ends: ChannelDescriptors, loop_queue: LoopQueue, listener: Listener) -> None:
-        """Takes up a side.
+        """Opens a side from its descriptors.
 
         Args:
-            ends: Its descriptors, which become its own.
-            loop_queue: What reaches the loop's thread from others.
-            listener: Who hears.
+            ends: The descriptors. The link owns them.
+            loop_queue: Passes calls from other threads to the loop's thread.
+            listener: The receiver of messages.
         """
         self._socket = socket.socket(fileno=ends.socket)
         self._socket.setblocking(False)
@@ -72,47 +72,50 @@ class Link(asyncio.Protocol):
         self._beginning: asyncio.Task[Any] | None = None
 
     def begin(self) -> None:
-        """Begins to hear; what is said before is sent then."""
+        """Starts to receive messages, and sends earlier messages."""
         loop = asyncio.get_running_loop()
         making = loop.create_unix_connection(lambda: self, sock=self._socket)
         self._beginning = loop.create_task(making)
 
     def value(self, value: Any) -> Value:
-        """Returns what stands for a value in a message that is said behind this.
+        """Returns the form of a value for a later message.
 
         Raises:
-            ValueError: it is nothing that could be answered.
+            ValueError: the value cannot be sent.
         """
         return self._packer.value(value)
 
     def say(self, *message: Any) -> None:
-        """Says something, when this turn of the loop is over; lost where nobody is there."""
+        """Sends a message after this turn of the loop.
+
+        Drops the message if the other side has ended.
+        """
         self._packer.add(message)
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._send)
 
     async def close(self) -> None:
-        """Ends it, when what was said is sent. May be called again."""
+        """Closes the link after all messages are sent. May be called again."""
         if self._beginning is not None and not self._is_over:
             await asyncio.wait([self._beginning])
             self._send()
             self.abandon()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), _LAST_SECONDS)
-            if self._transport is not None:  # the other side reads nothing any more
+            if self._transport is not None:  # the other side no longer reads
                 self._transport.abort()
                 await self._over.wait()
 
     def abandon(self) -> None:
-        """Ends it soon."""
+        """Closes the link without waiting."""
         if self._transport is not None:
             self._transport.close()
 
     def _send(self) -> None:
         self._is_due = False
         if self._unused and not self._is_over:
-            self._is_told = False  # before it is looked at: what comes later is told later
+            self._is_told = False  # before the read: a later slot posts `_send` again
             self._packer.add((_FREE, [self._unused.popleft() for _ in range(len(self._unused))]))
         if self._transport is not None or self._is_over:
             parts = self._packer.close()
@@ -120,21 +123,22 @@ class Link(asyncio.Protocol):
                 self._transport.write(b"".join(parts))
 
     def _set_free(self, where: int) -> None:
-        """Has the other side told, once for many; from any thread."""
+        """Reports an unused slot to the other side, once for many slots. From any thread."""
         self._unused.append(where)
         if not self._is_told:
             self._is_told = True
             self._loop_queue.post(self._send)
 
-    # -- what asyncio says ------------------------------------------------------------------------
+    # -- called by asyncio ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes what writes."""
-        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's says not what it is
+        """Stores the transport, and sends earlier messages."""
+        # A cast, because uvloop declares no `WriteTransport`.
+        self._transport = cast("asyncio.WriteTransport", transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        """Reads every parcel that is whole."""
+        """Reads every complete frame."""
         if self._rest:
             self._rest += data
             if len(self._rest) < self._wanted:
@@ -165,12 +169,12 @@ class Link(asyncio.Protocol):
     def _tell(self, message: list[Any], unpacker: FrameReader) -> None:
         try:
             self._listener.hear(self, message, unpacker.value)
-        except Exception as error:  # noqa: BLE001 - one message's; the others are heard all the same
+        except Exception as error:  # noqa: BLE001 - the next messages are still handled
             context = {"message": f"{message[0]!r} was not heard", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Tells who listens."""
+        """Closes the memories, and calls the receiver."""
         self._transport, self._is_over = None, True
         self._memory_writer.close()
         self._memory_reader.close()

@@ -1,4 +1,4 @@
-"""Where a process is reached from other machines: it answers whoever knows its key."""
+"""A listener for connections from other machines, which must know its key."""
 
 import contextlib
 import logging
@@ -13,16 +13,16 @@ from modelflow.ipc.socket_channel import KEY_SIZE, SocketChannel, welcome
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE = 5.0  # seconds
-# Connections that have not shown yet that they know the key; each takes a thread.
+# The most connections that have not yet proved the key. Each uses a thread.
 _MOST_STRANGERS = 64
 
 
 class Listener:
-    """Listens at an address of its machine; a thread each connection answers what comes by it.
+    """A listener at an address of its machine, with a thread for each connection.
 
     Attributes:
         address: Host and port.
-        key: Who connects must know it. It is made anew for each listener.
+        key: The key that clients must know. Each listener has a new key.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class Listener:
         answer: Callable[[SocketChannel], None],
         dumps: Callable[..., bytes] = pickle.dumps,
     ) -> None:
-        """Begins to listen.
+        """Starts to listen.
 
         Args:
             host: The address of the machine.
-            answer: Answers what comes by a channel, on a thread of its own, until that ends.
-            dumps: How answers are pickled.
+            answer: Answers the messages of a channel until its end, on a thread for each channel.
+            dumps: Pickles the answers.
 
         Raises:
-            OSError: that address cannot be listened at.
+            OSError: the address is not available.
         """
         self.key = secrets.token_bytes(KEY_SIZE)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -49,7 +49,7 @@ class Listener:
         self._dumps = dumps
         self._changed = threading.Condition()
         self._is_over = False
-        self._strangers: dict[socket.socket, None] = {}  # who came first is first
+        self._strangers: dict[socket.socket, None] = {}  # oldest first
         self._channels: set[SocketChannel] = set()
         self._threads: set[threading.Thread] = set()
         self._keepers = 0
@@ -57,7 +57,10 @@ class Listener:
         self._accepting.start()
 
     def stop(self) -> None:
-        """Ends every connection, and joins every thread; what they wait for has ended before."""
+        """Ends every connection, and joins every thread.
+
+        The caller has ended all work of the threads.
+        """
         with self._changed:
             self._end()
             threads = list(self._threads)
@@ -68,7 +71,7 @@ class Listener:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[bool]:
-        """Counts as somebody connected while it lasts; gives whether anybody can be, still."""
+        """Counts as a connection inside the block. Yields whether the listener still runs."""
         with self._changed:
             is_over = self._is_over
             self._keepers += 1
@@ -80,10 +83,10 @@ class Listener:
                 self._changed.notify_all()
 
     def end_when_alone(self, seconds: float) -> bool:
-        """Waits until nobody has been connected for so many seconds, and lets nobody in any more.
+        """Waits until no connection has existed for some seconds, and then ends the listener.
 
         Returns:
-            False: it was stopped before.
+            False if the listener was stopped before.
         """
         with self._changed:
             while not self._is_over:
@@ -98,7 +101,7 @@ class Listener:
         return bool(self._channels or self._keepers)
 
     def _end(self) -> None:
-        """Has every thread see that it is over; ``_changed`` is held."""
+        """Ends every connection and wakes every thread. The caller holds ``_changed``."""
         self._is_over = True
         self._changed.notify_all()
         for stranger in self._strangers:
@@ -119,22 +122,22 @@ class Listener:
                 with self._changed:
                     if self._is_over:
                         return
-                    # Whoever comes next may be let in.
+                    # The next connection may succeed.
                     logger.warning("a connection could not be taken: %s", error)
                     self._changed.wait_for(lambda: self._is_over, 1.0)
 
     def _take(self, connection: socket.socket) -> None:
-        """Has a thread see who has connected.
+        """Starts a thread that checks and serves a connection.
 
         Raises:
-            RuntimeError: there are too many threads.
+            RuntimeError: the process has too many threads.
         """
         with self._changed:
             if self._is_over:
                 connection.close()
                 return
             if len(self._strangers) >= _MOST_STRANGERS:
-                oldest = next(iter(self._strangers))  # it has had the most time
+                oldest = next(iter(self._strangers))  # it has had the most time to prove the key
                 del self._strangers[oldest]
                 _end(oldest)
             self._strangers[connection] = None
@@ -174,5 +177,5 @@ class Listener:
 
 
 def _end(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it has ended already
+    with contextlib.suppress(OSError):  # already ended
         connection.shutdown(socket.SHUT_RDWR)

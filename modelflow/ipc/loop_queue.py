@@ -1,4 +1,4 @@
-"""Calls from other threads to a server's, however many with one wake-up."""
+"""Calls from other threads to a server's thread, with a single wake-up for many."""
 
 import asyncio
 from collections import deque
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class LoopQueue:
-    """What other threads want done on the thread of an event loop.
+    """A queue of calls from other threads to the thread of an event loop.
 
-    A batch of thirty-two answers wakes the loop once: while a wake-up is on its way, no other is
-    sent.
+    While a wake-up is pending, no other is sent. A batch of 32 answers therefore wakes the loop
+    once.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -18,9 +18,9 @@ class LoopQueue:
         self._is_woken = False
 
     def post(self, call: Callable[[], None]) -> bool:
-        """Has ``call`` called soon; from any thread. False: the loop has ended."""
+        """Schedules ``call`` on the loop, from any thread. Returns False if the loop has ended."""
         self._calls.append(call)
-        if not self._is_woken:  # looked at behind the append; `run` clears it before it looks
+        if not self._is_woken:  # tested after the append; see `run`
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self.run)
@@ -29,12 +29,14 @@ class LoopQueue:
         return True
 
     def run(self) -> None:
-        """Makes the calls that are there, on the loop's thread."""
+        """Runs all queued calls, on the loop's thread."""
+        # Cleared before the queue is read. A call that arrives later wakes the loop again, so no
+        # call is lost.
         self._is_woken = False
         while self._calls:
             call = self._calls.popleft()
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - one call's; the others are made all the same
+            except Exception as error:  # noqa: BLE001 - the other calls still run
                 context = {"message": f"{call!r} raised", "exception": error}
                 self._loop.call_exception_handler(context)

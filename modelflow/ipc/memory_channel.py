@@ -1,7 +1,7 @@
-"""Channels between processes of one machine, whose arrays go through shared memory.
+"""Channels between processes of one machine, with arrays in shared memory.
 
-Their bytes are copied into an anonymous file that both sides map. The file has no name: the system
-frees it when both processes are gone, however they end.
+The bytes of arrays are copied into an anonymous file that both sides map. Because the file has no
+name, the system frees it when both processes have ended, for any reason.
 """
 
 import mmap
@@ -16,12 +16,12 @@ from modelflow.ipc.shared_memory import ChannelDescriptors, open_sides
 
 _ALIGNMENT = 64
 _FIRST_SIZE = 1 << 16
-# So many bytes are kept for the messages to come, whatever their size.
+# Bytes that always stay allocated for later messages.
 _KEPT = 64 << 20
 
 
 class _Memory:
-    """An anonymous file, mapped; the side that writes makes it larger where a message needs it."""
+    """A mapped anonymous file. The writing side enlarges it for large messages."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -29,22 +29,22 @@ class _Memory:
         self._filled = 0
 
     def writable(self, size: int) -> mmap.mmap:
-        """Returns its memory, of so many bytes at the least; what was in it has been read.
+        """Returns the memory for a message of ``size`` bytes. The last message has been read.
 
         Raises:
-            MessageError: there is none.
+            MessageError: the system has no memory.
         """
-        if self._filled > max(_KEPT, 4 * size):  # of a message larger than others: given back
+        if self._filled > max(_KEPT, 4 * size):  # memory of an unusually large message is freed
             self._map.madvise(mmap.MADV_REMOVE)
             self._filled = 0
         self._filled = max(self._filled, size)
         return self._map_memory(size, lambda: os.ftruncate(self._fd, 1 << (size - 1).bit_length()))
 
     def readable(self, size: int) -> mmap.mmap:
-        """Returns its memory, in which the other side has written so many bytes.
+        """Returns the memory with the ``size`` bytes that the other side has written.
 
         Raises:
-            MessageError: it cannot be mapped.
+            MessageError: the memory cannot be mapped.
         """
         return self._map_memory(size, lambda: None)
 
@@ -62,28 +62,28 @@ class _Memory:
         return self._map
 
     def close(self) -> None:
-        if not self._map.closed:  # the descriptor may be of something else by now
+        if not self._map.closed:  # closed only once, because the descriptor may be reused by now
             self._map.close()
             os.close(self._fd)
 
 
 class MemoryChannel(Channel):
-    """One side of a channel. For one thread at a time."""
+    """A side of a channel. For one thread at a time."""
 
     _follow = False
 
     def __init__(self, ends: ChannelDescriptors) -> None:
-        """Takes up a side, whose descriptors are its own from now on.
+        """Opens a side, and takes ownership of its descriptors.
 
         Raises:
-            OSError: its memory cannot be mapped; the descriptors are still the caller's.
+            OSError: the memory cannot be mapped. The caller still owns the descriptors.
         """
         self._incoming = _Memory(ends.incoming)
         self._outgoing = _Memory(ends.outgoing)
         super().__init__(socket.socket(fileno=ends.socket))
 
     def close(self) -> None:
-        """Gives everything back; once more does nothing."""
+        """Closes the channel. May be called again."""
         super().close()
         self._incoming.close()
         self._outgoing.close()
@@ -103,15 +103,15 @@ class MemoryChannel(Channel):
 
 
 def open_channel() -> tuple[MemoryChannel, ChannelDescriptors]:
-    """Returns this side of a new channel, and what the other one is taken up with.
+    """Returns this side of a new channel, and the descriptors of the other side.
 
     Raises:
-        OSError: too many files are open, say; nothing is left of it.
+        OSError: for example, too many files are open. Everything is closed again.
     """
     ours, theirs = open_sides(_FIRST_SIZE)
     try:
         return MemoryChannel(ours), theirs
-    except OSError:  # there is no memory to map
+    except OSError:  # no memory to map
         ours.close()
         theirs.close()
         raise

@@ -1,4 +1,4 @@
-"""A process of Python that belongs to this one: how it is started, prepared, reached and ended."""
+"""Child processes of Python: start, preparation, channels and end."""
 
 import os
 import pickle
@@ -16,36 +16,39 @@ from modelflow.ipc.memory_channel import MemoryChannel, open_channel
 from modelflow.ipc.shared_memory import ChannelDescriptors
 from modelflow.signals import end_with
 
-# How long a process may take to end by itself once it is to.
+# Seconds for a process to end by itself after its channels are closed.
 END_TIMEOUT = 5.0
 
 
 class Preparation:
-    """Whether this process imports the main module of another one, which must not start it all."""
+    """A flag that is set while this process imports the main module of another process.
+
+    The import must not start a flow.
+    """
 
     is_so = False
 
 
 class ChildProcess:
-    """A process of Python, and the channels to it. It ends with the thread that has started it.
+    """A child process of Python with channels. It ends with the thread that has started it.
 
     Attributes:
-        channels: What reaches it.
-        pid: The number of the process.
+        channels: The channels to the process.
+        pid: The process id.
     """
 
     def __init__(self, entry: str, search_path: Sequence[str], channels: int = 1) -> None:
         """Starts the process.
 
         Args:
-            entry: ``package.module:function``, which is given the arguments that `channels_of`
-                reads.
-            search_path: Where it looks for modules, as ``sys.path``; in the current folder only
-                where that says so: a file there may bear the name of a module of Python's.
-            channels: How many channels there are to it.
+            entry: ``package.module:function``. The function gets the arguments for `channels_of`.
+            search_path: The module search path of the process, as ``sys.path``. The current folder
+                is searched only if listed, because a file there may hide a standard module.
+            channels: The number of channels.
 
         Raises:
-            OSError: it cannot be started, or too many files are open; nothing is left of it.
+            OSError: the process cannot be started, or too many files are open. Everything is closed
+                again.
         """
         module, _, function = entry.partition(":")
         command = f"import sys; from {module} import {function}; {function}(sys.argv[1:])"
@@ -73,16 +76,19 @@ class ChildProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Tells whether the process has not ended."""
+        """Tells whether the process still runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Ends the process at once, where it has not ended."""
+        """Kills a running process."""
         if self.is_alive:
             self._process.kill()
 
     def wait(self) -> str:
-        """Waits for the end, and kills what does not end in time; returns how it has ended."""
+        """Waits for the end of the process, and kills a late process.
+
+        Returns the exit status or signal.
+        """
         try:
             self._process.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -92,18 +98,18 @@ class ChildProcess:
         return f"status {status}" if status >= 0 else signal.Signals(-status).name
 
     def end(self) -> str:
-        """Closes the channels, which ends the process; returns how it has ended."""
+        """Closes the channels, which ends the process. Returns the exit status or signal."""
         self.close()
         return self.wait()
 
     def close(self) -> None:
-        """Gives the channels back."""
+        """Closes the channels."""
         for channel in self.channels:
             channel.close()
 
 
 def channels_of(arguments: list[str]) -> list[MemoryChannel]:
-    """Returns the channels of a `ChildProcess`, in the process itself, and ties it to its parent.
+    """Returns the channels inside a `ChildProcess`, and ties the process to its parent.
 
     Args:
         arguments: The descriptors of each channel, and the number of the parent.
@@ -116,8 +122,8 @@ def channels_of(arguments: list[str]) -> list[MemoryChannel]:
 
 
 def read_job(channel: Channel) -> Any:
-    """Returns what the process is for, once modules are found as in its parent."""
-    # First where modules are found, and the main module; then what is made of them.
+    """Receives and returns the job of the process, after the module search path is set up."""
+    # The search path and the main module are set up first, because unpickling imports modules.
     preparation, pickled = channel.receive()
     prepare(preparation)
     return pickle.loads(pickled)
@@ -126,18 +132,18 @@ def read_job(channel: Channel) -> Any:
 def preparation_of(
     name: str, search_path: Sequence[str], pickled: bytes, who: str
 ) -> dict[str, Any]:
-    """Returns what a process must do (`prepare`) before it can read ``pickled``.
+    """Returns the data for `prepare`, which a process needs before unpickling ``pickled``.
 
-    The main module is imported there only where something in it is needed.
+    The process imports the main module only if ``pickled`` needs it.
 
     Args:
         name: The name of the process.
-        search_path: Where it looks for modules.
-        pickled: What it is for.
-        who: Who needs the process, for messages.
+        search_path: The module search path of the process.
+        pickled: The job of the process.
+        who: The name of the unit or engine that needs the process, for messages.
 
     Raises:
-        PlanError: this process imports the main module of another one, which must not start it all.
+        PlanError: this process is importing the main module of its parent, which starts the flow.
     """
     if Preparation.is_so:
         raise PlanError(
@@ -146,7 +152,7 @@ def preparation_of(
         )
     preparation = spawn.get_preparation_data(name)
     preparation["sys_path"] = [folder or preparation["orig_dir"] for folder in search_path]
-    preparation.pop("authkey", None)  # of multiprocessing's own connections
+    preparation.pop("authkey", None)  # only for connections of multiprocessing
     if b"__main__" not in pickled:
         for key in ("init_main_from_name", "init_main_from_path"):
             preparation.pop(key, None)
@@ -154,13 +160,13 @@ def preparation_of(
 
 
 def is_main_importable(preparation: Mapping[str, Any]) -> bool:
-    """Tells whether a process can import the main module: that of a notebook has no file."""
+    """Tells whether a process can import the main module. The module of a notebook has no file."""
     path = preparation.get("init_main_from_path")
     return "init_main_from_name" in preparation or (path is not None and Path(path).is_file())
 
 
 def prepare(preparation: Mapping[str, Any]) -> None:
-    """Sets up where modules are found, and the main module; in the process itself."""
+    """Sets up the module search path and the main module, inside the process."""
     Preparation.is_so = True
     spawn.prepare(dict(preparation))
     Preparation.is_so = False

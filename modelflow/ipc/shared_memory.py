@@ -1,6 +1,6 @@
-"""Memory that two processes share: one writes arrays into it, the other reads them where they lie.
+"""Shared memory of two processes: the writer copies arrays in, the reader reads them in place.
 
-Who writes takes a slot; who reads says when nothing looks into it any more.
+The writer allocates a slot for each array. The reader reports when no array uses the slot any more.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ _ALIGNMENT = 64
 
 
 class ChannelDescriptors(NamedTuple):
-    """What a process needs to take up its side of a channel, or of a link: descriptors.
+    """The descriptors of one side of a channel or a link.
 
     Attributes:
-        socket: A stream socket whose other end the other process has.
-        incoming: The memory that it reads.
-        outgoing: The memory that it writes.
+        socket: A stream socket to the other process.
+        incoming: The memory that this side reads.
+        outgoing: The memory that this side writes.
     """
 
     socket: int
@@ -32,13 +32,13 @@ class ChannelDescriptors(NamedTuple):
     outgoing: int
 
     def close(self) -> None:
-        """Gives them up."""
+        """Closes the descriptors."""
         for descriptor in self:
             os.close(descriptor)
 
 
 def new_memory(size: int) -> int:
-    """Returns the descriptor of memory that has no name: it is freed when nobody has it."""
+    """Returns the descriptor of a new anonymous memory, which is freed after its last use."""
     descriptor = os.memfd_create("modelflow")
     try:
         os.ftruncate(descriptor, size)
@@ -49,10 +49,10 @@ def new_memory(size: int) -> int:
 
 
 def open_sides(size: int) -> tuple[ChannelDescriptors, ChannelDescriptors]:
-    """Returns the descriptors of both sides of a new channel, each memory of so many bytes.
+    """Returns the descriptors of both sides of a new channel, with ``size`` bytes a memory.
 
     Raises:
-        OSError: there are too many descriptors; nothing is left of it.
+        OSError: the process has too many descriptors. Everything is closed again.
     """
     with contextlib.ExitStack() as made:
 
@@ -71,24 +71,24 @@ def open_sides(size: int) -> tuple[ChannelDescriptors, ChannelDescriptors]:
 
 
 class SharedMemoryWriter:
-    """The side that writes. For one thread."""
+    """The writing side of a shared memory. For one thread."""
 
     def __init__(self, descriptor: int) -> None:
-        """Maps the memory; the descriptor stays the caller's."""
+        """Maps the memory. The caller still owns the descriptor."""
         self._size = os.fstat(descriptor).st_size
         self._map = mmap.mmap(descriptor, self._size)
-        self._free = [(0, self._size)]  # where, how long; in order, none beside another
+        self._free = [(0, self._size)]  # (start, length) of free ranges; sorted, never adjacent
         self._taken: dict[int, int] = {}
 
     def put(self, array: npt.NDArray[Any]) -> int | None:
-        """Copies an array into a slot; returns where that is. None: there is no room."""
+        """Copies an array into a slot. Returns the start of the slot, or None without room."""
         where = self._take(array.nbytes)
         if where is not None:
             np.ndarray(array.shape, array.dtype, self._map, where)[...] = array
         return where
 
     def put_bytes(self, parts: list[bytes], size: int) -> int | None:
-        """Copies bytes into a slot, one behind the other; see `put`."""
+        """Copies several ``bytes`` into a slot, without gaps; see `put`."""
         where = self._take(size)
         if where is not None:
             at = where
@@ -98,7 +98,7 @@ class SharedMemoryWriter:
         return where
 
     def free(self, where: int) -> None:
-        """Takes a slot back."""
+        """Frees a slot."""
         length = self._taken.pop(where)
         insort(self._free, (where, length))
         place = self._free.index((where, length))
@@ -109,13 +109,13 @@ class SharedMemoryWriter:
                     self._free[left : left + 2] = [(start, size + more)]
 
     def close(self) -> None:
-        """Gives the memory up: there is no room any more."""
+        """Closes the memory. After that, `put` finds no room."""
         self._free.clear()
         self._map.close()
 
     @property
     def taken(self) -> int:
-        """How many slots are taken."""
+        """The number of allocated slots."""
         return len(self._taken)
 
     def _take(self, size: int) -> int | None:
@@ -132,15 +132,15 @@ class SharedMemoryWriter:
 
 
 class SharedMemoryReader:
-    """The side that reads: arrays over the memory itself, which nobody can write to."""
+    """The reading side of a shared memory, which returns read-only arrays in place."""
 
     def __init__(self, descriptor: int, on_unused: Callable[[int], object]) -> None:
-        """Maps the memory; the descriptor stays the caller's.
+        """Maps the memory. The caller still owns the descriptor.
 
         Args:
             descriptor: The memory.
-            on_unused: Called with a slot when its array, and all views of it, are gone; from
-                whichever thread has dropped the last, at any moment: it may do next to nothing.
+            on_unused: Called with a slot when its array and all views are gone. Called at any time
+                from the thread that drops the last view, so it must do almost nothing.
         """
         size = os.fstat(descriptor).st_size
         self._view = memoryview(mmap.mmap(descriptor, size, prot=mmap.PROT_READ))
@@ -155,16 +155,16 @@ class SharedMemoryReader:
             self._shown.pop(where, None)
             self._on_unused(where)
 
-        # Views of the array hold the array itself: it goes with the last of them.
+        # Views hold a reference to the array. The array is therefore deleted after its last view.
         self._shown[where] = ref(array, on_gone)
         return array
 
     def close(self) -> None:
-        """Shows nothing more. What was shown stays as it is, for whoever has it."""
+        """Closes the memory. Arrays that are still in use stay valid."""
         self._view = memoryview(b"")
 
     def read(self, where: int, size: int) -> bytes:
-        """Returns a copy of what is in a slot, which is not used any more."""
+        """Returns a copy of the bytes in a slot, and reports the slot as unused."""
         found = bytes(self._view[where : where + size])
         self._on_unused(where)
         return found

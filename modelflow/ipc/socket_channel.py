@@ -1,8 +1,8 @@
-"""Channels between machines: arrays follow their message through the socket, and are not copied.
+"""Channels between machines: arrays follow their message through the socket, without a copy.
 
-Whoever unpickles must know who has pickled. So each side proves, before the first message, that it
-knows a key, which nobody reads on the way: with HMAC-SHA-256 (RFC 2104) of a number that the other
-side has just drawn.
+Unpickling is safe only if the sender is trusted. Before the first message, each side therefore
+proves that it knows a key. The proof is the HMAC-SHA-256 (RFC 2104) of a random number of the other
+side, so the key itself is never sent.
 """
 
 import hmac
@@ -17,27 +17,27 @@ import numpy as np
 from modelflow.ipc.channel import Channel
 
 KEY_SIZE = 32
-"""How many bytes a key has."""
+"""The length of a key in bytes."""
 
 _NONCE = 32
-# A machine that is gone without a word is seen after a minute, where nobody waits for it sooner.
+# The kernel detects a vanished machine after one minute, if no timeout detects it sooner.
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 30, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 3}
-_MOST_VIEWS = 512  # of one system call; IOV_MAX is 1024
+_MOST_VIEWS = 512  # in one system call; IOV_MAX is 1024
 
 
 class StrangerError(ConnectionError):
-    """Whoever is at the other side does not know the key."""
+    """The error for an other side that does not know the key."""
 
 
 class SocketChannel(Channel):
-    """One side of a channel. For one thread at a time."""
+    """A side of a channel. For one thread at a time."""
 
     _follow = True
 
     def __init__(
         self, connection: socket.socket, dumps: Callable[..., bytes] = pickle.dumps
     ) -> None:
-        """Takes up a side of a connection whose sides know each other; see `Channel`."""
+        """Opens a side of a connection after both sides have proved the key; see `Channel`."""
         super().__init__(connection, dumps)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -63,16 +63,16 @@ class SocketChannel(Channel):
 
 
 def call(address: tuple[str, int], key: bytes, timeout: float) -> socket.socket:
-    """Connects to whoever listens with `welcome`.
+    """Connects to a listener that uses `welcome`.
 
     Args:
         address: Host and port.
-        key: What both know.
-        timeout: Seconds in which it must have answered.
+        key: The key that both sides know.
+        timeout: Seconds in which the listener must answer.
 
     Raises:
-        StrangerError: whoever answers does not know the key.
-        OSError: nobody answers in time.
+        StrangerError: the listener does not know the key.
+        OSError: no listener answers in time.
     """
     due = monotonic() + timeout
     connection = socket.create_connection(address, timeout)
@@ -89,16 +89,16 @@ def call(address: tuple[str, int], key: bytes, timeout: float) -> socket.socket:
 
 
 def welcome(connection: socket.socket, key: bytes, timeout: float) -> None:
-    """Sees that whoever has connected knows a key, and shows that this side does.
+    """Checks that an accepted client knows the key, and proves the key to the client.
 
     Args:
-        connection: As it was accepted.
-        key: What both know.
-        timeout: Seconds in which it must have said all it is to say.
+        connection: The accepted connection.
+        key: The key that both sides know.
+        timeout: Seconds in which the client must complete the handshake.
 
     Raises:
-        StrangerError: whoever has connected does not know it.
-        OSError: it has gone, or takes too long.
+        StrangerError: the client does not know the key.
+        OSError: the client has gone or takes too long.
     """
     due = monotonic() + timeout
     theirs, ours = _read(connection, _NONCE, due), secrets.token_bytes(_NONCE)

@@ -99,12 +99,14 @@ def test_a_version_of_which_loads_hang_is_loaded_again_when_one_of_them_has_come
     holding.hold("")
     status, error = holding.load()
     assert status == 400
-    assert "3 loads of model 'm', version 1 were given up (--load-timeout) and have not " in error
+    assert (
+        "3 loads of model 'm', version 1 were given up (--load-timeout) and still hang, " in error
+    )
     assert "the last one: node 'unit' has been in open for " in error
     assert "units_of_" in error
     assert error.endswith(
-        "; it is not loaded again before one of them does: mend the model, then restart the "
-        "server, or give it a process of its own (--isolate m)"
+        ". The version is not loaded again before one of them ends. Mend the model, then restart "
+        "the server, or give the model its own process (--isolate m)"
     )
     holding.release("held 1")
     wait_until(lambda: holding.load()[0] == 200)
@@ -138,7 +140,7 @@ def test_a_load_that_hangs_is_given_up_though_the_model_was_unloaded_meanwhile(h
             holding.unload()
             if _GIVEN_UP not in loading.result()[1]:
                 break  # else it was unloaded too late: this process had stood still
-    told = "version 1: a load that nobody wants any more is given up: "
+    told = "version 1: a load that is no longer wanted is given up: "
     wait_until(lambda: told in caplog.text)
     hanging = holding.server._loader.list_hanging(("m", 1))
     assert len(hanging) == number + 1

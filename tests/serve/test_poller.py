@@ -73,14 +73,14 @@ def test_a_look_that_fails_again_and_again_is_said_once(path, caplog):
     for _ in range(2):
         poller.refresh()
         later.go()
-    assert caplog.text.count("what is served goes on") == 1
+    assert caplog.text.count("the served models continue") == 1
     poller.config = ServeConfig({"m": path})
     poller.refresh()
     later.go()
     poller.config = None
     poller.refresh()
     later.go()
-    assert caplog.text.count("what is served goes on") == 2  # it was well in between
+    assert caplog.text.count("the served models continue") == 2  # it was well in between
     assert seen == [["m"]]
 
 

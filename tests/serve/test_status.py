@@ -36,7 +36,11 @@ def of_unit(cause, **more):
         (QueueFullError("is full"), Code.RESOURCE_EXHAUSTED, "is full"),
         (Cancelled("x"), Code.CANCELLED, "was cancelled"),
         (StreamClosed("x"), Code.UNAVAILABLE, "being stopped"),
-        (of_unit(NoReplicaError("10.0.0.7: no room")), Code.UNAVAILABLE, "node 'decode': nothing"),
+        (
+            of_unit(NoReplicaError("10.0.0.7: no room")),
+            Code.UNAVAILABLE,
+            "node 'decode': no replica",
+        ),
     ],
     ids=lambda value: value if isinstance(value, Code) else "",
 )

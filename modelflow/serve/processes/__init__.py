@@ -1,9 +1,9 @@
-"""Several processes behind one port.
+"""Several server processes behind one port.
 
-In: the server's options. Out: processes that serve, each started again when it ends.
+The input is the server's options. The result is a group of processes, each restarted when it ends.
 
-``supervisor/`` is the process that keeps the others. ``member/`` is the inside of each of those.
-``rpc/`` brings requests from processes that read them to the one that runs the models. `Role` says
-what a process is for. Each process notes in shared memory which version it works for; a version
-that several processes died of is not loaded again.
+``supervisor/`` is the process that starts and watches the others. ``member/`` is the code inside
+the others. ``rpc/`` sends requests from the processes that read them to the process that runs the
+models. `Role` is the role of a process. Each process records in shared memory which versions are
+active. A version that has crashed several processes is not loaded again.
 """

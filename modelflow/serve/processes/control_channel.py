@@ -1,4 +1,4 @@
-"""What a supervisor and its replicas say to one another: JSON behind its length."""
+"""The messages between a supervisor and its replicas: a length, then JSON."""
 
 import asyncio
 import contextlib
@@ -18,24 +18,24 @@ _PATH = "$path"
 
 
 class LongFrameError(ValueError):
-    """A message is longer than any may be."""
+    """The error for a message that exceeds 64 MiB."""
 
 
 def frame(message: Message) -> bytes:
-    """Returns a message as it is sent.
+    """Returns the bytes of a message.
 
     Raises:
-        LongFrameError: it is longer than 64 MiB.
+        LongFrameError: the message is longer than 64 MiB.
     """
     text = json.dumps(message, default=_write).encode()
     return _HEAD.pack(_check(len(text))) + text
 
 
 async def next_frame(reader: asyncio.StreamReader) -> Message | None:
-    """Returns the next message; None: the other side has ended.
+    """Returns the next message, or None if the other side has ended.
 
     Raises:
-        LongFrameError: it is longer than 64 MiB.
+        LongFrameError: the message is longer than 64 MiB.
     """
     try:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
@@ -45,13 +45,13 @@ async def next_frame(reader: asyncio.StreamReader) -> Message | None:
 
 
 def read_frame(reader: BinaryIO) -> Message | None:
-    """Waits for the next message; None: the other side has ended.
+    """Waits for the next message, and returns None if the other side has ended.
 
     Args:
-        reader: What reads a socket, and waits for as much as is wanted.
+        reader: The reader of a blocking socket.
 
     Raises:
-        LongFrameError: it is longer than 64 MiB.
+        LongFrameError: the message is longer than 64 MiB.
     """
     try:
         head = reader.read(_HEAD.size)
@@ -88,10 +88,10 @@ def _revive(found: dict[str, Any]) -> Any:
 
 
 class ControlChannel:
-    """Asks the supervisor, and hears what it says. `say` and `ask` are for any thread."""
+    """A replica's connection to the supervisor. `say` and `ask` are for any thread."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Takes the socket, which becomes its own."""
+        """Takes ownership of the socket."""
         self._socket = sock
         self._reader = sock.makefile("rb")
         self._sending = threading.Lock()
@@ -100,15 +100,15 @@ class ControlChannel:
         self._thread: threading.Thread | None = None
 
     def first(self) -> Message | None:
-        """Waits for the first message; None: the supervisor has ended. Before `begin`."""
+        """Waits for the first message, before `begin`. Returns None if the supervisor has ended."""
         return read_frame(self._reader)
 
     def begin(self, hear: Callable[[Message], object], gone: Callable[[], object]) -> None:
-        """Hears from now on, on a thread of its own.
+        """Starts the thread that reads messages.
 
         Args:
-            hear: Told of each message that answers nothing.
-            gone: Called when the supervisor has ended, however it has, or `close` was called.
+            hear: Called with each message that is no answer.
+            gone: Called when the supervisor has ended for any reason, or after `close`.
         """
         self._thread = threading.Thread(
             target=self._main, args=(hear, gone), name="modelflow/line", daemon=False
@@ -116,23 +116,23 @@ class ControlChannel:
         self._thread.start()
 
     def say(self, message: Message) -> None:
-        """Sends a message; it is lost where the supervisor has ended.
+        """Sends a message, or drops the message if the supervisor has ended.
 
         Raises:
-            LongFrameError: it is too long.
+            LongFrameError: the message is too long.
         """
         data = frame(message)
         try:
             with self._sending:
                 self._socket.sendall(data)
         except OSError:
-            return  # whoever hears is told
+            return  # the reading thread calls ``gone``
 
     def ask(self, message: Message, told: Callable[[Message], object]) -> None:
-        """Sends a message; ``told`` is called with its answer, on the thread that hears.
+        """Sends a request. The reading thread calls ``told`` with the answer.
 
         Raises:
-            LongFrameError: it is too long.
+            LongFrameError: the message is too long.
         """
         with self._sending:
             self._count += 1
@@ -141,7 +141,7 @@ class ControlChannel:
         self.say({**message, "ask": number})
 
     def close(self) -> None:
-        """Ends it. May be called again."""
+        """Closes the connection and ends the thread. May be called again."""
         with contextlib.suppress(OSError):  # the supervisor has ended
             self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread is not None:

@@ -1,21 +1,21 @@
-"""What each process is there for, and its share of the processors."""
+"""The roles of processes, and their shares of the processors."""
 
 import os
 from collections.abc import Mapping
 from enum import StrEnum
 
-# What libraries read that compute with threads of their own: OpenMP's (PyTorch, MKL, OpenBLAS), and
-# TensorFlow's. Two replicas on two processors took 624 us of processor time a request where each
-# had threads for both, 435 us where for one (graphs/sentiment.toml, 16 connections).
+# The thread counts of libraries that compute on their own threads: OpenMP (PyTorch, MKL, OpenBLAS)
+# and TensorFlow. Two replicas on two processors took 624 us of processor time a request with two
+# threads each. They took 435 us with one thread each (graphs/sentiment.toml, 16 connections).
 _VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
 def with_share(environment: Mapping[str, str], count: int) -> dict[str, str]:
-    """Returns the environment of a replica: where nothing is said of threads, those for its part.
+    """Returns the environment of a replica, with a default number of threads for its share.
 
     Args:
-        environment: That of this process.
-        count: How many replicas there are.
+        environment: The environment of this process.
+        count: The number of replicas.
     """
     share = str(max(1, len(os.sched_getaffinity(0)) // count))
     return {**dict.fromkeys(_VARIABLES, share), **environment}
@@ -25,30 +25,30 @@ _MODELS = "the process of the models"
 
 
 class Role(StrEnum):
-    """What a process is there for."""
+    """The role of a process."""
 
     REPLICA = "replica"
-    """It takes connections, and has all models."""
+    """A process that takes connections and has all models."""
     WORKER = "worker"
-    """It takes connections, and asks who has the models."""
+    """A process that takes connections and forwards requests to the process with the models."""
     MODELS = "models"
-    """It has the models, for the workers."""
+    """The process that has the models, for the workers."""
     ISOLATED = "isolated"
-    """It has one model, for all that take connections."""
+    """A process that has a single model, for all processes that take connections."""
 
     @property
     def is_asked(self) -> bool:
-        """Tells whether others ask it, and no client does."""
+        """Tells whether only other processes send requests to the process, and no clients."""
         return self in (Role.MODELS, Role.ISOLATED)
 
 
 def name_of(role: Role, number: int, isolated: Mapping[int, str]) -> str:
-    """Returns what messages call a process.
+    """Returns the name of a process in messages.
 
     Args:
-        role: What it is there for.
-        number: Which of its role it is, from 1.
-        isolated: The models that have a process of their own, by its number.
+        role: The role of the process.
+        number: The number of the process in its role, from 1.
+        isolated: The models that have their own processes, by process number.
     """
     if role is Role.ISOLATED:
         return f"the process of model {isolated[number]!r}"

@@ -1,7 +1,7 @@
-"""`ServiceNotifier`: tells a service manager how a server is, as ``sd_notify`` has it.
+"""`ServiceNotifier`: reports the state of a server to a service manager, as ``sd_notify`` does.
 
-A datagram of lines to the socket that ``NOTIFY_SOCKET`` names; systemd reads them from a unit with
-``Type=notify``. Without that variable nothing is told.
+A report is a datagram of lines to the socket in ``NOTIFY_SOCKET``. systemd reads such reports from
+a unit with ``Type=notify``. Without that variable, nothing is sent.
 """
 
 import asyncio
@@ -12,26 +12,27 @@ from collections.abc import MutableMapping, Sequence
 
 logger = logging.getLogger(__name__)
 
-# Seconds that it waits for a manager that does not read; a beat does not wait: another follows.
+# Seconds to wait for a manager that does not read. A heartbeat does not wait, because another
+# follows.
 _LONGEST, _BEAT = 1.0, 0.0
 _MICROSECONDS = 1e6
 
 
 class ServiceNotifier:
-    """Tells how a server is. What is wrong with the socket is said once, in the log.
+    """A client of the service manager that reports the state of the server.
 
-    A manager that does not read for a while misses what it is told meanwhile, and no more.
+    An invalid socket is logged once. A manager that does not read for a while misses only the
+    reports of that time.
 
     Attributes:
-        interval: Seconds within which the manager wants to hear that the server lives; None: it
-            does not ask.
+        interval: Seconds within which the manager expects a heartbeat. None if it expects none.
     """
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
-        """Takes what is said of the manager out of the environment: no other process speaks for us.
+        """Reads the manager's variables and removes them, because child processes must not report.
 
         Args:
-            environment: That of the process.
+            environment: The environment of the process.
         """
         self._address = environment.pop("NOTIFY_SOCKET", "")
         period = environment.pop("WATCHDOG_USEC", "")
@@ -41,21 +42,21 @@ class ServiceNotifier:
             self.interval = int(period) / _MICROSECONDS
 
     def ready(self, models: Sequence[str], address: str) -> None:
-        """Says that everything is loaded, and answers."""
+        """Reports that every model has loaded and the server answers."""
         self._tell("READY=1", f"STATUS=serves {', '.join(models) or 'nothing yet'} at {address}")
 
     def stopping(self) -> None:
-        """Says that it begins to end."""
-        self._tell("STOPPING=1", "STATUS=answers what it has taken on, then ends")
+        """Reports that the server begins to stop."""
+        self._tell("STOPPING=1", "STATUS=answers its last requests, then ends")
 
     def beat(self) -> None:
-        """Says that it lives, and goes on to: as long as the running event loop turns.
+        """Sends heartbeats while the running event loop turns.
 
-        Twice as often as the manager asks. Nothing where it does not ask.
+        The rate is twice the rate that the manager expects. Sends none if the manager expects none.
         """
         if self.interval is not None:
             self._tell("WATCHDOG=1", longest=_BEAT)
-        if self.interval is not None:  # it could be told
+        if self.interval is not None:  # still set: the socket works
             asyncio.get_running_loop().call_later(self.interval / 2, self.beat)
 
     def _tell(self, *lines: str, longest: float = _LONGEST) -> None:
@@ -68,15 +69,15 @@ class ServiceNotifier:
                 sender.sendto("\n".join(lines).encode(), place)
         except (TimeoutError, BlockingIOError):
             logger.log(
-                logging.WARNING if longest else logging.DEBUG,  # a beat is told again
-                "NOTIFY_SOCKET=%s: the service manager does not read; not told: %s",
+                logging.WARNING if longest else logging.DEBUG,  # another heartbeat follows
+                "NOTIFY_SOCKET=%s: the service manager does not read; not sent: %s",
                 self._address,
                 lines[0],
             )
         except OSError as error:
             logger.warning(
-                "NOTIFY_SOCKET=%s: nothing can be told there: %s; expected the path of a datagram "
-                "socket, or @NAME; the service manager will not know that it serves",
+                "NOTIFY_SOCKET=%s: no report can be sent: %s; expected the path of a datagram "
+                "socket, or @NAME; the manager will not know that the server runs",
                 self._address,
                 error.strerror or error,
             )

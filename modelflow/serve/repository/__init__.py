@@ -1,12 +1,12 @@
-"""What a server serves: models and their versions, how they come, and how they go.
+"""The model repository: finds, loads and unloads the models of a server and their versions.
 
-In come a `ServeConfig` (what is asked for: names with paths, folders of models, a
-``models.config``), the disk, and what clients ask: load, unload, another configuration.
-Out come `Models`: the versions that answer, by name, version and label, and the state of each.
+Inputs are a `ServeConfig` (names with paths, folders of models, a ``models.config``), the disk, and
+requests of clients to load, unload or reconfigure. The output is `Models`: the available versions
+by name, version and label, with their states.
 
-`RepositoryPoller` looks at the disk, and `Repository` gives each `VersionManager` the
-`ModelVersion`s that are wanted of its model. `reconcile` (pure, in ``states.py``) compares them
-with what runs and returns actions; the manager carries them out on the threads of the `Loader`.
-`Repository` is all of it, as the server knows it. Everything but loading, looking and unloading is
+`RepositoryPoller` scans the disk. `Repository` passes to each `VersionManager` the wanted
+`ModelVersion`s of its model. `reconcile` (pure, in ``states.py``) compares the wanted versions with
+the running ones, and returns actions. The manager runs the actions on threads of the `Loader`.
+`Repository` is the interface for the server. Everything except scanning, loading and unloading is
 for the server's thread.
 """

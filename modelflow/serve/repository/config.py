@@ -1,4 +1,4 @@
-"""Everything that a server was asked to serve, read anew whenever it looks for new versions."""
+"""The configuration of the models to serve, read again at each scan for new versions."""
 
 import contextlib
 import logging
@@ -26,17 +26,17 @@ from modelflow.wire.proto import TF_SERVING
 
 logger = logging.getLogger(__name__)
 
-# A name that stands in an address as it is, and in a line of a log.
+# A name that needs no escapes in a URL or a log line.
 _NAME = re.compile(r"\w[\w.@ -]*")
 
 
 class Placing(NamedTuple):
-    """Which models run partly elsewhere, where something runs that.
+    """The models with placed nodes, which run in other processes or on other machines.
 
     Attributes:
-        models: Those whose graphs place nodes.
+        models: The models whose graphs place nodes.
         declared: The placements that the graphs declare.
-        unread: Models whose graphs cannot be read.
+        unread: The models whose graphs cannot be read.
     """
 
     models: Sequence[str]
@@ -46,18 +46,19 @@ class Placing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServeConfig:
-    """What to serve.
+    """The models to serve.
 
     Attributes:
-        named: By the model's name a graph file, a model, a folder with versions (``1/ 2/ ...``,
-            each a model or a graph), or a `Flow` that does not run yet.
-        repositories: Folders of them, each under the name of its file or folder.
+        named: A source for each model name: a graph file, a model, a folder with versions
+            (``1/ 2/ ...``), or a `Flow` that does not run yet.
+        repositories: Folders of graphs and models. Each model has the name of its file or folder.
         config_file: A ``models.config`` of TensorFlow Serving.
-        settings: For all; but which versions those of the file have, it says itself.
-        labels: By the model's name, labels: ``{"digits": {"stable": 2}}``; beside the file's.
-        configured: What a client has put in the place of the file; None: the file counts.
-        only: The names of models that are served; None: all.
-        without: Those that are not, as another process has them.
+        settings: The settings of all models. Models of the ``config_file`` keep the file's version
+            policy.
+        labels: Labels by model name, ``{"digits": {"stable": 2}}``, in addition to the file's.
+        configured: The models that a client has set in place of the file. None if the file counts.
+        only: The names of the models to serve. None for all models.
+        without: The names of models that another process serves.
     """
 
     named: Mapping[str, str | Path | Flow] = field(default_factory=lambda: MappingProxyType({}))
@@ -70,10 +71,11 @@ class ServeConfig:
     without: Collection[str] = ()
 
     def check(self) -> None:
-        """Looks whether there is what was asked for by name, before anything is served.
+        """Checks that every named source exists, before any model is served.
 
         Raises:
-            ConfigError: there is not; a label is of no model; nothing was asked for; or as `read`.
+            ConfigError: a source is missing, a label names no model, or no source is given. Also as
+                `read`.
         """
         if not (self.named or self.repositories or self.config_file):
             raise ConfigError("there is nothing to serve; give a graph: modelflow serve graph.toml")
@@ -94,10 +96,10 @@ class ServeConfig:
                 )
 
     def check_environment(self) -> None:
-        """Looks whether each setting of the environment fits one of the models.
+        """Checks that each setting of the environment fits at least one model.
 
         Raises:
-            ConfigError: one fits none; or as `read`.
+            ConfigError: a setting fits no model. Also as `read`.
         """
         environment = self.settings.environment
         if not (environment.overrides or environment.args):
@@ -108,7 +110,7 @@ class ServeConfig:
         for source in sources.values():
             try:
                 found = source.names()
-            except ConfigError:  # told when it is loaded; a setting may be meant for it
+            except ConfigError:  # reported at its load; a setting may be meant for this model
                 return
             nodes, args = nodes | found[0], args | found[1]
         unknown = [
@@ -124,7 +126,7 @@ class ServeConfig:
             )
 
     def placing(self) -> Placing:
-        """Finds out which models place nodes, as they are on the disk now.
+        """Returns the models on the disk that place nodes.
 
         Raises:
             ConfigError: as `read`.
@@ -133,7 +135,7 @@ class ServeConfig:
         for name, source in self.read().items():
             try:
                 nodes, placements = source.list_placed()
-            except ConfigError:  # told when it is loaded
+            except ConfigError:  # reported at its load
                 unread.append(name)
                 continue
             declared |= set(placements)
@@ -141,10 +143,11 @@ class ServeConfig:
         return Placing(models, sorted(declared), unread)
 
     def read(self) -> dict[str, ModelConfig]:
-        """Returns every model that is there now, by its name.
+        """Returns every model that exists now, by name.
 
         Raises:
-            ConfigError: a repository is not there, two models have one name, or the file is wrong.
+            ConfigError: a repository does not exist, two models have the same name, or the file is
+                invalid.
         """
         found: dict[str, ModelConfig] = {}
         for source in self._all():
@@ -195,23 +198,23 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _is_text(name: str) -> bool:
-    return sendable(name) == name  # else no client could ask for it, or be told of it
+    return sendable(name) == name  # clients can send and receive only UTF-8
 
 
 def name_of(path: Path) -> str:
-    """Returns the name of a model that has none: ``digits`` of ``graphs/digits.toml``."""
+    """Returns the name of a model by its path: ``digits`` for ``graphs/digits.toml``."""
     path = path.resolve()
     return path.name if path.is_dir() or not path.suffix else path.stem
 
 
 def choose_name(path: Path) -> str:
-    """Returns the name under which a graph or a model that is given alone is served.
+    """Returns the name of a graph or a model that is given without a name.
 
-    That of the graph, ``[flow] name``, where it has one that an address can hold; else, and of an
-    archive, `name_of`.
+    This is the graph's ``[flow] name`` if a URL can hold that name. Otherwise, and for an archive,
+    it is `name_of` the path.
     """
     if is_graph_file(path) and not is_archive_file(path) and path.is_file():
-        with contextlib.suppress(ConfigError):  # whoever loads it says what is wrong
+        with contextlib.suppress(ConfigError):  # the load reports the error
             config = read_config(path)
             if config.is_named and _NAME.fullmatch(str(config.flow["name"])):
                 return str(config.flow["name"])
@@ -219,10 +222,10 @@ def choose_name(path: Path) -> str:
 
 
 def as_serve_config(sources: object) -> ServeConfig:
-    """Returns what a program wants served: names with their sources, or a `ServeConfig`.
+    """Returns the `ServeConfig` for names with sources, or an existing `ServeConfig` unchanged.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the argument is neither.
     """
     if isinstance(sources, ServeConfig):
         return sources
@@ -234,14 +237,14 @@ def as_serve_config(sources: object) -> ServeConfig:
 
 
 def read_model_config(path: Path) -> list[ModelConfig]:
-    """Returns the models that a ``models.config`` names, with their versions and labels.
+    """Returns the models of a ``models.config``, with their version policies and labels.
 
     Args:
-        path: The file, a ``ModelServerConfig`` in protobuf's text form. A ``base_path`` that is not
-            absolute counts from its folder.
+        path: The file, a ``ModelServerConfig`` in protobuf's text form. A relative ``base_path``
+            starts at the folder of the file.
 
     Raises:
-        ConfigError: it cannot be read, or is wrong.
+        ConfigError: the file cannot be read or is invalid.
     """
     try:
         text = path.read_text()
@@ -282,10 +285,10 @@ def _policy(model: Any) -> VersionPolicy:
 
 
 def read_reload_request(config: bytes) -> list[ModelConfig]:
-    """Returns what is to be served, of a serialized ``ReloadConfigRequest``.
+    """Returns the models of a serialized ``ReloadConfigRequest``.
 
     Raises:
-        Problem: it says nothing, or what is not right.
+        Problem: the request has no config, or an invalid one.
     """
     message = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
     if message.WhichOneof("config") is None:

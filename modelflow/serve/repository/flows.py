@@ -1,4 +1,4 @@
-"""Makes the flows of a version: of a graph file, or of each signature of a model."""
+"""The flows of a version: a single flow for a graph file, or a flow for each signature."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-# What the first flow of a process would import, within the time limit of a model's load.
+# Imported early. The first load of a process would otherwise pay for the import within its time
+# limit.
 import modelflow.runtime.scheduler  # noqa: F401
 from modelflow.config.flow_config import FlowConfig
 from modelflow.config.override import apply_overrides, substitute_args
@@ -27,21 +28,21 @@ if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelSettings
 
 NODE = "model"
-"""The name of the node that runs a model which is no graph."""
+"""The name of the node that runs a model that is no graph."""
 
-_BATCH = 32  # what is there is merged up to this; nobody waits for more
+_BATCH = 32  # the most items of a call; the node does not wait for more items
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureFlow:
-    """One way in which a version can be called.
+    """A signature of a version, and the function that creates its flow.
 
     Attributes:
-        make: Makes the flow, which does not run yet; the group is of the signatures that are loaded
-            together.
-        name: Of the signature.
-        method: What the signature is for.
-        tensor_names: What the model's file calls the tensors, by port.
+        make: Creates the flow, which does not run yet. Signatures that are loaded together share
+            the `LoadGroup`.
+        name: The name of the signature.
+        method: The method of the signature.
+        tensor_names: The names of the tensors in the model's file, by port name.
     """
 
     make: Callable[[LoadGroup | None], Flow]
@@ -51,14 +52,14 @@ class SignatureFlow:
 
 
 def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow]:
-    """Returns the ways in which a graph file or a model can be called, the default one first.
+    """Returns the signatures of a graph file or a model, the default signature first.
 
     Raises:
         ConfigError, EngineError: the model cannot be read.
     """
     if is_graph_file(path):
         return [SignatureFlow(lambda _: _graph_flow(path, settings))]
-    methods: Mapping[str, str] = {}  # of the folder of a unit
+    methods: Mapping[str, str] = {}  # empty for the folder of a unit
     if any(find_engine(name).is_reader_of(path) for name in engine_names()):
         methods = find_engine(engine_for(path)).signatures(path)
     if not methods:
@@ -79,7 +80,7 @@ def list_signatures(path: Path, settings: "ModelSettings") -> list[SignatureFlow
 
 
 def list_placed(config: FlowConfig, settings: "ModelSettings") -> list[str]:
-    """Returns the nodes that a graph places."""
+    """Returns the names of the nodes of a graph that have a ``placement``."""
     nodes = [node.name for node in config.nodes]
     config = settings.environment.fitting(nodes, config.args).apply(config)
     return list(_find_placements(config, settings))
@@ -111,9 +112,8 @@ def _graph_flow(path: Path, settings: "ModelSettings") -> Flow:
         flow = _flow(environment.apply(config), settings)
     if not flow.graph.inputs:
         raise ConfigError(
-            f"{path}: the graph has no input, so that there is nothing that a client could send; "
-            "expected a node with type=input; what reads its own sources is run: "
-            f"modelflow run {path}"
+            f"{path}: the graph has no input that a client could send; expected a node with "
+            f"type=input. Run a graph that reads its own sources: modelflow run {path}"
         )
     return flow
 

@@ -1,4 +1,4 @@
-"""A version being loaded: its flow, and one for each further signature that its model has."""
+"""Loading of a version: its default flow, and a flow for each further signature."""
 
 import logging
 from collections.abc import Iterator
@@ -22,24 +22,24 @@ logger = logging.getLogger(__name__)
 def load_version(
     name: str, version: ModelVersion, loader: Loader, loop_queue: LoopQueue, options: ServeOptions
 ) -> ServedModel:
-    """Loads a version, and runs the requests that are recorded with it; for a loader's thread.
+    """Loads a version, and runs its recorded warm-up requests. For a thread of the loader.
 
-    A further signature that does not load is left out, with a warning. All of them share the
+    A further signature that does not load is skipped with a warning. All signatures share the
     variables of the model.
 
     Args:
-        name: What clients call it.
-        version: What to load.
-        loader: Holds the flows that run.
-        loop_queue: How other threads reach the server's.
-        options: What each signature takes.
+        name: The model's name in requests.
+        version: The version to load.
+        loader: Starts the flows.
+        loop_queue: Passes calls from other threads to the server's thread.
+        options: The limits on requests.
 
     Raises:
-        Cancelled: nobody wants it any more; nothing of it is left, except what hangs.
-        Exception: whatever making and starting the flow raises, or a recorded request; nothing of
-            it is left.
+        Cancelled: the load is no longer wanted. The flows are stopped, except for nodes that hang.
+        Exception: an error of creating or starting a flow, or of a recorded request. The flows are
+            stopped.
     """
-    group = LoadGroup()  # a reload has another one: it shares nothing with what it replaces
+    group = LoadGroup()  # a new group for each load: versions share nothing
 
     def load(signature: SignatureFlow) -> ServedModel:
         flow = loader.load(partial(signature.make, group))
@@ -65,7 +65,7 @@ def load_version(
                 other.figures, other.admission = model.figures, model.admission
         if version.records is not None:
             warm_up(model, version.records)
-        loader.check_wanted()  # it may have been given up in one of the requests
+        loader.check_wanted()  # the load may have been given up during warm-up
     return model
 
 
@@ -87,7 +87,7 @@ def unload_version(model: ServedModel, loader: Loader) -> None:
 
 @contextmanager
 def _undone(model: ServedModel, loader: Loader) -> Iterator[None]:
-    """Stops what was loaded where the rest does not load."""
+    """Stops the loaded flows if the block raises."""
     try:
         yield
     except BaseException:

@@ -1,8 +1,8 @@
-"""What loads flows and ends them, on threads of its own: nobody who answers requests waits.
+"""The loader: loads and stops flows on separate threads, so requests never wait for a load.
 
-What is loaded is foreign code, which may not come back. So each load has a thread of its own, whose
-result is waited for as long as whoever asked for it wants; what does not come back holds up neither
-the other loads nor the end.
+A load runs foreign code, which may never return. Each load therefore has its own thread, and the
+caller decides how long to wait for the result. A load that hangs delays neither other loads nor
+the end of the server.
 """
 
 import logging
@@ -33,20 +33,20 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LAST_SECONDS = 1.5
-"""How long what is told to end may take; what takes longer is left where it is."""
+"""The seconds that a load or a flow may take to end. After that, the loader leaves it running."""
 
-# A flow says then which of its nodes has not ended.
+# Shorter, because the flow then still has time to name the node that has not ended.
 _LAST_OF_FLOW = 0.8 * LAST_SECONDS
 
 
 class Loader:
-    """Threads for what takes long, and every flow that they have started. From any thread."""
+    """The threads for slow work, and every flow that they have started. From any thread."""
 
     def __init__(self, look_seconds: float = 60.0) -> None:
-        """Starts no thread before there is work.
+        """Creates a loader without threads.
 
         Args:
-            look_seconds: How long a look at the disk may take; see `look`.
+            look_seconds: The seconds that a scan of the disk may take; see `look`.
         """
         self._look_seconds = look_seconds
         self._turns = Turns()
@@ -54,15 +54,15 @@ class Loader:
             queue.SimpleQueue()
         )
         self._is_looking = False
-        self._seen: queue.SimpleQueue[Any] = queue.SimpleQueue()  # of the look that is made
+        self._seen: queue.SimpleQueue[Any] = queue.SimpleQueue()  # the outcome of the current scan
         self._lock = threading.Lock()
         self._works: set[Work] = set()
         self._flows: set[Flow] = set()
         self._loading: dict[Flow, threading.Thread] = {}
         self._given_up: dict[Version, list[Work]] = {}
-        self._unwanted: set[threading.Thread] = set()  # what they load nobody wants any more
+        self._unwanted: set[threading.Thread] = set()  # whose loads are no longer wanted
         self._is_ending = False
-        self._failures: list[Exception] | None = None  # of the end
+        self._failures: list[Exception] | None = None  # of `stop`
 
     def run(
         self,
@@ -71,15 +71,16 @@ class Loader:
         *,
         weight: int = 0,
     ) -> Work | None:
-        """Has something done on a thread of its own; dropped when the end has begun.
+        """Runs a function on a new thread. Does nothing after `interrupt`.
 
         Args:
-            work: What to do.
-            done: Called there with what it has returned or raised.
-            weight: Of loads, which wait for their turn (see `Turns`); 0: it waits for nothing.
+            work: The function.
+            done: Called on the new thread with the result or the exception.
+            weight: The weight of a load, which waits for its turn (see `Turns`). 0 for other work,
+                which starts at once.
 
         Returns:
-            What can be asked how it goes; None: the end has begun.
+            The running work. None after `interrupt`, or if no thread could start.
         """
 
         def run() -> None:
@@ -89,7 +90,7 @@ class Loader:
                         result = outcome_of(work)
                 else:
                     result = outcome_of(work)
-            except Cancelled:  # before its turn
+            except Cancelled:  # `interrupt` was called before its turn
                 return
             finally:
                 self._works.discard(made)
@@ -104,10 +105,10 @@ class Loader:
             return None
 
     def look(self, work: Callable[[], T], done: Callable[[T | Exception], object]) -> None:
-        """Does what `run` does, one after the other: what was seen last is told last.
+        """Runs scans of the disk in sequence, so their results arrive in order.
 
-        It waits for nothing that is being loaded. A look that takes too long (a disk of the
-        network that does not answer) is told as such, and the next one begins.
+        A scan does not wait for loads. A scan that takes too long (a network disk that does not
+        answer) is reported as an error, and the next scan begins.
         """
         with self._lock:
             if self._is_ending:
@@ -146,17 +147,17 @@ class Loader:
         return True
 
     def load(self, make: "Callable[[], Flow]") -> "Flow":
-        """Makes a flow and starts it; for a thread of the loader's.
+        """Creates and starts a flow. For a thread of the loader.
 
         Raises:
-            Cancelled: the end has begun, or nobody wants it any more (see `cancel`); nothing of it
-                is left, except what hangs.
-            StreamClosed: it was loaded before.
-            Exception: whatever making and starting it raises; nothing of it is left.
+            Cancelled: `interrupt` or `cancel` was called. The flow is stopped, except for nodes
+                that hang.
+            StreamClosed: the flow was loaded before.
+            Exception: an error of creating or starting the flow. The flow is stopped.
         """
         self.check_wanted()
         flow = make()
-        flow.scheduler.check_process()  # it is made here, so that `cancel` has something to stop
+        flow.scheduler.check_process()  # created here, because `give_up` needs a scheduler to stop
         with self._lock:
             self._check()
             if flow in self._flows:
@@ -168,10 +169,10 @@ class Loader:
         try:
             flow.start()
             with self._lock:
-                self._check()  # else `stop` does not ask it to end: it is no longer loading
+                self._check()  # checked under the lock: `interrupt` stops only flows in `_loading`
                 self._loading.pop(flow, None)
         except Cancelled as error:
-            with suppress(FlowFailed):  # it hangs: whoever has given it up has said so
+            with suppress(FlowFailed):  # the flow hangs, and `give_up` has reported it
                 self.unload(flow, drain=False)
             raise error from None
         except BaseException:
@@ -181,29 +182,29 @@ class Loader:
         return flow
 
     def cancel(self, work: Work) -> None:
-        """Notes that nobody wants what a thread loads; its load raises `Cancelled` when it can."""
+        """Marks a load as unwanted. The load raises `Cancelled` at its next check."""
         with self._lock:
             if work in self._works:
                 self._unwanted.add(work.thread)
 
     def check_wanted(self) -> None:
-        """Checks that somebody wants what the calling thread loads.
+        """Checks that the load of the calling thread is still wanted.
 
         Raises:
-            Cancelled: the end has begun, or `cancel` was called.
+            Cancelled: `interrupt` or `cancel` was called.
         """
         with self._lock:
             self._check()
 
     def give_up(self, work: Work, version: "Version") -> str:
-        """Has what a thread is loading end, if it can; does what `cancel` does.
+        """Cancels a load, and asks its flows to stop.
 
         Args:
-            work: What loads it.
-            version: Of which model it is a load.
+            work: The load.
+            version: The name and version of the model.
 
         Returns:
-            Where it stands, for a message.
+            The code position at which the load hangs, for a message.
         """
         self.cancel(work)
         with self._lock:
@@ -216,7 +217,7 @@ class Loader:
         return where
 
     def list_hanging(self, version: "Version") -> list[str]:
-        """Returns where each load of a version that was given up hangs; the last one last."""
+        """Returns the code positions at which given-up loads of a version hang, oldest first."""
         with self._lock:
             works = self._given_up.pop(version, [])
             found = {work: where for work in works if (where := work.find_hanging())}
@@ -236,11 +237,11 @@ class Loader:
             with self._lock:
                 self._flows.discard(flow)
                 self._loading.pop(flow, None)
-        if not self._is_ending:  # else it ends with the process, or soon
+        if not self._is_ending:  # else the process ends soon
             give_memory_back()
 
     def interrupt(self) -> None:
-        """Begins the end: what waits to be loaded is dropped, what is being loaded is told."""
+        """Cancels waiting loads, and asks running loads to stop."""
         with self._lock:
             is_first, self._is_ending = not self._is_ending, True
             loading = [*self._loading]
@@ -252,14 +253,14 @@ class Loader:
             flow.stop(drain=False, timeout=_LAST_OF_FLOW, wait=False)
 
     def stop(self, drain_seconds: float = 0.0) -> None:
-        """Ends every flow, and waits for every thread, but not for long. May be called again.
+        """Stops every flow, and waits a limited time for every thread. May be called again.
 
         Args:
-            drain_seconds: How long flows may work on what they have; `LAST_SECONDS` later it
-                returns, whatever hangs.
+            drain_seconds: The seconds that flows have to finish their work. The method returns
+                `LAST_SECONDS` later, even if a flow hangs.
 
         Raises:
-            FlowFailed: flows failed, or hang.
+            FlowFailed: flows failed or hang.
         """
         if self._failures is None:
             self._failures = self._end_all(drain_seconds)
@@ -284,7 +285,8 @@ class Loader:
             if work.thread.is_alive():
                 where = work.find_hanging()
                 failures.append(EngineError(f"a model has not ended, and is left; {where}"))
-        return [*{str(one): one for one in failures}.values()]  # a load, and the end of its flow
+        # Without duplicates, because a load and the end of its flow may report the same error.
+        return [*{str(one): one for one in failures}.values()]
 
     def _end(self, flow: "Flow", drain_seconds: float, failures: list[Exception]) -> Work:
         def end() -> None:
@@ -302,7 +304,7 @@ class Loader:
         if self._is_ending:
             raise _ending()
         if threading.current_thread() in self._unwanted:
-            raise Cancelled("nobody wants it any more")
+            raise Cancelled("the load is no longer wanted")
 
 
 def _ending() -> Cancelled:

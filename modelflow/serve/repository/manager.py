@@ -1,4 +1,4 @@
-"""The versions of one model: loads and unloads what `reconcile` says."""
+"""The version manager of a model: executes the actions of `reconcile`."""
 
 import asyncio
 import logging
@@ -23,14 +23,15 @@ from modelflow.wire.tf_serving.documents import State, VersionStatus
 
 logger = logging.getLogger(__name__)
 
-# Each load that does not come back keeps its threads and what it has of memory, for ever.
+# A load that never returns keeps its threads and memory forever.
 _MOST_HANGING = 3
 
 
 class VersionManager:
-    """Loads versions beside those that answer, lets them take over, and ends the others.
+    """The manager of a model's versions. For the server's thread.
 
-    For the server's thread.
+    It loads new versions while the old ones answer requests. Then it switches requests to the new
+    versions and unloads the old ones.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class VersionManager:
         options: ServeOptions,
         activity: ActivityTable,
     ) -> None:
-        """Takes the model's name, where its versions are found, and what loads them."""
+        """Stores the model's name, the table of available models, and the loader."""
         self.name = name
         self._models = models
         self._loader = loader
@@ -51,26 +52,26 @@ class VersionManager:
         self._activity = activity
         self._wanted: dict[int, ModelVersion] = {}
         self._labels: dict[str, int] = {}
-        self._instances: list[Instance] = []  # until nothing works for them any more
+        self._instances: list[Instance] = []  # until their flows have ended
         self._failed: dict[int, Failure] = {}
         self._told: list[Told] = []
         self._reason = ""
-        self._blamed: set[tuple[str, int]] = set()  # labels of versions that are not there
+        self._blamed: set[tuple[str, int]] = set()  # labels whose version is not loaded
         models.expect(name)
 
     @property
     def is_empty(self) -> bool:
-        """Tells whether nothing is wanted and nothing is left."""
+        """Tells whether no version is wanted and none is left."""
         return not (self._wanted or self._instances)
 
     def want(
         self, config: ModelConfig, versions: Iterable[ModelVersion], *, is_retry: bool = False
     ) -> None:
-        """Takes up what is to be served from now on.
+        """Sets the versions to serve from now on.
 
         Args:
-            config: Where the model comes from.
-            versions: Its versions.
+            config: The configuration of the model.
+            versions: The versions.
             is_retry: See `reconcile`.
         """
         self._reason = ""
@@ -79,22 +80,22 @@ class VersionManager:
         self._reconcile(is_retry=is_retry)
 
     def want_nothing(self) -> None:
-        """Ends all versions, each when its last request is answered."""
+        """Unloads all versions, each after its last request is answered."""
         self._wanted, self._labels = {}, {}
         self._models.dismiss(self.name)
         self._reconcile()
 
     def blame(self, reason: str) -> None:
-        """Notes why it is not known what is wanted: what runs goes on."""
+        """Records why the wanted versions are unknown. Running versions continue."""
         reason = sendable(reason)
-        if reason != self._reason:  # a poll comes by here again and again
+        if reason != self._reason:  # log once, not at every poll
             logger.error("model %r: %s", self.name, reason)
         self._reason = reason
         self._models.settle(self.name, is_complete=False, reason=reason)
         self.tell(ConfigError(reason))
 
     def condemn(self, number: int, reason: str) -> None:
-        """Takes a version out of service that has ended other processes."""
+        """Takes a version out of service that has crashed other processes."""
         version = self._wanted.get(number)
         if version is None:
             return
@@ -106,11 +107,14 @@ class VersionManager:
         self._reconcile()
 
     def when_settled(self, told: Told) -> None:
-        """Calls ``told`` when all that is wanted was tried."""
+        """Calls ``told`` when every wanted version has loaded or failed."""
         self._told.append(told)
 
     def tell(self, error: Exception | None) -> None:
-        """Calls all that wait until all is tried; also where nothing is loaded any more."""
+        """Calls all callbacks of `when_settled`.
+
+        Also used when no version will be loaded any more.
+        """
         told, self._told = self._told, []
         for one in told:
             one(error)
@@ -127,13 +131,13 @@ class VersionManager:
                 self._load(version, is_retry=is_retry)
             for instance in actions.retire:
                 self._retire(instance)
-            actions = find()  # again, as a load may have failed at once; it is not due twice
+            actions = find()  # A load may have failed at once. `reconcile` does not load it twice.
         if not any(one.state in ON_THE_WAY for one in self._instances):
             self._settle()
 
     def _load(self, version: ModelVersion, *, is_retry: bool) -> None:
         name, number = self.name, version.number
-        if is_retry or number in self._failed:  # its files are others now
+        if is_retry or number in self._failed:  # its files have changed
             self._activity.acquit(name, number)
         reason = self._activity.condemned.get((name, number)) or self._find_too_many(number)
         if reason:
@@ -168,18 +172,18 @@ class VersionManager:
         instance.work = self._loader.run(load, on_loaded, weight=ALONE if is_suspect else 1)
 
     def _drop(self, instance: Instance) -> None:
-        """Does without a version that is being loaded: what comes of it is ended."""
+        """Drops a load. The version is unloaded if the load still succeeds."""
         if instance.work is not None:
             self._loader.cancel(instance.work)
         instance.step(Event.DROP)
         self._note(instance.version.number, State.END)
 
     def _retire(self, instance: Instance) -> None:
-        assert instance.model is not None  # it answers
+        assert instance.model is not None  # the version is available
         instance.step(Event.RETIRE)
         self._models.remove(instance.model)
         self._note(instance.version.number, State.UNLOADING)
-        # When the last request that has found it is answered.
+        # Unload only after the last request that has found the model is answered.
         self._models.call_when_seen(partial(instance.model.retire, partial(self._unload, instance)))
 
     def _unload(self, instance: Instance) -> None:
@@ -209,15 +213,15 @@ class VersionManager:
             instance.timer = loop.call_later(seconds, self._on_timeout, instance)
 
     def _on_timeout(self, instance: Instance) -> None:
-        """Gives a load up; also one that was dropped meanwhile, which may hang as well."""
+        """Gives up a load, also a dropped load, which may hang as well."""
         work, number = instance.work, instance.version.number
-        assert work is not None  # it has begun
+        assert work is not None  # the load has begun
         is_wanted = instance.state in ON_THE_WAY
         if not is_wanted and not work.thread.is_alive():
             return
         where = self._loader.give_up(work, (self.name, number))
         if not is_wanted:
-            told = "model %r, version %d: a load that nobody wants any more is given up: %s"
+            told = "model %r, version %d: a load that is no longer wanted is given up: %s"
             logger.warning(told, self.name, number, where)
             return
         self._drop(instance)
@@ -242,7 +246,7 @@ class VersionManager:
         number = instance.version.number
         model, _ = instance.model, instance.doing = outcome
         before = self._list(number, State.AVAILABLE)
-        if not instance.step(Event.LOAD):  # it was dropped
+        if not instance.step(Event.LOAD):  # the load was dropped
             self._unload(instance)
             return
         self._failed.pop(number, None)
@@ -255,7 +259,7 @@ class VersionManager:
         self._reconcile()
 
     def _on_close(self, instance: Instance) -> None:
-        """Takes out a version whose flow has ended by itself; `_on_unload` gets the reason."""
+        """Retires a version whose flow has ended by itself. `_on_unload` gets the reason."""
         if instance.state is State.AVAILABLE:
             error = StreamClosed("the flow has ended by itself")
             self._failed[instance.version.number] = Failure(instance.version, error)
@@ -264,9 +268,9 @@ class VersionManager:
     def _on_unload(self, instance: Instance, outcome: Exception | None) -> None:
         number, text = instance.version.number, "" if outcome is None else reason_of(outcome)
         self._instances.remove(instance)
-        if not instance.step(Event.UNLOAD):  # it never answered: another one may, or has failed
+        if not instance.step(Event.UNLOAD):  # a dropped load, whose end changes no status
             if text:
-                told = "model %r, version %d: what nobody wanted any more did not end well: %s"
+                told = "model %r, version %d: a dropped load did not end well: %s"
                 logger.warning(told, self.name, number, text)
             return
         if text:
@@ -289,9 +293,9 @@ class VersionManager:
             return ""
         return (
             f"{len(hanging)} loads of model {self.name!r}, version {number} were given up "
-            f"(--load-timeout) and have not come back, the last one: {hanging[-1]}; it is not "
-            "loaded again before one of them does: mend the model, then restart the server, or "
-            f"give it a process of its own (--isolate {self.name})"
+            f"(--load-timeout) and still hang, the last one: {hanging[-1]}. The version is not "
+            "loaded again before one of them ends. Mend the model, then restart the server, or "
+            f"give the model its own process (--isolate {self.name})"
         )
 
     def _fail(self, version: ModelVersion, error: Exception) -> None:
@@ -305,19 +309,19 @@ class VersionManager:
         self._note(version.number, State.END, reason_of(error))
 
     def _note(self, number: int, state: State, error: str = "") -> None:
-        """Says how a version fares; while it answers, what becomes of another of it is not it."""
+        """Sets the status of a version, unless another instance of the version is available."""
         if not self._list(number, State.AVAILABLE):
             code = str(Code.UNKNOWN) if error else "OK"
             self._models.note(self.name, VersionStatus(number, state, code, error))
 
     def _settle(self) -> None:
-        """Sets labels, says how complete the model is, and calls all that wait for that."""
+        """Sets labels, records whether all versions are available, and calls the callbacks."""
         self._models.keep_labels(self.name, self._labels)
         for label, number in self._labels.items():
             try:
                 self._models.move_label(self.name, label, number)
             except Problem as problem:
-                if (label, number) not in self._blamed:  # a poll comes by here again and again
+                if (label, number) not in self._blamed:  # log once, not at every poll
                     logger.warning("%s", problem)
                 self._blamed.add((label, number))
         is_complete = all(self._list(number, State.AVAILABLE) for number in self._wanted)

@@ -1,4 +1,4 @@
-"""The models that a server has, by name, version and label, and how each version fares."""
+"""The table of a server's models by name, version and label, with the status of each version."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
@@ -16,27 +16,30 @@ _DIGITS = 19  # of the largest version: 2**63 - 1
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known under one name."""
+    """The entry of a model name."""
 
     models: dict[int, Model] = field(default_factory=dict)
-    newest: Model | None = None  # of these
+    newest: Model | None = None  # of ``models``
     statuses: dict[int, VersionStatus] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
-    is_due: bool = False  # without it the server is not ready
-    is_settled: bool = False  # all that was asked for was tried
-    is_complete: bool = False  # all that was asked for has been there
-    reason: str = ""  # why there are no versions
-    peer: int | None = None  # the process that has it; None: this one
+    is_due: bool = False  # the server is ready only with this model
+    is_settled: bool = False  # every wanted version has loaded or failed
+    is_complete: bool = False  # every wanted version was available once
+    reason: str = ""  # the reason for a lack of versions
+    peer: int | None = None  # the process that has the model; None for this process
 
     def is_coming(self, number: int | None) -> bool:
-        """Tells whether a version, or any, is being loaded."""
+        """Tells whether a version is being loaded. None means any version."""
         if not self.statuses:
             return not self.is_settled
         found = self.statuses.values()
         return any(s.state in ON_THE_WAY and number in (None, s.version) for s in found)
 
     def amiss(self) -> str:
-        """Why it is not all there; nothing: it is, or was, and something still is."""
+        """Returns the reason why the model is not ready, or ``""``.
+
+        A model is ready if every wanted version was available once, and a version still is.
+        """
         if self.is_complete and self.models:
             return ""
         if self.is_coming(None):
@@ -47,28 +50,28 @@ class _Entry:
 
 
 class Models:
-    """What is served. For the server's thread, once it serves."""
+    """The table of served models. For the server's thread, once the server runs."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self.on_change: Callable[[], object] | None = None
-        """Called when something of this is not as it was."""
+        """Called after each change of the table."""
         self.call_when_seen: Callable[[Callable[[], object]], object] = _at_once
-        """Has somebody called when all who look here, in other processes too, have seen what has
-        changed until now."""
+        """Calls a function when all readers, also in other processes, have seen all changes."""
 
     def __iter__(self) -> Iterator[Model]:
-        """Gives what answers at this moment; from any thread."""
-        entries = [*self._entries.values()]  # at once: the server's thread may change them
+        """Yields the models that are available now. From any thread."""
+        # A copy, because the server's thread may change the table meanwhile.
+        entries = [*self._entries.values()]
         return iter([model for entry in entries for model in [*entry.models.values()]])
 
-    # -- what answers ---------------------------------------------------------------------------
+    # -- available models -----------------------------------------------------------------------
 
     def versions(self, name: str) -> list[Model]:
-        """Returns the versions of a model that answer, the newest first.
+        """Returns the available versions of a model, newest first.
 
         Raises:
-            Problem: there is no model of this name.
+            Problem: no model has this name.
         """
         models = self._entry(name).models
         return [models[number] for number in sorted(models, reverse=True)]
@@ -77,7 +80,8 @@ class Models:
         """Returns the model of a version (``""``, ``"0"``: the newest) or a label.
 
         Raises:
-            Problem: there is none; with `Code.UNAVAILABLE`: it is being loaded.
+            Problem: the model is not found. The code is `Code.UNAVAILABLE` while it is being
+                loaded.
         """
         entry = self._entries.get(name) or _NOBODY
         if entry.newest is not None and not (version or label):
@@ -100,7 +104,7 @@ class Models:
         raise Problem(message, Code.NOT_FOUND)
 
     def add(self, model: Model) -> None:
-        """Takes up a model, in the place of one of the same name and version."""
+        """Adds a model, or replaces the model of the same name and version."""
         self.expect(model.name)
         entry = self._entries[model.name]
         entry.models[model.version] = model
@@ -108,7 +112,7 @@ class Models:
         self.note(model.name, VersionStatus(model.version, State.AVAILABLE))
 
     def remove(self, model: Model) -> None:
-        """Takes a model out: no request finds it any more. One that took its place stays."""
+        """Removes a model, unless another model of the same version has taken its place."""
         entry = self._entries[model.name]
         models = entry.models
         if models.get(model.version) is model:
@@ -116,38 +120,44 @@ class Models:
             entry.newest = models[max(models)] if models else None
             self._on_change()
 
-    # -- how they fare --------------------------------------------------------------------------
+    # -- states ---------------------------------------------------------------------------------
 
     def expect(self, name: str, *, is_due: bool = False, peer: int | None = None) -> None:
-        """Notes that a model is asked for: until it is settled, it is being loaded.
+        """Adds an entry for a wanted model, which counts as loading until `settle`.
 
         Args:
             name: The model's name.
-            is_due: Without it the server is not ready. What comes later makes a server that is
-                ready no less so, until it has been there.
-            peer: The process that has it; None: this one.
+            is_due: The server is not ready before this model is. False for a model that is added
+                later, which leaves a ready server ready until all its versions were available.
+            peer: The process that has the model. None for this process.
         """
         entry = self._entries.setdefault(name, _Entry(peer=peer))
         entry.is_due = entry.is_due or is_due
         self._on_change()
 
     def dismiss(self, name: str) -> None:
-        """Notes that a model is not asked for any more: the server is ready without it."""
+        """Marks a model as no longer wanted. The server is ready without the model."""
         self._entries[name].is_due = self._entries[name].is_complete = False
         self._on_change()
 
     def forget(self, name: str) -> None:
-        """Forgets a model that nobody asks for and that has no version left."""
+        """Removes the entry of an unwanted model that has no version left."""
         self._entries.pop(name, None)
         self._on_change()
 
     def note(self, name: str, status: VersionStatus) -> None:
-        """Takes up how a version fares."""
+        """Sets the status of a version."""
         self._entries[name].statuses[status.version] = status
         self._on_change()
 
     def settle(self, name: str, *, is_complete: bool, reason: str = "") -> None:
-        """Notes that all that was asked for of a model was tried, and why there is nothing."""
+        """Notes that every wanted version of a model has loaded or failed.
+
+        Args:
+            name: The model's name.
+            is_complete: Every wanted version is available.
+            reason: The reason for a lack of versions.
+        """
         entry = self._entries[name]
         entry.is_settled, entry.reason = True, reason
         if is_complete:
@@ -155,10 +165,10 @@ class Models:
         self._on_change()
 
     def statuses(self, name: str, version: str = "", label: str = "") -> list[VersionStatus]:
-        """Returns how the versions of a model fare, also those that have ended, newest first.
+        """Returns the statuses of a model's versions, also of ended versions, newest first.
 
         Raises:
-            Problem: there is no model of this name, or no such version of it.
+            Problem: no model has this name, or the model has no such version.
         """
         found = self._entry(name).statuses
         number = self.find(name, label=label).version if label else _number(version)
@@ -169,7 +179,7 @@ class Models:
         return [found[number]]
 
     def index(self) -> Iterator[tuple[str, VersionStatus | None, str]]:
-        """Gives every name, how its versions fare (None: there are none), and what is amiss."""
+        """Yields each name with a version's status, or None without versions, and the error."""
         for name, entry in self._entries.items():
             for number in sorted(entry.statuses):
                 status = entry.statuses[number]
@@ -178,7 +188,7 @@ class Models:
                 yield name, None, entry.amiss()
 
     def unready(self) -> dict[str, str]:
-        """Returns what was asked for and is not there, and why; nothing: all is."""
+        """Returns the reasons why models are not ready, by name."""
         found = {name: entry.amiss() for name, entry in self._entries.items() if entry.is_due}
         return {name: reason for name, reason in found.items() if reason}
 
@@ -189,7 +199,7 @@ class Models:
     # -- in another process ---------------------------------------------------------------------
 
     def document(self, key_of: Callable[[Model], object]) -> list[dict[str, Any]]:
-        """Returns all this for JSON; ``key_of`` gives what stands for a model in it."""
+        """Returns the table for JSON. ``key_of`` returns the key that represents a model."""
         return [
             {
                 "name": name,
@@ -204,16 +214,19 @@ class Models:
     def take(
         self, document: Iterable[Mapping[str, Any]], model_of: Callable[[Any], Model], peer: int
     ) -> None:
-        """Takes what `document` has given in another process, in the place of what it had before.
+        """Replaces the entries of another process with its `document`.
 
-        ``model_of`` gives the model that a key stands for, ``peer`` says which process it is.
+        Args:
+            document: The result of `document` in the other process.
+            model_of: Returns the model that a key represents.
+            peer: The number of the process.
         """
         kept = {name: entry for name, entry in self._entries.items() if entry.peer != peer}
         self._entries = {**kept, **{one["name"]: _entry(one, model_of, peer) for one in document}}
         self._on_change()
 
     def lose(self, peer: int) -> None:
-        """Notes that a process has ended, and that all that it had will be loaded again."""
+        """Marks the models of an ended process as loading, until a new process has them."""
         for entry in self._entries.values():
             if entry.peer != peer:
                 continue
@@ -225,10 +238,10 @@ class Models:
     # -- labels ---------------------------------------------------------------------------------
 
     def move_label(self, name: str, label: str, number: int) -> None:
-        """Has a label name a version.
+        """Assigns a label to a version.
 
         Raises:
-            Problem: the version is not loaded; the label stays where it was.
+            Problem: the version is not loaded. The label does not move.
         """
         if number not in self._entry(name).models:
             refuse(
@@ -241,7 +254,7 @@ class Models:
             self._on_change()
 
     def keep_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """Takes away the labels that are not among these."""
+        """Removes the labels that are not among these."""
         kept = self._entries[name].labels
         for label in kept.keys() - labels.keys():
             del kept[label]
@@ -257,7 +270,7 @@ class Models:
 
 
 def _at_once(call: Callable[[], object]) -> None:
-    """All who look are here."""
+    """Calls the function at once, because no other process reads the table."""
     call()
 
 
@@ -278,7 +291,10 @@ def _entry(found: Mapping[str, Any], model_of: Callable[[Any], Model], peer: int
 
 
 def _number(version: str) -> int | None:
-    """The number of a text of digits; None: the newest. No int is made of what none can be."""
+    """Returns the number of a version, None for the newest, or -1 for an invalid text.
+
+    Texts with too many digits are not converted.
+    """
     digits = version.lstrip("0")
     if not digits:
         return None

@@ -1,4 +1,4 @@
-"""Looks at the disk for models and versions: when asked to, and every so many seconds."""
+"""Scans of the disk for models and versions, on request and at intervals."""
 
 import asyncio
 import logging
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """A model as it is on the disk now.
+    """A model as found on the disk.
 
     Attributes:
-        config: Where it comes from.
-        versions: Its versions.
-        reason: Why there are none; ``""``: there are.
+        config: The configuration of the model.
+        versions: The versions to serve.
+        reason: The reason for a lack of versions, or ``""``.
     """
 
     config: ModelConfig
@@ -35,7 +35,7 @@ OnFound = Callable[[Mapping[str, FoundModel]], None]
 
 
 def look(config: ServeConfig) -> dict[str, FoundModel]:
-    """Returns what there is to serve, by name; this reads folders.
+    """Returns the models to serve by name. Reads folders.
 
     Raises:
         ConfigError: the configuration cannot be read.
@@ -51,19 +51,19 @@ def _look_at(model: ModelConfig) -> FoundModel:
 
 
 class RepositoryPoller:
-    """Looks at the disk, on threads of the loader's that may wait for it. For the server's thread.
+    """The poller, which scans the disk on threads of the loader. For the server's thread.
 
     Attributes:
-        config: What it looks for.
+        config: The configuration of the models.
     """
 
     def __init__(self, config: ServeConfig, loader: Loader, poll: float) -> None:
-        """Takes what to look for; `begin` begins.
+        """Stores the configuration. `begin` starts the scans.
 
         Args:
-            config: What to look for.
-            loader: Whose threads look.
-            poll: Seconds between two looks; 0: it looks only when asked.
+            config: The configuration of the models.
+            loader: Runs the scans on its threads.
+            poll: Seconds between two scans. 0 for scans only on request.
         """
         self.config = config
         self._loader = loader
@@ -75,25 +75,25 @@ class RepositoryPoller:
         self._last_error = ""
 
     def begin(self, loop_queue: LoopQueue, on_found: OnFound) -> None:
-        """Looks every so many seconds from now on.
+        """Starts the periodic scans.
 
         Args:
-            loop_queue: How the loader's threads reach the server's.
-            on_found: Called with what there is after each look that was not for one caller.
+            loop_queue: Passes calls from other threads to the server's thread.
+            on_found: Called with the models after each scan that `ask` has not requested.
         """
         self._loop_queue, self._on_found = loop_queue, on_found
         self._wait_for_poll()
 
     def refresh(self) -> None:
-        """Looks now."""
+        """Scans the disk now."""
         self._look(self._on_look)
 
     def ask(self, told: Told, on_found: OnFound) -> None:
-        """Looks for one caller, who waits.
+        """Scans the disk now for a waiting caller.
 
         Args:
-            told: Called where it comes to nothing, with the reason.
-            on_found: Called with what there is, unless ``told`` was called before.
+            told: Called with the error if the scan fails.
+            on_found: Called with the models, unless ``told`` was called before.
         """
         self._asking.append(told)
 
@@ -109,7 +109,7 @@ class RepositoryPoller:
         self._look(on_look)
 
     def end(self, reason: Exception) -> None:
-        """Looks no more, and gives the reason to all that wait."""
+        """Stops the scans, and passes the reason to all waiting callers."""
         self._poll = 0
         if self._timer is not None:
             self._timer.cancel()
@@ -119,7 +119,7 @@ class RepositoryPoller:
 
     def _look(self, on_look: Callable[[Mapping[str, FoundModel] | Exception], None]) -> None:
         loop_queue = self._loop_queue
-        assert loop_queue is not None  # it has begun
+        assert loop_queue is not None  # `begin` was called
         done = partial(look, self.config)
         self._loader.look(done, lambda outcome: loop_queue.post(partial(on_look, outcome)))
 
@@ -133,11 +133,11 @@ class RepositoryPoller:
         self._wait_for_poll()
 
     def _on_look(self, outcome: Mapping[str, FoundModel] | Exception) -> None:
-        assert self._on_found is not None  # it has begun
+        assert self._on_found is not None  # `begin` was called
         if not isinstance(outcome, Exception):
             self._last_error = ""
             self._on_found(outcome)
             return
-        if str(outcome) != self._last_error:  # a poll comes by here again and again
-            logger.error("looking for new versions: %s; what is served goes on", outcome)
+        if str(outcome) != self._last_error:  # log once, not at every poll
+            logger.error("looking for new versions: %s; the served models continue", outcome)
         self._last_error = str(outcome)

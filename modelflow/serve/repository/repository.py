@@ -1,4 +1,4 @@
-"""The models of this process: looking for versions, loading and unloading by name."""
+"""The repository of this process: finds versions, and loads and unloads models by name."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,13 +23,13 @@ from modelflow.wire.problem import Code, Problem, reason_of, refuse
 
 
 class Repository:
-    """Keeps a `VersionManager` for each model that is asked for. For the server's thread.
+    """The repository with a `VersionManager` for each configured model. For the server's thread.
 
-    It looks at the disk when it begins, when it is asked to, and every so many seconds. It is a
-    `ModelSource`, and the `ReplicaGroup` of a process that is alone.
+    It scans the disk at the start, on request, and at intervals (``--poll``). It is a
+    `ModelSource`, and also the `ReplicaGroup` of a single process.
 
     Attributes:
-        models: What requests see.
+        models: The models that requests find.
         is_open: Clients may load and unload models.
     """
 
@@ -43,18 +43,18 @@ class Repository:
         *,
         may_be_empty: bool = False,
     ) -> None:
-        """Takes what to serve; loads nothing yet.
+        """Stores the configuration, and loads no model yet.
 
         Args:
             sources: See `modelflow.serve.server.Server`.
-            options: Of the server.
-            loader: What loads it; the server's to stop.
-            unloaded: Models that are there, and that clients have unloaded.
-            activity: Where it is noted what is done for each version; None: only here.
-            may_be_empty: Others serve, too: nothing need be served here.
+            options: The options of the server.
+            loader: Loads the models. The server stops it.
+            unloaded: The configured models that clients have unloaded.
+            activity: The activity records of versions. None if no supervisor reads them.
+            may_be_empty: This process may serve no model, because other processes serve some.
 
         Raises:
-            ConfigError: there is nothing to serve.
+            ConfigError: the configuration names no model.
         """
         config = as_serve_config(sources)
         config.check()
@@ -68,29 +68,29 @@ class Repository:
         self._loop_queue: LoopQueue | None = None
         self._managers: dict[str, VersionManager] = {}
         self._unloaded = set(unloaded)
-        self._found: Mapping[str, FoundModel] = {}  # by the first look
-        self._failures: Sequence[Exception] = ()  # of that
+        self._found: Mapping[str, FoundModel] = {}  # by the first scan
+        self._failures: Sequence[Exception] = ()  # of the first loads
         self._is_ending = False
 
-    # -- as the server knows it -----------------------------------------------------------------
+    # -- for the server -------------------------------------------------------------------------
 
     @property
     def replica_group(self) -> "Repository":
-        """What loads and unloads models here."""
+        """The repository itself, which loads and unloads models."""
         return self
 
     def unready(self) -> str:
-        """Returns why the server is not ready; ``""``: it is."""
+        """Returns the reason why the server is not ready, or ``""``."""
         if self._is_ending:
             return str(_ending())
         found = self.models.unready().items()
         return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
 
     def look(self) -> Sequence[str]:
-        """Looks at the disk, and returns the names of the models there.
+        """Scans the disk, and returns the names of the models.
 
         Raises:
-            ConfigError: a path holds nothing to serve.
+            ConfigError: a path holds no graph or model.
         """
         self._found = look(self._poller.config)
         for name in self._found.keys() - self._unloaded:
@@ -98,10 +98,13 @@ class Repository:
         return [*self._found]
 
     def begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
-        """Begins to load what was found; calls ``told`` when all of it was tried."""
+        """Starts to load the found models.
+
+        Calls ``told`` when every load has succeeded or failed.
+        """
         loop_queue.post(
             partial(self._begin, loop_queue, told)
-        )  # behind: the server may not listen yet
+        )  # posted, because the server may not listen yet
 
     def _begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
         def on_tried(failures: Sequence[Exception]) -> None:
@@ -117,10 +120,10 @@ class Repository:
         self._poller.begin(loop_queue, self._on_found)
 
     def check(self) -> None:
-        """Looks whether there is anything to serve, or may be.
+        """Checks that a model is loaded, or may be loaded later.
 
         Raises:
-            FlowFailed, GraphError, EngineError: nothing can be loaded.
+            FlowFailed, GraphError, EngineError: no model can be loaded.
         """
         if self._may_be_empty or any(self.models):
             return
@@ -133,36 +136,36 @@ class Repository:
         raise FlowFailed("no model could be loaded", self._failures)
 
     def refresh(self) -> None:
-        """Looks for new versions and models, and loads them."""
+        """Scans the disk for new versions and models, and loads them."""
         self._poller.refresh()
 
     def condemn(self, name: str, version: int, reason: str) -> None:
-        """Takes a version out of service that has ended other processes."""
+        """Takes a version out of service that has crashed other processes."""
         self._activity.condemned[name, version] = reason
         if name in self._managers:
             self._managers[name].condemn(version, reason)
 
     def end(self) -> None:
-        """Looks no more, and notifies all that wait for a load."""
+        """Stops the scans, and notifies all callers that wait for a load."""
         self._is_ending = True
         self._poller.end(_ending())
         for manager in self._managers.values():
             manager.tell(_ending())
 
-    # -- as clients know it ---------------------------------------------------------------------
+    # -- for clients ----------------------------------------------------------------------------
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
-        """Gives what the models here have counted."""
+        """Passes the counts of the models in this process to ``told``."""
         own = [model for model in self.models if isinstance(model, ServedModel)]
         told(GroupCounts([ModelSnapshot.of(model) for model in own]))
 
     def load(self, name: str, told: Told) -> None:
         """Loads a model that was unloaded, has failed, or may have changed.
 
-        ``told`` is called when its versions were tried, with what is said where they do not load.
+        ``told`` is called with the error, or None, when every version has loaded or failed.
 
         Raises:
-            Problem: clients may not.
+            Problem: clients may not load models.
         """
         self._check_open()
         told = partial(_tell_of_load, name, told)
@@ -184,10 +187,10 @@ class Repository:
             self._poller.ask(told, on_found)
 
     def unload(self, name: str, told: Told) -> None:
-        """Takes a model out; its requests under way are answered.
+        """Unloads a model. Its requests under way are still answered.
 
         Raises:
-            Problem: there is no such model, or clients may not.
+            Problem: the model does not exist, or clients may not unload models.
         """
         self._check_open()
         if name not in self._managers:
@@ -198,14 +201,14 @@ class Repository:
         told(None)
 
     def configure(self, config: bytes, told: Told) -> None:
-        """Serves what a ``ReloadConfigRequest`` says, in the place of the ``models.config``.
+        """Serves the models of a ``ReloadConfigRequest`` in place of the ``models.config``.
 
-        ``told`` is called when all of it was tried, with what does not load or which label stays
-        where it was: it may name only a version that is loaded.
+        ``told`` is called when every model has loaded or failed. It gets the first error, also that
+        of a label that cannot move. A label may name only a loaded version.
 
         Raises:
-            Problem: clients may not, a model is there already under that name, or nothing is at
-                its path. Nothing has changed then.
+            Problem: clients may not load models, a name is taken, or a path holds no model.
+                Nothing has changed then.
         """
         sources = read_reload_request(config)
         self._check_open()
@@ -238,7 +241,7 @@ class Repository:
         self._poller.ask(told, on_found)
 
     def _move_labels(self, sources: Iterable[ModelConfig]) -> Problem | None:
-        """Returns why a label stays where it was."""
+        """Moves labels to their versions, and returns the error of the first that cannot move."""
         for source in sources:
             for label, number in source.settings.labels.items():
                 try:
@@ -260,7 +263,7 @@ class Repository:
         if self._loop_queue is None:
             refuse("the server begins; come again", Code.UNAVAILABLE)
 
-    # -- what is wanted -------------------------------------------------------------------------
+    # -- wanted versions ------------------------------------------------------------------------
 
     def _on_found(self, found: Mapping[str, FoundModel]) -> None:
         if self._is_ending:
@@ -286,7 +289,7 @@ class Repository:
     def _when_all_settled(
         self, names: Collection[str], told: Callable[[Sequence[Exception]], None]
     ) -> None:
-        """Calls ``told`` once when all of these were tried, with what did not load."""
+        """Calls ``told`` once with the errors, when all these models have loaded or failed."""
         waiting = set(names)
         failures: list[Exception] = []
 
@@ -304,7 +307,7 @@ class Repository:
 
     def _manager(self, name: str) -> VersionManager:
         if name not in self._managers:
-            assert self._loop_queue is not None  # it has begun
+            assert self._loop_queue is not None  # `begin` was called
             self._managers[name] = VersionManager(
                 name, self.models, self._loader, self._loop_queue, self._options, self._activity
             )

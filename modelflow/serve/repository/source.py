@@ -1,4 +1,4 @@
-"""The versions of a served model: a graph file, a model, a folder with versions, or a flow."""
+"""The sources of served models: graph files, models, folders with versions, and flows."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,32 +26,35 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class VersionPolicy:
-    """Chooses versions; as ``servable_version_policy`` of TensorFlow Serving.
+    """The choice of versions to serve, as ``servable_version_policy`` of TensorFlow Serving.
 
     Attributes:
-        latest: So many of the newest; 0: all.
-        specific: These instead, whether they are there or not.
+        latest: The number of newest versions. 0 for all versions.
+        specific: These versions instead, even if they do not exist.
     """
 
     latest: int = 1
     specific: tuple[int, ...] = ()
 
     def choose(self, there: Collection[int]) -> list[int]:
-        """Returns the versions to serve, the oldest first; of ``specific`` also what is missing."""
+        """Returns the versions to serve, oldest first.
+
+        Includes missing versions of ``specific``.
+        """
         if self.specific:
             return sorted(set(self.specific))
         return sorted(there)[-self.latest :] if self.latest else sorted(there)
 
 
 LATEST = VersionPolicy()
-"""The newest version alone."""
+"""The policy for only the newest version."""
 
 
 def read_policy(text: str) -> VersionPolicy:
-    """Reads ``latest``, ``all``, or numbers: ``3`` or ``1,2``.
+    """Parses ``latest``, ``all``, or numbers: ``3`` or ``1,2``.
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: the text is none of these.
     """
     if text == "latest":
         return LATEST
@@ -65,15 +68,15 @@ def read_policy(text: str) -> VersionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A version of a model as it is to be had now.
+    """A version of a model, as found on the disk.
 
     Attributes:
-        number: The version.
-        stamp: Another one: what is behind the number has changed.
-        is_whole: The stamp says all that may change; of a graph file it does not, whose model may
-            be anywhere, but of an archive.
-        signatures: Returns the ways in which it can be called; called on a thread that loads.
-        records: Requests to run before it is served; None: there are none.
+        number: The version number.
+        stamp: A value that changes when the files of the version change.
+        is_whole: The stamp covers all files of the version. This is true for models and archives,
+            but not for a graph file, whose models may be anywhere.
+        signatures: Returns the signatures. Called on a thread of the loader.
+        records: The file of warm-up requests, or None.
     """
 
     number: int
@@ -83,24 +86,24 @@ class ModelVersion:
     records: Path | None = None
 
     def open(self) -> Flow:
-        """Returns the flow that answers by default, which does not run yet."""
+        """Returns the flow of the default signature, which does not run yet."""
         return self.signatures()[0].make(None)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a model is served.
+    """The settings of a served model.
 
     Attributes:
-        policy: Which of its versions.
-        labels: Names of versions.
-        overrides: Changes of nodes' attributes: ``{"node.key": value}``.
+        policy: The choice of versions.
+        labels: Version numbers by label.
+        overrides: Changes of node attributes, ``{"node.key": value}``.
         args: Values for ``[args]``.
-        environment: What the environment sets, below ``overrides`` and ``args``: each in the models
-            that it fits.
-        batching: Attributes of the node of a model that is no graph, which ``overrides`` go before.
-        engine: Makes what runs the nodes that a graph places, one for each that is loaded: a graph
-            that is read again has replicas of its own. None: they run here.
+        environment: Settings from environment variables, each for the models that it fits.
+            ``overrides`` and ``args`` take precedence.
+        batching: Attributes of the node of a model that is no graph. ``overrides`` take precedence.
+        engine: Creates the placement engine of each loaded graph. A graph that is loaded again has
+            new replicas. None if placed nodes run in this process.
     """
 
     policy: VersionPolicy = LATEST
@@ -112,19 +115,19 @@ class ModelSettings:
     engine: "Callable[[], PlacementEngine] | None" = None
 
     def of_model(self) -> "ModelSettings":
-        """Returns the settings of a model that is no graph: one node."""
+        """Returns the settings of a model that is no graph, for its single node."""
         fitting = self.environment.fitting((NODE,), ())
         return replace(self, overrides={**fitting.overrides, **self.overrides})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """A model that was asked for, and where it comes from.
+    """A configured model and its source.
 
     Attributes:
-        name: What clients call it.
-        origin: A path; or a flow, which is its version 1 and can be loaded once.
-        settings: What of it is served, and how.
+        name: The model's name in requests.
+        origin: A path, or a flow. A flow is version 1 and can be loaded only once.
+        settings: The settings of the model.
     """
 
     name: str
@@ -132,19 +135,19 @@ class ModelConfig:
     settings: ModelSettings = field(default_factory=ModelSettings)
 
     def check(self) -> None:
-        """Looks whether there is something to serve.
+        """Checks that the source exists.
 
         Raises:
-            ConfigError: there is not.
+            ConfigError: the source holds no graph or model.
         """
         if not (isinstance(self.origin, Flow) or is_source(self.origin)):
             raise ConfigError(_absent(self.origin))
 
     def names(self) -> tuple[set[str], set[str]]:
-        """Returns the nodes and arguments of its versions: what may be set in them.
+        """Returns the names of the nodes and arguments of all versions, for settings.
 
         Raises:
-            ConfigError: there is nothing, or a graph cannot be read.
+            ConfigError: the source holds no graph or model, or a graph cannot be read.
         """
         nodes: set[str] = set()
         args: set[str] = set()
@@ -154,25 +157,25 @@ class ModelConfig:
         return nodes, args
 
     def list_placed(self) -> tuple[list[str], list[str]]:
-        """Returns the nodes that its versions place, and the placements that they declare.
+        """Returns the nodes that the versions place, and the placements that the versions declare.
 
         Raises:
-            ConfigError: there is nothing, or a graph cannot be read.
+            ConfigError: the source holds no graph or model, or a graph cannot be read.
         """
         graphs = [graph for graph in self._graphs() if graph is not None]
         nodes = [node for graph in graphs for node in list_placed(graph, self.settings)]
         return nodes, [name for graph in graphs for name in graph.placements]
 
     def is_isolated(self) -> bool:
-        """Tells whether one of its versions asks for a process of its own.
+        """Tells whether a version asks for a separate process.
 
         Raises:
-            ConfigError: there is nothing, or a graph cannot be read.
+            ConfigError: the source holds no graph or model, or a graph cannot be read.
         """
         return any(graph is not None and graph.serve.is_isolated for graph in self._graphs())
 
     def _graphs(self) -> Iterator[FlowConfig | None]:
-        """Gives the graph of each version (None: a model that is no graph); of a flow nothing."""
+        """Yields the graph of each version, or None for a model that is no graph. Skips flows."""
         origin = self.origin
         if isinstance(origin, Flow):
             return
@@ -182,10 +185,10 @@ class ModelConfig:
             yield read_config(content) if is_graph_file(content) else None
 
     def list_versions(self) -> list[ModelVersion]:
-        """Returns the versions to serve, as they are on the disk now, the oldest first.
+        """Returns the versions to serve as found on the disk now, oldest first.
 
         Raises:
-            ConfigError: there is nothing.
+            ConfigError: the source holds no graph or model.
         """
         self.check()
         if isinstance(self.origin, Flow):
@@ -212,17 +215,17 @@ class ModelConfig:
 
 
 def is_source(path: Path) -> bool:
-    """Tells whether there is a graph file, a model, or a folder with versions at a path."""
+    """Tells whether a path holds a graph file, a model, or a folder with versions."""
     return content_of(path) is not None or bool(find_versions(path))
 
 
 def is_repository(path: Path) -> bool:
-    """Tells whether a path is a folder of models: what is in it can be served, itself it cannot."""
+    """Tells whether a path is a folder of models, and not a model itself."""
     return path.is_dir() and not is_source(path)
 
 
 def content_of(path: Path) -> Path | None:
-    """Returns what is loaded for a path without versions: a graph file, or a model; None: nothing.
+    """Returns the graph file or model to load for a path without versions, or None.
 
     The graph of a folder is the file ``graph.toml`` in it (or ``.yaml``, ``.json``, ``.dot``).
     """
@@ -239,7 +242,7 @@ def content_of(path: Path) -> Path | None:
 
 
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Every file at a path, with its time and size."""
+    """Returns every file at a path, with its time and size."""
     return tuple(sorted(_files(path)))
 
 

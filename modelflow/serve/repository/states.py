@@ -1,4 +1,7 @@
-"""The states of versions, and what to do to get from what runs to what is wanted; pure."""
+"""The states of versions, and the actions to get from running to wanted versions.
+
+Pure functions.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +23,18 @@ ON_THE_WAY = (State.START, State.LOADING)
 
 
 class Event(Enum):
-    """What happens to an instance."""
+    """An event in the life of an instance."""
 
     BEGIN = auto()
-    """A thread has begun to load the version."""
+    """A thread has started to load the version."""
     LOAD = auto()
     """The version is loaded."""
     FAIL = auto()
-    """The version does not load."""
+    """The version has failed to load."""
     DROP = auto()
-    """Nobody waits for the load any more."""
+    """The load is no longer wanted."""
     RETIRE = auto()
-    """No request finds the version any more."""
+    """New requests no longer reach the version."""
     UNLOAD = auto()
     """The flows of the version have ended."""
 
@@ -54,23 +57,25 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
         State.END: {},
     }
 )
-"""The state that follows on an event. An event that is not there comes late, and changes nothing:
-of a load that was dropped, say, which is then undone."""
+"""The next state, by state and event.
+
+A missing event is late and changes nothing. For example, LOAD
+after DROP: the manager then unloads the version."""
 
 
 @dataclass(eq=False, slots=True)
 class Instance:
-    """One load of a version, from its start to the end of its flows.
+    """A single load of a version, from its start to the end of its flows.
 
-    A number may have several: the one that answers, the next one, and those that nobody wants.
+    A version number may have several instances: an available one, its successor, and dropped loads.
 
     Attributes:
-        version: What is loaded.
-        state: How far it is.
-        work: What loads it.
-        timer: When the load is given up.
-        model: What answers; None: it is not loaded yet.
-        doing: Where it is noted what is done for it, once it is loaded.
+        version: The version.
+        state: The state of the instance.
+        work: The load on its thread.
+        timer: The timer that gives up the load.
+        model: The model that answers requests. None before the version is loaded.
+        doing: The activity record of the version, once loaded.
     """
 
     version: "ModelVersion"
@@ -81,27 +86,30 @@ class Instance:
     doing: "VersionActivity | None" = None
 
     def step(self, event: Event) -> bool:
-        """Takes up an event; False: it comes too late, and changes nothing."""
+        """Changes the state after an event.
+
+        Returns False if the event is late and changes nothing.
+        """
         following = TRANSITIONS[self.state].get(event)
         self.state = following or self.state
         return following is not None
 
 
 class Failure(NamedTuple):
-    """A version that has failed, and the reason."""
+    """A failed version and its error."""
 
     version: "ModelVersion"
     error: Exception
 
 
 class Actions(NamedTuple):
-    """What to do next."""
+    """The next actions of a `VersionManager`."""
 
     drop: "list[Instance]"
-    """Loads that nobody wants any more."""
+    """Loads that are no longer wanted."""
     load: "list[ModelVersion]"
     retire: "list[Instance]"
-    """Versions that answer, and are not wanted any more."""
+    """Available versions that are no longer wanted."""
 
 
 def reconcile(
@@ -111,16 +119,16 @@ def reconcile(
     *,
     is_retry: bool = False,
 ) -> Actions:
-    """Returns the actions that lead from what runs to what is wanted.
+    """Returns the actions that lead from the running versions to the wanted versions.
 
-    A version that answers stays until every wanted version was tried and one of them answers: a
-    version that does not load costs nobody the one before it.
+    An available version stays until every wanted version was tried and one of them is available.
+    A version that fails to load therefore never removes the version before it.
 
     Args:
         wanted: The versions to serve, by number.
-        instances: What is there.
-        failed: The versions that have failed, by number; tried again when their files change.
-        is_retry: What failed is tried again, and what may have changed unseen is loaded again.
+        instances: The existing instances.
+        failed: The failed versions, by number. A version is tried again when its files change.
+        is_retry: Tries failed versions again, and reloads versions whose stamp may miss a change.
     """
     loading = {one.version.number: one for one in instances if one.state in ON_THE_WAY}
     serving = {one.version.number: one for one in instances if one.state is State.AVAILABLE}

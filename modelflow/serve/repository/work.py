@@ -1,4 +1,4 @@
-"""Work on threads of its own, and whose turn it is to load: two at a time."""
+"""Work on separate threads, and the turns of loads: two loads at a time."""
 
 import threading
 import time
@@ -16,23 +16,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ALONE = 2
-"""So many load at a time: the weight of one that loads alone, behind all others."""
+"""The total weight of concurrent loads.
 
-# Those that take longer than so many seconds do not count.
+A load of this weight runs alone, after all lighter loads.
+"""
+
+# Seconds after which a running load no longer counts.
 _SLOW = 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Turn:
-    """Somebody who waits to load, or does."""
+    """The turn of a load that waits or runs."""
 
     weight: int
 
 
 class Turns:
-    """Whose turn it is to load: in the order in which they came, a few at a time.
+    """The turns of loads, in order of weight and arrival, up to a total weight.
 
-    Whoever takes long does not count, so that what hangs holds up nobody.
+    A load that takes longer than `_SLOW` seconds no longer counts. A load that hangs therefore
+    blocks no other load.
     """
 
     def __init__(self) -> None:
@@ -43,13 +47,13 @@ class Turns:
 
     @contextmanager
     def take(self, weight: int) -> Iterator[None]:
-        """Waits for a turn, and has it inside the block.
+        """Waits for a turn, and keeps the turn inside the block.
 
         Args:
             weight: 1, or `ALONE`.
 
         Raises:
-            Cancelled: the end has begun.
+            Cancelled: `end` was called.
         """
         one = _Turn(weight)
         with self._changed:
@@ -70,10 +74,11 @@ class Turns:
                 self._changed.notify_all()
 
     def _delay(self) -> float:
-        """Returns the seconds until one more may begin, if none ends before."""
+        """Returns the seconds until the next load may begin, if no running load ends before."""
         now = time.monotonic()
         free = ALONE - self._waiting[0].weight
-        # The latest first: they are the last that do not count any more.
+        # Newest first, because the newest turns count longest. The turn that exceeds the limit must
+        # become slow before the next load may begin.
         for turn, began in sorted(self._began.items(), key=lambda item: -item[1]):
             if now - began < _SLOW:
                 free -= turn.weight
@@ -82,27 +87,28 @@ class Turns:
         return 0.0
 
     def end(self) -> None:
-        """Gives nobody a turn any more."""
+        """Cancels all waiting turns, and gives no further turns."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
 
 
 class Work:
-    """Something that is done on a thread of its own."""
+    """A function on its own thread."""
 
     def __init__(self, name: str, work: Callable[[], object]) -> None:
-        """Starts nothing yet."""
-        # A daemon: foreign code that does not come back must not keep the process from ending.
+        """Creates the thread, but does not start the thread yet."""
+        # A daemon, because foreign code that never returns must not keep the process alive.
         self.thread = threading.Thread(target=work, name=f"modelflow/{name}", daemon=True)
-        self.flows: Sequence[Flow] = ()  # that it ends, or was loading when it was given up
+        # The flows that this work stops, or was loading when it was given up.
+        self.flows: Sequence[Flow] = ()
 
     def position(self) -> str:
-        """Returns where its own thread stands: ``file:line in function``; ``""``: it is over."""
+        """Returns the thread's position, ``file:line in function``, or ``""`` after its end."""
         return find_position(self.thread.ident or 0)
 
     def find_hanging(self) -> str:
-        """Returns where it stands, or its flows do; ``""``: all has come back."""
+        """Returns the position at which the work or its flows hang, or ``""`` if all have ended."""
         busy = dict.fromkeys(text for flow in self.flows for text in flow.scheduler.list_busy())
         if busy or not self.thread.is_alive():
             return "; ".join(busy)
@@ -110,15 +116,15 @@ class Work:
 
 
 def outcome_of(work: Callable[[], T]) -> T | Exception:
-    """Returns what a call returns or raises."""
+    """Returns the result of a call, or its exception."""
     try:
         return work()
-    except BaseException as error:  # noqa: BLE001 - whoever asked is told
+    except BaseException as error:  # noqa: BLE001 - the caller gets the error
         return error if isinstance(error, Exception) else _format_error(error)
 
 
 def _format_error(error: BaseException) -> Exception:
-    """Says what code of a model has raised to end the process, as ``sys.exit`` does."""
+    """Returns the error for model code that raises to end the process, as ``sys.exit`` does."""
     told = EngineError(
         f"{describe_error(error)}: raised while it was loaded; a model may end nothing"
     )

@@ -2,10 +2,10 @@
 
 In: arrays, a deadline and a callback. Out: arrays or a `Problem`.
 
-`ServedModel` admits a request or refuses it before it is read. Short requests of rows wait unread
-(`PendingRequests`), are read together, and travel as the members of a `RequestBatch`, each with its
-own deadline and answer. Others are an `InferCall` each. The `SubmitQueue` offers the flow all of
-one turn of the event loop. `TimeLimit` gives up requests whose model does not answer; what the
-model still computes is dropped. A `ResponseStream` moves results one by one, as the client has
-room.
+`ServedModel` admits or refuses a request before its body is decoded. Short requests of rows wait
+undecoded (`PendingRequests`), are decoded together, and travel as the members of a `RequestBatch`.
+Each member keeps its own deadline and answer. Every other request is an `InferCall`. The
+`SubmitQueue` submits all requests of one turn of the event loop together. `TimeLimit` gives up
+requests whose model does not answer; results that arrive later are dropped. A `ResponseStream`
+sends results one by one, as fast as the client reads.
 """

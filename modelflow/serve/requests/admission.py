@@ -1,4 +1,4 @@
-"""Which requests a model takes: those with room, and those that can be answered in time."""
+"""Admission control: a model refuses requests that find no room or would miss their deadline."""
 
 import math
 from collections import Counter
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from modelflow.serve.activity import VersionActivity
 
 
-# How much what is newest counts (exponential smoothing), and for how many seconds it is new.
+# The factor that older measurements are multiplied by (exponential smoothing), and the seconds for
+# which a measurement is recent.
 _KEPT = 15 / 16
 _NEW = 1.0
 
 
 class _Level:
-    """What was seen while about so many requests were under way."""
+    """The smoothed measurements for about the same number of requests under way."""
 
     __slots__ = ("answers", "seconds", "seen")
 
@@ -32,12 +33,15 @@ class _Level:
 
 
 class WaitEstimator:
-    """Measures the seconds from one answer to the next, for 1, 2 to 3, 4 to 7, ... under way.
+    """An estimator of the wait for an answer, with the measured seconds between answers.
 
-    A model that works in batches answers the more a second, the more it has to do: what was seen
-    with few requests under way says little of what many of them would take. To the next doubling
-    of what is known the benefit of the doubt is given, that all together take no longer; beyond
-    it, and once it is known better, a request waits for all that are ahead.
+    Measurements are kept by level: 1, 2 to 3, 4 to 7, ... requests under way.
+
+    A model that works in batches answers more requests a second when more are under way.
+    Measurements with few requests therefore say little about the wait behind many. The estimator
+    assumes that the first unmeasured level takes no longer than the level below it. Each further
+    level doubles the wait. At a measured level, a request waits for all requests ahead of it.
+    Levels that were measured within the last second take precedence.
     """
 
     def __init__(self, now: Callable[[], float] = SYSTEM_CLOCK.now) -> None:
@@ -45,12 +49,12 @@ class WaitEstimator:
         self._levels: dict[int, _Level] = {}  # the bits of a number of requests -> its level
 
     def note(self, under_way: int, seconds: float, answers: int) -> None:
-        """Notes answers.
+        """Adds a measurement.
 
         Args:
-            under_way: How many requests there were.
-            seconds: How long they had, all together.
-            answers: How many were answered.
+            under_way: The number of requests under way.
+            seconds: The duration of the measurement.
+            answers: The number of requests answered in that time.
         """
         level = self._levels.get(bits := under_way.bit_length())
         if level is None:
@@ -60,7 +64,7 @@ class WaitEstimator:
         level.seen = self._now()
 
     def wait(self, number: int) -> float | None:
-        """Returns the seconds in which so many requests are answered; None: it is not known."""
+        """Returns the seconds until so many requests are answered, or None without measurements."""
         if not self._levels:
             return None
         level, since = number.bit_length(), self._now() - _NEW
@@ -77,11 +81,11 @@ class WaitEstimator:
 
 
 class OverloadedError(Problem):
-    """There is no room for a request.
+    """A refusal, because the model has no room for the request or would answer too late.
 
     Attributes:
-        reason: Why, in one word: ``full``, ``would_miss_deadline``.
-        retry_after: Seconds after which there may be room.
+        reason: The reason for the refusal, ``full`` or ``would_miss_deadline``.
+        retry_after: The seconds after which the model may have room.
     """
 
     def __init__(self, message: str, reason: str, retry_after: float) -> None:
@@ -91,7 +95,7 @@ class OverloadedError(Problem):
 
 
 class Admission:
-    """Counts the requests of one model, and knows how fast they are answered (`WaitEstimator`)."""
+    """The admission control of a model: counts requests, and estimates waits (`WaitEstimator`)."""
 
     def __init__(
         self,
@@ -100,32 +104,32 @@ class Admission:
         now: Callable[[], float] = SYSTEM_CLOCK.now,
         make_room: Callable[[], object] = lambda: None,
     ) -> None:
-        """Takes what requests are counted by.
+        """Stores the limit and the clock.
 
         Args:
             name: The model's name, for messages.
-            most: How many requests may be under way.
-            now: Tells the time, in seconds.
-            make_room: Called before a request is refused: it may count out those that are over.
+            most: The largest number of requests under way.
+            now: Returns the time in seconds.
+            make_room: Called before a refusal. May report finished requests to `on_done`.
         """
         self._name = name
         self.most = most
-        """How many may be under way."""
+        """The largest number of requests under way."""
         self._now = now
         self._make_room = make_room
         self._wait_estimator = WaitEstimator(now)
-        self._since = 0.0  # the last answer, or when there was something to answer again
-        self._highest = 0  # of those under way, since then
+        self._since = 0.0  # the time of the last answer, or of the first request after an idle time
+        self._highest = 0  # the largest number under way since then
         self.under_way = 0
-        """Requests that have no answer yet."""
+        """The number of requests without an answer."""
         self.doing: VersionActivity | None = None
-        """Where it is noted whether there are any; None: nowhere."""
+        """The record of whether the version is working on requests. None if there is no record."""
         self.refused: Counter[str] = Counter()
-        """How many were refused, by reason."""
+        """The number of refused requests, by reason."""
 
     @property
     def expected_wait(self) -> float | None:
-        """Seconds until one that came now would be answered; None: nothing was answered yet."""
+        """The expected seconds until a new request is answered, or None before the first answer."""
         return self._wait_estimator.wait(self.under_way + 1)
 
     def takes(self, deadline: float | None) -> bool:
@@ -133,23 +137,23 @@ class Admission:
         return self.under_way < self.most and (deadline is None or self._late(deadline) is None)
 
     def _late(self, deadline: float) -> float | None:
-        """Returns the seconds that one would wait that can wait less; None: it can wait.
+        """Returns the expected wait of a request that would miss its deadline, else None.
 
-        Where nothing is under way, one is tried, whatever was before.
+        Returns None also if no request is under way. The next request then updates the estimate.
         """
         wait = self.expected_wait if self.under_way else None
         return wait if wait is not None and wait > deadline else None
 
     def admit(self, deadline: float | None) -> None:
-        """Takes a request.
+        """Admits or refuses a request.
 
         Args:
-            deadline: Seconds for which whoever sends it waits; None: for ever.
+            deadline: Seconds for which the client waits. None if the client sets no limit.
 
         Raises:
-            OverloadedError: it is not taken.
+            OverloadedError: the request is refused.
         """
-        if deadline is not None or self.under_way >= self.most:  # else `expect` says nothing
+        if deadline is not None or self.under_way >= self.most:  # else `expect` cannot refuse
             self.expect(deadline)
         if not self.under_way:
             self._since, self._highest = self._now(), 0
@@ -160,13 +164,13 @@ class Admission:
             self._highest = self.under_way
 
     def expect(self, deadline: float | None) -> None:
-        """Refuses what `admit` would refuse, and counts nothing.
+        """Refuses a request that `admit` would refuse, and admits none.
 
         Args:
-            deadline: Seconds for which whoever sends it waits; None: for ever.
+            deadline: Seconds for which the client waits. None if the client sets no limit.
 
         Raises:
-            OverloadedError: it would not be taken.
+            OverloadedError: `admit` would refuse the request.
         """
         if not self.takes(deadline):
             self._make_room()
@@ -174,7 +178,7 @@ class Admission:
             raise self._full()
         if deadline is not None and (wait := self._late(deadline)) is not None:
             raise self._refusal(
-                f"model {self._name!r} would answer in about {wait:.3g} s, and whoever asks waits "
+                f"model {self._name!r} would answer in about {wait:.3g} s, and the client waits "
                 f"{deadline:.3g} s; come again",
                 "would_miss_deadline",
                 wait - deadline,
@@ -190,13 +194,13 @@ class Admission:
         return self._refusal(text, "full", seconds)
 
     def on_done(self, count: int = 1) -> None:
-        """Notes that requests are over, answered or not: there is room for others."""
+        """Notes that requests are over, answered or not, which makes room for others."""
         self.under_way -= count
         if not self.under_way and self.doing is not None:
             self.doing.rest()
 
     def on_answer(self, count: int) -> None:
-        """Notes how many of those that are over were answered, together, since the last time."""
+        """Notes the number of requests that were answered since the last call."""
         if not count:
             return
         now = self._now()
@@ -209,5 +213,5 @@ class Admission:
 
 
 def whole_seconds(error: OverloadedError) -> int:
-    """Returns what ``Retry-After`` says: whole seconds, at least one."""
+    """Returns the value of the header ``Retry-After`` in whole seconds, at least 1."""
     return max(1, math.ceil(error.retry_after))

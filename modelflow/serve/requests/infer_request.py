@@ -1,4 +1,4 @@
-"""One inference request on its way: from arrays into a flow, and back to arrays."""
+"""An inference request under way: from arrays into a flow, and back to arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InferCall:
-    """A request to a served model. For the server's thread, but where it says otherwise."""
+    """A request to a served model. For the server's thread, except where noted."""
 
     def __init__(
         self,
@@ -33,25 +33,26 @@ class InferCall:
         is_stream: bool = False,
         context: Mapping[str, Any] | None = None,
     ) -> None:
-        """Makes a call; `ServedModel.send` sends it.
+        """Creates a request. `ServedModel.send` sends the request.
 
         Args:
-            model: What is called.
-            items: Those of each input.
-            deadline: Seconds from now after which nobody waits for the answer; None: for ever.
-            done: Called once, on the server's thread, when `outputs` has something to give; of a
-                stream each time when `part` has.
-            is_stream: Its buffers are taken one by one, as they come, by `part`.
+            model: The model of the request.
+            items: The items of each input.
+            deadline: Seconds from now until the client stops waiting. None if the client sets no
+                limit.
+            done: Called on the server's thread, once, when `outputs` can return the answer. For a
+                stream, called each time `part` has a buffer.
+            is_stream: The caller takes the buffers one by one with `part`.
             context: First content of the dict that the session's units share.
         """
         self.model = model
         self.done = done
-        """Called when `outputs` has something to give, or `part`."""
+        """Called when `outputs` can return the answer, or `part` a buffer."""
         self._problem: Problem | None = None
         self.began = SYSTEM_CLOCK.now()
-        """When it came."""
+        """The time at which the request arrived."""
         self.left_at = self.began
-        """When it came out of the flow."""
+        """The time at which the answer left the flow."""
         on_result = self._came if is_stream else None
         self.request = Request(
             items,
@@ -60,43 +61,43 @@ class InferCall:
             context=context,
             on_result=on_result,
         )
-        """What goes into the flow."""
+        """The request that is submitted to the flow."""
         self.rows = self.request.size
-        """How many items it has."""
+        """The number of items in the request."""
         self.is_over = False
-        """The flow has given all of it."""
+        """The flow has returned the whole answer."""
         self.is_without_axis = False
-        """Every input was one value without a batch axis; so are the outputs then."""
+        """No input has a batch axis, and neither do the outputs then."""
 
     @property
     def is_drained(self) -> bool:
-        """Tells of a stream whether `part` has given everything, as far as is known now."""
+        """Tells whether `part` has returned every buffer of a stream that has ended."""
         return self.request.is_drained
 
     def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
-        """Has somebody told that it was taken: `ServedModel.send` would have refused it."""
+        """Calls ``told`` with None, because `ServedModel.send` has admitted the request."""
         told(None)
 
     def watch(self, request_context: RequestObserver) -> None:
-        """Has who watches the visit told of its batches; before it goes in."""
+        """Reports the batches of a request that is not sent yet to the observer's watcher."""
         watcher = request_context.watcher()
         if watcher is not None:
             self.request.watch(watcher)
 
     def cancel(self) -> None:
-        """Ends it: nobody waits for the answer any more."""
+        """Cancels the request, because its client no longer waits."""
         self.model.forget(self)
 
     def give_up(self, problem: Problem) -> None:
-        """Ends it without the answer that somebody still waits for."""
+        """Ends the request with an error for the waiting client."""
         self._problem = problem
         if self.model.withdraw(self):
             self.fail(problem)
         else:
-            self.request.cancel()  # which says that it is over
+            self.request.cancel()  # which calls `_over`
 
     def fail(self, problem: Problem) -> None:
-        """Ends it without an answer, where no flow has it."""
+        """Ends a request with an error before the flow has taken the request."""
         self._problem = problem
         self.model.time_limit.forget(self)
         self.model.on_end()
@@ -104,7 +105,7 @@ class InferCall:
 
     def _over(self, _: Request) -> None:
         self.left_at = SYSTEM_CLOCK.now()
-        self.model.over(self._end)  # from whichever thread
+        self.model.over(self._end)  # from any thread
 
     def _end(self) -> None:
         self.is_over = True
@@ -112,19 +113,19 @@ class InferCall:
         if limit.own:
             limit.forget(self)
         else:
-            limit.until.pop(self, None)  # as `TimeLimit.forget`, without a call: most requests
+            limit.until.pop(self, None)  # `TimeLimit.forget` inlined, for the common case
         self.model.admission.on_done()
         self.done(self)
 
     def _came(self, _: Request) -> None:
-        self.model.loop_queue.post(partial(self.done, self))  # from whichever thread
+        self.model.loop_queue.post(partial(self.done, self))  # from any thread
 
     def part(self) -> tuple[str, Buffer] | None:
-        """Returns the next buffer of a stream, with its output's name; None: there is none now.
+        """Returns the next buffer of a stream, with its output's name, or None if none is ready.
 
         Raises:
-            EndOfStream: that was all.
-            Problem: the request, or one of its items, failed. It is over then.
+            EndOfStream: the stream has no more buffers.
+            Problem: the request, or one of its items, failed. The request is over then.
         """
         figures = self.model.figures
         try:
@@ -153,7 +154,7 @@ class InferCall:
         return found
 
     def buffers(self) -> dict[str, list[Buffer]]:
-        """Returns what came out of each output; to be called once.
+        """Returns the result buffers of each output. Call only once.
 
         Raises:
             Problem: the request, or one of its items, failed.
@@ -176,7 +177,7 @@ class InferCall:
         return found
 
     def outputs(self) -> dict[str, npt.NDArray[Any] | list[Any]]:
-        """Returns the same as arrays, where they are: see `values_of`."""
+        """Returns the result of each output as an array where possible; see `values_of`."""
         values: dict[str, npt.NDArray[Any] | list[Any]] = {}
         for name, found in self.buffers().items():
             value = values_of(self.model.outputs[name], found)

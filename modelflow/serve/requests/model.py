@@ -1,4 +1,4 @@
-"""A model as everything that reads requests sees it: here, or in another process."""
+"""The interface of a model to the request readers, for models in this process or another."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """What the node of a graph does whose calls count as the model's.
+    """The batching parameters of the node whose calls count as the calls of the model.
 
     Attributes:
-        most: Items that one call takes.
-        sizes: The numbers of items that calls may have; nothing: any.
-        seconds: How long it waits for more.
+        most: The largest number of items in a call.
+        sizes: The allowed numbers of items in a call. Empty if any number is allowed.
+        seconds: How long the node waits for more items before a call.
     """
 
     most: int
@@ -38,7 +38,7 @@ class Batching:
 
     @classmethod
     def of(cls, flow: "Flow") -> "Batching":
-        """Takes it of a flow that runs."""
+        """Returns the batching parameters of a running flow."""
         node = model_node(flow.stats().values())
         stage = flow.scheduler.plan.nodes[node.node]
         sizes = tuple(stage.unit.allowed_batch_sizes)
@@ -46,12 +46,12 @@ class Batching:
 
 
 class Terms(NamedTuple):
-    """What a request says beside its values.
+    """The parameters of a request besides its values.
 
     Attributes:
-        deadline: Seconds from now after which nobody waits for the answer; None: for ever.
-        context: What is noted of the request; its session is told of it.
-        is_stream: The answer is taken part by part; see `Inference.part`.
+        deadline: Seconds from now until the client stops waiting. None if the client sets no limit.
+        context: The observer of the request. The session gets the context that its `enter` returns.
+        is_stream: The caller takes the answer part by part with `Inference.part`.
     """
 
     deadline: float | None = None
@@ -60,47 +60,47 @@ class Terms(NamedTuple):
 
 
 NO_TERMS = Terms()
-"""Of a request that says nothing but its values."""
+"""The parameters of a request that has only values."""
 
 
 class Inference(Protocol):
-    """A request on its way; see `infer_request.InferCall`. For the server's thread."""
+    """A request under way; see `infer_request.InferCall`. For the server's thread."""
 
     @property
     def model(self) -> "Model":
-        """What is asked."""
+        """The model of the request."""
 
     @property
     def rows(self) -> int:
-        """How many items it has."""
+        """The number of items in the request."""
 
     @property
     def is_drained(self) -> bool:
-        """Tells of a stream whether `part` has given everything, as far as is known now."""
+        """Tells whether `part` has returned every buffer of a stream that has ended."""
 
     def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
-        """Has somebody told, now or later, that it was taken, or why it was not."""
+        """Calls ``told``, now or later, with None or the reason for a refusal."""
 
     def cancel(self) -> None:
-        """Ends it: nobody waits for the answer any more."""
+        """Cancels the request, because its client no longer waits."""
 
     def part(self) -> "tuple[str, Buffer] | None":
-        """Returns the next buffer of a stream, with its output's name; None: there is none now.
+        """Returns the next buffer of a stream, with its output's name, or None if none is ready.
 
         Raises:
-            EndOfStream: that was all.
-            Problem: the request, or one of its items, failed. It is over then.
+            EndOfStream: the stream has no more buffers.
+            Problem: the request, or one of its items, failed. The request is over then.
         """
 
     def buffers(self) -> "Mapping[str, list[Buffer]]":
-        """Returns what came out of each output, of a request of items.
+        """Returns the result buffers of each output, for a request of items.
 
         Raises:
             Problem: the request, or one of its items, failed.
         """
 
     def outputs(self) -> Mapping[str, npt.NDArray[Any] | list[Any]]:
-        """Returns what came out of each output, of a request of arrays.
+        """Returns the result values of each output, for a request of arrays.
 
         Raises:
             Problem: the request, or one of its items, failed.
@@ -108,27 +108,31 @@ class Inference(Protocol):
 
 
 class Model(abc.ABC):
-    """A version of a model, or one of its signatures.
+    """A version of a model, or a single signature of the version.
 
     Attributes:
-        name: What clients call it.
-        version: Which version of that it is.
-        signature: What it takes and gives.
-        types: The element types of its inputs, by name; None: it takes what comes.
-        outputs: Its outputs, by name.
-        options: What it takes.
-        time_limit: What gives up requests that have no answer in time.
-        signature_name: Which of the model's signatures it is.
-        method: What that is for: predict, classify, regress (TensorFlow Serving's names).
-        tensor_names: What the model's file calls the tensors of its ports, as far as it does.
-        others: The model's further signatures, by name.
-        pending: Its short requests that nobody has read yet; None: each is read by itself.
+        name: The model's name in requests.
+        version: The version number.
+        signature: The inputs and outputs.
+        types: The element types of the inputs, by name. None for an input that accepts any type.
+        outputs: The output ports, by name.
+        options: The limits on requests.
+        time_limit: Gives up requests that have no answer in time.
+        signature_name: The name of this signature.
+        method: The method: predict, classify or regress (TensorFlow Serving's names).
+        tensor_names: The names of the tensors in the model's file, by port name, if known.
+        others: The other signatures of the model, by name.
+        pending: The short requests that are not decoded yet. None if requests are decoded one by
+            one.
     """
 
     def __init__(
         self, name: str, version: int, signature: Signature, options: ServeOptions
     ) -> None:
-        """Takes what every model has; it has one signature, until another is told."""
+        """Stores the attributes that all models share.
+
+        The model has one signature until `others` is set.
+        """
         self.name = name
         self.version = version
         self.signature = signature
@@ -148,17 +152,17 @@ class Model(abc.ABC):
     @property
     @abc.abstractmethod
     def batching(self) -> Batching:
-        """How it gathers items into calls."""
+        """The batching parameters of the model."""
 
     def all_signatures(self) -> list[Self]:
-        """Returns itself and its further signatures."""
+        """Returns this signature and the other signatures of the model."""
         return [self, *self.others.values()]
 
     def with_signature(self, name: str) -> Self:
-        """Returns what answers for one of its signatures; empty: for the default one.
+        """Returns the model object of a signature. An empty name means the default signature.
 
         Raises:
-            Problem: it has none of that name.
+            Problem: the model has no signature of that name.
         """
         wanted = name or DEFAULT_SIGNATURE
         if wanted == self.signature_name or not (name or self.others):
@@ -170,10 +174,10 @@ class Model(abc.ABC):
 
     @abc.abstractmethod
     def expect(self, deadline: float | None) -> None:
-        """Refuses what `send` would refuse, as far as that is known before the request is read.
+        """Refuses a request that `send` would refuse, before the request is decoded.
 
         Raises:
-            Problem: there is no room for it.
+            Problem: the model has no room for the request.
         """
 
     @abc.abstractmethod
@@ -186,12 +190,15 @@ class Model(abc.ABC):
         """Sends a request.
 
         Args:
-            arrays: One for each input.
-            done: Called on this thread when it has an answer; of a stream, whenever it has a part.
-            terms: What it says beside.
+            arrays: An array for each input.
+            done: Called on this thread when the answer is ready. For a stream, called for each
+                part.
+            terms: The parameters of the request.
 
         Raises:
-            Problem: it does not fit, or there is no room for it; or it is told so by ``done``.
+            Problem: the arrays do not fit the signature, or the model has no room. A model may
+                also
+            report this through ``done``.
         """
 
     @abc.abstractmethod

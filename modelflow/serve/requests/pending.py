@@ -1,4 +1,4 @@
-"""Small requests that wait unread and are read together when they go in."""
+"""Small requests that wait undecoded, and are decoded together when they are submitted."""
 
 import logging
 import math
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Responder(Protocol):
-    """A small request, and who waits for its answer.
+    """A small request and the connection that waits for the answer.
 
     Attributes:
-        body: What was sent.
-        is_over: It is answered, or who asks has gone away.
-        on_gone: Called when who asks has gone away; to be set.
-        request_context: What is noted of it; None: nothing.
+        body: The body of the request.
+        is_over: The request is answered, or the client has disconnected.
+        on_gone: Called when the client has disconnected. The holder of the request sets it.
+        request_context: The observer of the request, or None.
     """
 
     body: Any
@@ -40,18 +40,18 @@ class Responder(Protocol):
     request_context: RequestObserver | None
 
     def answer(self, reply: Any, /) -> None:
-        """Answers; a second answer, or one to somebody who has gone, is dropped."""
+        """Sends the answer. Drops a second answer, or an answer to a disconnected client."""
 
 
 class ReadRows(NamedTuple):
-    """What was read of requests that came together.
+    """The rows of requests that were decoded together.
 
     Attributes:
-        places: Which of them ask for rows that fit the model, by place; the others are read again,
-            and by themselves where none is left that fits.
-        sizes: How many rows each of these has, 1 at the least.
-        rows: Those of all, ``(rows, ...)``.
-        details: What the answer to each depends on.
+        places: The positions of the requests whose rows fit the model. The other requests are
+            decoded again together, or one by one if ``places`` is empty.
+        sizes: The number of rows of each of these requests, at least 1.
+        rows: The rows of all these requests, ``(rows, ...)``.
+        details: The facts about each of these requests that its answer depends on.
     """
 
     places: Sequence[int]
@@ -61,21 +61,22 @@ class ReadRows(NamedTuple):
 
 
 NOT_TOGETHER = ReadRows((), (), np.empty(0), ())
-"""Each request is to be read by itself."""
+"""The result of a reader that wants each request decoded alone."""
 
 
 class RowReader(Protocol):
-    """Reads small requests of a protocol, and writes their answers.
+    """A reader of small requests in a protocol, which also writes their answers.
 
-    What is not plainly rows that fit is left to `alone`, which says what is wrong with it: nothing
-    is refused here.
+    `rows` refuses no request. It leaves every request that is not plainly rows of the right shape
+    to `alone`, which reports the error.
     """
 
     def rows(self, requests: Sequence[Any], model: "ServedModel") -> ReadRows:
-        """Reads requests to a model; which of them, is up to the reader.
+        """Decodes requests to a model. The reader chooses which requests to decode.
 
         Raises:
-            Problem: what is wrong with one of them; the halves are read then.
+            Problem: one of the requests is invalid. The caller decodes each half of the requests
+                then.
         """
 
     def answers(
@@ -84,46 +85,52 @@ class RowReader(Protocol):
         model: "ServedModel",
         found: Mapping[str, Sequence[Buffer]],
     ) -> "Sequence[Any | Problem]":
-        """Returns what each is answered: of each output a buffer for each row of theirs is here."""
+        """Returns the answer to each member, or its error.
+
+        Args:
+            members: The requests.
+            model: The model that has computed the results.
+            found: For each output, a buffer for each row of the members, in order.
+        """
 
     def refusal(self, problem: Problem, /) -> Any:
-        """Returns what one is answered that went wrong."""
+        """Returns the answer to a request that failed."""
 
     def alone(self, request: Any, model: "Model", deadline: float | None) -> None:
-        """Answers one request by itself; what is wrong with it goes to who asks."""
+        """Answers a single request. The client receives any error."""
 
 
 logger = logging.getLogger(__name__)
 
-# Rows of a request batch, unless its only request has more. All of them enter where the graph's
-# first queue has room for one: with 32 for each entry, 64 connections of eight rows cost twice as
-# much (benchmarks/request_forms.py).
+# The most rows of a request batch, unless its only request has more. All rows enter if the graph's
+# first queue has room for one. With a limit of 32 rows, 64 connections that send eight rows each
+# cost twice as much (benchmarks/request_forms.py).
 _MOST_ROWS = 256
 
 
 class PendingRequests:
-    """The requests to a model that nobody has read yet. For the server's thread.
+    """The requests to a model that are not decoded yet. For the server's thread.
 
-    Those of a model whose only input is batched and of numbers (`is_of_numbers`), and through whose
-    graph each row goes by itself.
+    The model has one input, batched and numeric (`is_of_numbers`). Its graph treats each row
+    independently.
     """
 
     def __init__(self, model: "ServedModel") -> None:
-        """Takes what they are sent to."""
+        """Stores the model of the requests."""
         self._model = model
         self._members: dict[RowReader, dict[BatchMember, None]] = {}
-        self._first = self._limited = math.inf  # when the first is given up, and is looked for it
+        self._first = self._limited = math.inf  # the earliest `until`; the time of the timer
 
     def add(self, request: Responder, reader: RowReader, deadline: float | None) -> None:
-        """Takes a request: it is read when it goes in, with the others of this turn of the loop.
+        """Admits a request, to be decoded with the others of this turn of the event loop.
 
         Args:
-            request: Who asks.
-            reader: What reads it.
-            deadline: Seconds for which who asks waits; None: for ever.
+            request: The request.
+            reader: The reader of the request's protocol.
+            deadline: Seconds for which the client waits. None if the client sets no limit.
 
         Raises:
-            OverloadedError: there is no room for it.
+            OverloadedError: the model has no room for the request.
         """
         model = self._model
         if request.request_context is not None:
@@ -145,14 +152,14 @@ class PendingRequests:
                 self.wait()
 
     def wait(self) -> None:
-        """Waits for room in the graph: those that wait too long are given up."""
+        """Starts the timer that gives up requests while the graph has no room."""
         if self._first < self._limited:
             self._model.time_limit.forget(self)
             self._limited = self._first
             self._model.time_limit.add_until(self, self._first)
 
     def give_up(self, _: Problem) -> None:
-        """Refuses those that have waited as long as they may; see `TimeLimit.add_until`."""
+        """Refuses the requests whose time limit has passed; see `TimeLimit.add_until`."""
         limit = self._model.time_limit
         for reader, members in self._members.items():
             for member in limit.list_late(members):
@@ -164,7 +171,7 @@ class PendingRequests:
         self.wait()
 
     def refuse(self, problem: Problem) -> None:
-        """Refuses all: nothing takes them any more."""
+        """Refuses all requests, because the flow has ended."""
         for reader, members in self._take().items():
             for member in members:
                 self._end(reader, member, problem)
@@ -177,14 +184,14 @@ class PendingRequests:
         return taken
 
     def read(self) -> list[RequestBatch]:
-        """Reads all that are here; returns those that go on together."""
+        """Decodes all pending requests, and returns the request batches."""
         batches = []
         for reader, waiting in self._take().items():
             groups = [[*waiting]]
             while groups:
                 members = groups.pop()
                 places = self._read(reader, members)
-                if places is None:  # one that is wrong costs the others a few readings
+                if places is None:  # Halving finds an invalid request in a few decodings.
                     middle = len(members) // 2
                     groups += [members[middle:], members[:middle]]
                     continue
@@ -204,12 +211,15 @@ class PendingRequests:
         return batches
 
     def _read(self, reader: RowReader, members: Sequence[BatchMember]) -> Sequence[int] | None:
-        """Reads them; returns the places of those that go on together; None: halves may."""
-        if not members:  # all have gone
+        """Decodes requests, and returns the positions of the requests to submit together.
+
+        Returns None if one of several requests is invalid; each half may still be decoded.
+        """
+        if not members:  # all clients have disconnected
             return ()
         try:
             places, sizes, rows, details = reader.rows([m.responder for m in members], self._model)
-            rows.flags.writeable = False  # units see them as they are
+            rows.flags.writeable = False  # Units see the rows without a copy.
             buffers, end = [*map(Buffer, rows)], 0
             for place, size, known in zip(places, sizes, details, strict=True):
                 start, end = end, end + size
@@ -238,13 +248,13 @@ class PendingRequests:
         member.responder.answer(reader.refusal(problem))
 
     def _leave(self, reader: RowReader, member: BatchMember) -> None:
-        """Notes that who asked has gone before its request went in."""
+        """Removes a request whose client has disconnected before the request was decoded."""
         self._members.get(reader, {}).pop(member, None)
         self._model.on_done(Code.CANCELLED)
 
 
 def is_of_numbers(signature: "Signature") -> bool:
-    """Tells whether a model has one input, batched and of numbers, and outputs."""
+    """Tells whether a model has a single input, batched and numeric, and at least one output."""
     if len(signature.inputs) != 1 or not signature.outputs:
         return False
     (port,) = signature.inputs
@@ -252,4 +262,4 @@ def is_of_numbers(signature: "Signature") -> bool:
 
 
 def _nothing() -> None:
-    """What is called where nobody works on a request yet."""
+    """Does nothing. The `on_gone` of a request that `RowReader.alone` has not submitted yet."""

@@ -1,4 +1,4 @@
-"""Requests on their way together: into a flow, and back to those who asked."""
+"""Request batches: small requests that enter a flow together and are answered separately."""
 
 import math
 from collections import deque
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 
 class BatchMember:
-    """One request of a `RequestBatch`. Times are moments of the clock.
+    """A request of a `RequestBatch`. Times are in seconds of the clock.
 
     Attributes:
-        responder: Who waits for the answer.
-        began: When it came.
-        deadline: When nothing is computed for it any more; None: it said nothing.
-        until: When it is given up: a moment behind its deadline, or at the server's limit.
-        rows: What it brings, once it is read; nothing behind its way into the flow.
-        size: How many rows that are.
-        is_given_up: It has waited as long as it may, and the flow is told so.
-        details: What its reader needs to know of it for the answer.
+        responder: The connection that waits for the answer.
+        began: The time at which the request arrived.
+        deadline: The time after which no unit begins work on the request. None if it has none.
+        until: The time at which the request is given up. This is shortly after its deadline, or at
+            the server's limit.
+        rows: The decoded rows. Empty before decoding, and again once the rows are submitted.
+        size: The number of rows.
+        is_given_up: The time limit has passed, and the flow is asked to cancel the request.
+        details: The facts that the reader needs to write the answer.
     """
 
     __slots__ = (
@@ -46,7 +47,7 @@ class BatchMember:
     def __init__(
         self, responder: "Responder", began: float, deadline: float | None, until: float
     ) -> None:
-        """Takes who asks, and its times."""
+        """Stores the connection and the times of the request."""
         self.responder = responder
         self.began = began
         self.deadline = deadline
@@ -58,20 +59,35 @@ class BatchMember:
 
 
 class RequestBatch:
-    """Requests that were read together, `BatchMembers` of the flow.
+    """Requests that were decoded together; the `BatchMembers` of a session.
 
-    None waits for another: each is answered as soon as its rows are there. For the server's thread,
-    but where it says otherwise.
+    A request is answered as soon as all its own rows have results, before the rest of the batch.
+    Methods are for the server's thread, except where noted.
+
+    Example: a model with ``batch_size=2`` and one worker, in a server with a limit of 30 s:
+
+        0 ms    Four requests arrive in one turn of the event loop: A (1 row), B (2 rows), C (1 row,
+                deadline 50 ms) and D (1 row). `PendingRequests.add` admits each, undecoded.
+        1 ms    The turn ends. The reader decodes all four. `enter` submits a session with five
+                rows. Row 0 belongs to A, rows 1 and 2 to B, row 3 to C and row 4 to D.
+                Call 1 gets rows 0 and 1.
+        5 ms    D's client disconnects. `on_failure([3])` counts D as cancelled. No call gets row 4.
+        20 ms   Call 1 returns. `on_result([0])` answers A. B still waits for row 2.
+                Call 2 gets rows 2 and 3.
+        150 ms  100 ms after its deadline, C is given up. `on_failure([2])` answers C with 504.
+        220 ms  Call 2 returns. `on_result([1])` answers B. The result of row 3 is dropped.
+                If call 2 raises instead, the unit is called again for each of its rows. B gets an
+                error only if row 2 fails again.
     """
 
     def __init__(
         self, model: "ServedModel", reader: "RowReader", members: Sequence[BatchMember]
     ) -> None:
-        """Takes requests that the model has admitted.
+        """Stores admitted requests, and starts their time limit.
 
         Args:
-            model: What is asked.
-            reader: What writes the answers.
+            model: The model of the requests.
+            reader: The writer of the answers.
             members: The requests.
         """
         self._model = model
@@ -79,28 +95,28 @@ class RequestBatch:
         self._members = members
         self._unanswered = len(members)
         self._is_in = False
-        # What has come out and is not answered yet: requests, their buffers, and when they came.
+        # Results that are not answered yet: request numbers, buffers by output, time of arrival.
         self._results: deque[tuple[Sequence[int], Mapping[str, Sequence[Buffer]], float]] = deque()
         model.time_limit.add_until(self, min([member.until for member in members]))
 
     def enter(
         self, scheduler: "Scheduler", on_room: Callable[[], None]
     ) -> "tuple[RequestBatch | None, bool]":
-        """Sends those on their way for which there is room.
+        """Submits the requests that the flow has room for.
 
         Args:
-            scheduler: Of the flow that they go into.
-            on_room: Called once, from any thread, when the others may try again.
+            scheduler: The scheduler of the flow.
+            on_room: Called once, from any thread, when the flow may have room for the others.
 
         Returns:
-            The others, to be entered again, and whether ``on_room`` is called for them.
+            The other requests, to be entered again, and whether ``on_room`` will be called.
 
         Raises:
-            StreamClosed: the flow takes nothing any more.
+            StreamClosed: the flow has ended.
         """
-        from modelflow.stream_io.request import submit_rows  # loads what a worker does without
+        from modelflow.stream_io.request import submit_rows  # a worker process saves this import
 
-        # Who asked may have gone meanwhile, or was given up.
+        # A client may have disconnected in the meantime, or its request was given up.
         members = [member for member in self._members if not member.responder.is_over]
         if not members:
             self._model.time_limit.forget(self)
@@ -134,39 +150,39 @@ class RequestBatch:
         return RequestBatch(self._model, self._reader, members[count:]), True
 
     def refuse(self, problem: Problem) -> None:
-        """Refuses all: nothing takes them any more."""
+        """Refuses all requests, because the flow has ended."""
         self._model.over(partial(self._refuse, problem))
 
     def give_up(self, problem: Problem) -> None:
-        """Refuses those that have waited as long as they may; see `TimeLimit.add_until`."""
+        """Refuses the requests whose time limit has passed; see `TimeLimit.add_until`."""
         limit = self._model.time_limit
         late = limit.list_late(self._members)
         for member in late:
             member.is_given_up = True
             if self._is_in:
-                member.responder.on_gone()  # the flow says that it is over
+                member.responder.on_gone()  # the flow answers with `on_failure`
         if not self._is_in:
             self._end(late, problem)
         left = (member.until for member in self._members if waits(member))
         limit.add_until(self, min(left, default=math.inf))
 
-    # -- what becomes of them: from any thread ----------------------------------------------------
+    # -- called by the flow, from any thread ------------------------------------------------------
 
     def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
-        """Has the answers of these written, on the server's thread."""
+        """Schedules the answers to these requests on the server's thread."""
         self._results.append((requests, found, SYSTEM_CLOCK.now()))
         self._model.over(self._answer)
 
     def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
-        """Has these refused, on the server's thread."""
+        """Schedules the refusal of these requests on the server's thread."""
         self._model.over(partial(self._fail, requests, problem_of(failure)))
 
-    # -- and back on the server's thread ----------------------------------------------------------
+    # -- on the server's thread -------------------------------------------------------------------
 
     def _answer(self) -> None:
-        """Answers all that has come out, in one piece: a call of the unit may hold few requests."""
+        """Answers all results at once, because a single call of a unit may hold few requests."""
         results, model, reader = self._results, self._model, self._reader
-        if not results:  # answered with what came before
+        if not results:  # an earlier `_answer` took them
             return
         requests, found, left = results.popleft()
         while results:
@@ -177,7 +193,7 @@ class RequestBatch:
         self._count_out(len(members))
         try:
             answers = reader.answers(members, model, found)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody is left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             answers = [problem_of(error)] * len(members)
         now = SYSTEM_CLOCK.now()
         rows, seconds = 0, []
@@ -198,7 +214,7 @@ class RequestBatch:
             self._model.time_limit.forget(self)
 
     def _refuse(self, problem: Problem) -> None:
-        # Who has gone, until now, has counted itself out.
+        # A request whose client has disconnected was counted out at that moment.
         self._end([member for member in self._members if not member.responder.is_over], problem)
 
     def _fail(self, requests: Sequence[int], problem: Problem) -> None:

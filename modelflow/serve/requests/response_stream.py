@@ -1,7 +1,7 @@
-"""A request whose buffers are handed over as they come, each when the client has room for it.
+"""Streamed responses: a result buffer is sent as soon as the client has room for the buffer.
 
-What a client does not take stays in its session, whose stream units make no more of it then; no
-other request waits for it.
+Buffers that a client does not read stay in the session of the request. The stream units of that
+session then pause. No other request waits.
 """
 
 from collections.abc import Callable
@@ -15,39 +15,45 @@ from modelflow.wire.problem import Problem
 
 
 class PartReceiver(Protocol):
-    """Who takes the parts of an answer."""
+    """The receiver of the parts of a streamed answer."""
 
     on_room: Callable[[], None]
-    """Called when there is room again."""
+    """Called when the receiver has room again."""
     on_gone: Callable[[], None]
-    """Called when nobody takes any more."""
+    """Called when the client has disconnected."""
 
     @property
     def has_room(self) -> bool:
         """Tells whether a part may be sent now."""
 
     def send(self, message: Any, /) -> None:
-        """Takes a part."""
+        """Sends a part."""
 
     def end(self) -> None:
-        """Takes note that there is no further part."""
+        """Ends the answer after the last part."""
 
 
 class Form(Protocol):
-    """How a protocol says the parts of an answer; None: nothing is sent."""
+    """The format of a streamed answer in a protocol. A method returns None to send nothing."""
 
     def part(self, name: str, buffer: Buffer, /, *, is_last: bool) -> Any | None:
-        """Returns what is sent for a buffer of an output; ``is_last``: the end is known."""
+        """Returns the message for a buffer of an output.
+
+        Args:
+            name: The output.
+            buffer: The buffer.
+            is_last: The stream is known to have no further buffer.
+        """
 
     def problem(self, problem: Problem, /) -> Any | None:
-        """Returns what is sent in the place of what does not come any more."""
+        """Returns the message that replaces the missing rest of the answer."""
 
     def end(self) -> Any | None:
-        """Returns what is sent behind all buffers."""
+        """Returns the message after the last buffer."""
 
 
 class ResponseStream:
-    """Brings the buffers of one request to whoever takes them. For the server's thread."""
+    """A stream of result buffers from a request to its receiver. For the server's thread."""
 
     def __init__(
         self, form: Form, send: Callable[[Callable[[Inference], None]], Inference]
@@ -55,11 +61,11 @@ class ResponseStream:
         """Sends the request.
 
         Args:
-            form: How its answer is said.
-            send: Sends it as a stream, given what is called when there is something to take.
+            form: The format of the answer.
+            send: Sends the request as a stream. Its argument is called when a part is ready.
 
         Raises:
-            Problem: it is not taken.
+            Problem: the model refuses the request.
         """
         self._form = form
         self._taker: PartReceiver | None = None
@@ -67,22 +73,22 @@ class ResponseStream:
         self._call = send(lambda _: self._pump())
 
     def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
-        """Has somebody told, now or later, that the request was taken, or why it was not."""
+        """Calls ``told``, now or later, with None or the reason for a refusal."""
         self._call.call_when_taken(told)
 
     def cancel(self) -> None:
-        """Ends the request: nobody waits for it."""
+        """Cancels the request, because its client no longer waits."""
         self._call.cancel()
 
     def begin(self, taker: PartReceiver) -> None:
-        """Gives what has come, and then what comes."""
+        """Sends the buffers that are ready, and then each further buffer."""
         self._taker = taker
         taker.on_room, taker.on_gone = self._pump, self._on_cancel
         self._pump()
 
     def _on_cancel(self) -> None:
         self._is_gone = True
-        self._call.cancel()  # what has come is dropped when it tells of its end
+        self._call.cancel()  # `_pump` drops the remaining buffers when the request ends
 
     def _pump(self) -> None:
         taker = self._taker
@@ -95,7 +101,7 @@ class ResponseStream:
                 message = self._form.part(*found, is_last=is_last)
             except EndOfStream:
                 self._finish(taker, self._form.end())
-            except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+            except Exception as error:  # noqa: BLE001 - every client gets an answer
                 self._finish(taker, self._form.problem(problem_of(error)))
                 self._call.cancel()
             else:

@@ -1,7 +1,7 @@
-"""Arrays of requests as the items of a graph, and its buffers as arrays again.
+"""Conversion of request arrays to the items of a graph, and of result buffers to arrays.
 
-An image batch ``(2, 224, 224, 3)`` for a batched input is two items of ``(224, 224, 3)``; the two
-buffers that come out of "scores", ``(10,)`` each, are one array ``(2, 10)``.
+An image batch ``(2, 224, 224, 3)`` for a batched input becomes two items of ``(224, 224, 3)``.
+The two result buffers of the output "scores", ``(10,)`` each, become one array ``(2, 10)``.
 """
 
 import json
@@ -28,15 +28,15 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
     """Cuts the arrays of a request into the items of each input.
 
     Args:
-        signature: What the graph takes.
-        arrays: One for each input: ``(rows, ...)`` where the input is batched.
+        signature: The inputs of the graph.
+        arrays: An array for each input, ``(rows, ...)`` if the input is batched.
 
     Returns:
-        By input the items: arrays, scalars of NumPy, or ``bytes`` where the elements are.
+        The items by input. An item is an array, a NumPy scalar, or ``bytes`` for string elements.
 
     Raises:
-        Problem: the inputs are not those of the graph, the shapes are not theirs, or batched
-            inputs have different numbers of rows.
+        Problem: the input names or shapes do not match the graph, or batched inputs have different
+            numbers of rows.
     """
     ports = signature.inputs
     if not (len(ports) == len(arrays) == 1 and ports[0].name in arrays):
@@ -61,11 +61,13 @@ def items_of(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, lis
 
 
 def hide_triggers(signature: Signature) -> tuple[Signature, dict[str, list[Any]]]:
-    """Returns what clients see of a graph that takes nothing but triggers: no input, and no batch.
+    """Returns the signature without trigger inputs, if the graph has no other inputs.
+
+    Such a graph has no inputs and no batch axis for clients.
 
     Returns:
-        The signature, and the items that the graph gets in the place of a request's; none where
-        clients send the inputs themselves.
+        The signature, and the items that the graph gets for each request. The items are empty if
+        clients send the inputs.
     """
     if not all(port.is_trigger for port in signature.inputs):
         return signature, {}
@@ -74,10 +76,10 @@ def hide_triggers(signature: Signature) -> tuple[Signature, dict[str, list[Any]]
 
 
 def is_whole(port: GraphPort, array: Array) -> bool:
-    """Tells whether an array of no axes is the value of all rows of a request.
+    """Tells whether an array without axes is a single value for all rows of a request.
 
-    It is where the model's input has no batch axis (a threshold), and where the model itself judges
-    the shapes.
+    This is true if the model's input has no batch axis (a threshold), or if the model checks the
+    shapes itself.
     """
     tensor = port.tensor
     return (
@@ -89,7 +91,7 @@ def is_whole(port: GraphPort, array: Array) -> bool:
 
 
 def rows_of(signature: Signature, arrays: Mapping[str, Array]) -> int:
-    """Returns how many items there are in what `items_of` would cut, without cutting it.
+    """Returns the number of items that `items_of` would return, without cutting the arrays.
 
     Raises:
         Problem: as `items_of`.
@@ -133,18 +135,18 @@ def _check_lengths(
 
 
 def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
-    """Puts what came out of an output together again.
+    """Joins the result buffers of an output.
 
     Args:
         port: The output.
-        buffers: None of them in error.
+        buffers: The result buffers, without errors.
 
     Returns:
-        An array, ``(buffers, ...)`` where the output is batched; a list where nothing says that it
-        is of numbers, and the items are of different shapes, or no arrays at all.
+        An array, ``(buffers, ...)`` if the output is batched. A list if the output is not declared
+        numeric and its items are no arrays, or have different shapes.
 
     Raises:
-        Problem: it is said to be of numbers, and the items are of different shapes.
+        Problem: the output is declared numeric, and its items have different shapes.
     """
     if len(buffers) == 1:
         only = buffers[0].data
@@ -164,7 +166,10 @@ def values_of(port: GraphPort, buffers: Sequence[Buffer]) -> Array | list[Any]:
 
 
 def column_of(buffers: Sequence[Buffer]) -> Array | None:
-    """Returns what came out of an output as an array; None: it is not numbers of one shape."""
+    """Returns the result buffers of an output as an array, or None.
+
+    The result is None if a buffer has an error, or if the values are not numbers of one shape.
+    """
     data = []
     for buffer in buffers:
         if buffer.error is not None:
@@ -173,7 +178,7 @@ def column_of(buffers: Sequence[Buffer]) -> Array | None:
     first = data[0]
     if len(set(map(type, data))) > 1 or not isinstance(first, np.ndarray | np.generic | float):
         return None
-    if isinstance(first, str | bytes):  # NumPy's; an array of them is as wide as the longest
+    if isinstance(first, str | bytes):  # NumPy strings, whose array would be padded to the longest
         return None
     if isinstance(first, np.ndarray):
         for one in data:
@@ -185,7 +190,7 @@ def column_of(buffers: Sequence[Buffer]) -> Array | None:
 def columns_of(
     ports: Mapping[str, GraphPort], found: Mapping[str, Sequence[Buffer]]
 ) -> dict[str, Array | None]:
-    """Returns `column_of` each output; None also where it has no batch axis."""
+    """Returns `column_of` for each output, or None for an output without a batch axis."""
     return {
         name: column_of(buffers) if ports[name].is_batched else None
         for name, buffers in found.items()
@@ -198,13 +203,13 @@ def split_values(
     found: Mapping[str, Sequence[Buffer]],
     columns: Mapping[str, Array | None],
 ) -> list[dict[str, Array | list[Any]] | Problem]:
-    """Returns what `values_of` gives of each of some requests, or why there is nothing.
+    """Returns the values of each request as `values_of` does, or its error.
 
     Args:
         ports: The outputs, by name.
-        sizes: How many rows each request has.
-        found: Of each output a buffer for each of their rows.
-        columns: What `columns_of` gives of these.
+        sizes: The number of rows of each request.
+        found: For each output, a buffer for each row of the requests, in order.
+        columns: The result of `columns_of` for these buffers.
     """
 
     def values(start: int, end: int) -> dict[str, Array | list[Any]]:
@@ -221,14 +226,14 @@ def split_values(
 
 
 def check_buffers(buffers: Sequence[Buffer], rows: int) -> None:
-    """Checks that nothing that came out of an output is in error.
+    """Checks that no result buffer of an output has an error.
 
     Args:
-        buffers: What came of one request.
-        rows: How many rows that has; of several the message says which item failed.
+        buffers: The result buffers of one request.
+        rows: The number of rows of the request. For several rows, the message names the item.
 
     Raises:
-        Problem: one is.
+        Problem: a buffer has an error.
     """
     for place, buffer in enumerate(buffers):
         if buffer.error is not None:
@@ -237,7 +242,7 @@ def check_buffers(buffers: Sequence[Buffer], rows: int) -> None:
 
 
 def _whole(port: GraphPort, value: Any) -> Array | list[Any]:
-    """Returns the only buffer of an output that is not batched."""
+    """Returns the value of the only buffer of an output that is not batched."""
     numbers = _numbers_of(port, [value])
     if numbers is not None:
         return numbers[0]
@@ -249,10 +254,10 @@ def _is_of_numbers(port: GraphPort) -> bool:
 
 
 def _numbers_of(port: GraphPort, values: Sequence[Any]) -> list[Array] | None:
-    """Returns lists as the arrays of numbers that an output is said to be; None: they are none."""
+    """Returns lists as arrays of the declared numeric type, or None if they are not numeric."""
     if not _is_of_numbers(port) or not all(isinstance(value, list | tuple) for value in values):
         return None
-    assert port.tensor is not None  # it is of numbers
+    assert port.tensor is not None  # `_is_of_numbers` has checked it
     try:
         return [np.asarray(value, port.tensor.dtype) for value in values]
     except (ValueError, TypeError, OverflowError):
@@ -274,10 +279,10 @@ def _join(port: GraphPort, arrays: list[Array]) -> Array | list[Any]:
 
 
 def as_bytes(value: Any) -> bytes:
-    """Returns a value that is no array as a protocol carries it that has only arrays: as JSON.
+    """Returns a value that is no array as JSON, for protocols that transfer only arrays.
 
     Raises:
-        ValueError: JSON has no form for it.
+        ValueError: JSON cannot represent the value.
     """
     return json.dumps(json_value(value)).encode()
 
@@ -320,10 +325,10 @@ def _check_names(signature: Signature, arrays: Mapping[str, Array]) -> None:
 
 
 def check_item(port: GraphPort, array: Array) -> None:
-    """Looks whether an array can be one item of an input.
+    """Checks that an array can be an item of an input.
 
     Raises:
-        Problem: its shape is not the input's.
+        Problem: the shape does not match the input.
     """
     _check_fits(port, array.shape, "an item of shape" if port.is_batched else "the shape")
 
@@ -334,7 +339,7 @@ def _check_fits(port: GraphPort, given: tuple[int, ...], what: str) -> None:
         return
     wanted = tensor.shape
     fits = len(given) == len(wanted)
-    if fits:  # a loop of its own: every request passes here
+    if fits:  # a plain loop, because every request runs this code
         for length, own in zip(wanted, given, strict=True):
             if length is not None and length != own:
                 fits = False
@@ -344,7 +349,7 @@ def _check_fits(port: GraphPort, given: tuple[int, ...], what: str) -> None:
 
 
 def describe_tensor(port: GraphPort) -> TensorSpec | None:
-    """Returns the tensor of a port as clients see it, with the batch as axis 0; None: anything."""
+    """Returns the tensor of a port for clients, with the batch as axis 0, or None for any type."""
     tensor = port.tensor
     if tensor is None or not port.is_batched or tensor.shape is None:
         return tensor
@@ -352,7 +357,7 @@ def describe_tensor(port: GraphPort) -> TensorSpec | None:
 
 
 def as_tensor(value: Any) -> npt.NDArray[Any]:
-    """Returns what came out of an output as an array; what is none as an array of JSON texts."""
+    """Returns the values of an output as an array, with other values as JSON texts."""
     if isinstance(value, np.ndarray):
         return value
     texts = np.empty(len(value), dtype=object)

@@ -1,4 +1,4 @@
-"""A flow as clients see it: a model with a name and a version."""
+"""The model that clients see for a flow, with a name and a version."""
 
 import asyncio
 from collections import deque
@@ -21,8 +21,8 @@ from modelflow.serve.requests.rows import hide_triggers, is_whole, items_of
 from modelflow.serve.requests.submit_queue import SubmitQueue
 from modelflow.wire.problem import Code
 
-# Seconds for which a turn of the loop may go on before what is due beside it is done; much less
-# takes gangs apart (benchmarks/serving_overload.py).
+# Seconds for which a turn of the event loop may go on before `_catch_up` does the pending work.
+# A much smaller value splits request batches (benchmarks/serving_overload.py).
 _TURN = 0.002
 
 
@@ -30,26 +30,26 @@ class ServedModel(Model):
     """A running flow that answers requests. For the server's thread.
 
     Attributes:
-        triggers: What the graph gets of a request to a model without inputs.
-        loop_queue: How other threads reach the server's.
-        on_closed: Called when the flow has ended by itself: no request is answered any more.
-        admission: Which requests it takes.
-        figures: What has become of the others.
-        flow: What answers.
-        submit_queue: The way into that.
+        triggers: The items that the graph gets for a request to a model without inputs.
+        loop_queue: Passes calls from other threads to the server's thread.
+        on_closed: Called when the flow has ended by itself and answers no more requests.
+        admission: Admits or refuses requests.
+        figures: The counts of finished requests.
+        flow: The flow that answers the requests.
+        submit_queue: The queue of requests for the flow.
     """
 
     def __init__(
         self, name: str, version: int, flow: Flow, loop_queue: LoopQueue, options: ServeOptions
     ) -> None:
-        """Takes a flow that runs; it stays the caller's to stop.
+        """Wraps a running flow. The caller remains responsible for stopping the flow.
 
         Args:
-            name: Its name.
-            version: Its version.
-            flow: What answers.
-            loop_queue: How other threads reach the server's.
-            options: What it takes; what is more is refused.
+            name: The model's name.
+            version: The version number.
+            flow: The flow that answers the requests.
+            loop_queue: Passes calls from other threads to the server's thread.
+            options: The limits on requests. The model refuses a request beyond a limit.
         """
         signature, self.triggers = hide_triggers(signature_of(flow.graph, flow.scheduler))
         super().__init__(name, version, signature, options)
@@ -62,9 +62,9 @@ class ServedModel(Model):
             self.pending = PendingRequests(self)
         self.submit_queue = SubmitQueue(flow.scheduler, loop_queue, self.pending, self._on_close)
         self._on_idle: Callable[[], object] | None = None
-        self._over: deque[Callable[[], None]] = deque()  # what ends those that are
-        self._is_told = False  # and that is on its way
-        self._caught_up = 0.0  # when it has last done what was due
+        self._over: deque[Callable[[], None]] = deque()  # callbacks that end finished requests
+        self._is_told = False  # `_finish` is posted
+        self._caught_up = 0.0  # the time of the last `_catch_up`
         self._is_counted_soon = False
 
     def infer(
@@ -73,7 +73,7 @@ class ServedModel(Model):
         done: Callable[[InferCall], None],
         terms: Terms = NO_TERMS,
     ) -> InferCall:
-        """Sends a request of arrays, one for each input; see `Model.infer`."""
+        """Sends a request with an array for each input; see `Model.infer`."""
         options = self.options
         for name, array in arrays.items():
             if array.size > options.max_tensor_elements:
@@ -95,23 +95,23 @@ class ServedModel(Model):
         done: Callable[[InferCall], None],
         terms: Terms = NO_TERMS,
     ) -> InferCall:
-        """Sends a request of items of each input; see `Model.infer`.
+        """Sends a request with the items of each input; see `Model.infer`.
 
         Raises:
-            OverloadedError: there is no room for it.
+            OverloadedError: the model has no room for the request.
         """
         deadline, request_context, is_stream = terms
         context = (
             None if request_context is None else request_context.enter(self.name, self.version)
         )
-        # Made before it is counted: whoever sees it counted may reckon with its deadline.
+        # The call is made before `admit` counts it. Its deadline is therefore known by then.
         given = items or self.triggers
         call = InferCall(self, given, deadline, done, is_stream=is_stream, context=context)
         self.admission.admit(deadline)
         if request_context is not None:
             call.watch(request_context)
         limit = self.time_limit
-        if deadline is None:  # as `TimeLimit.add`, without a call: most requests
+        if deadline is None:  # `TimeLimit.add` inlined, for the common case
             limit.until[call] = call.began + limit.seconds
             if limit.timer is None:
                 limit.begin()
@@ -121,7 +121,11 @@ class ServedModel(Model):
         return call
 
     def on_done(self, code: Code | None = None) -> None:
-        """Notes that a request is over that never went in: with a code, or as another one."""
+        """Notes the end of a request that was never submitted.
+
+        Args:
+            code: The reason. None if the request goes on as another request.
+        """
         if code is not None:
             self.figures.on_failure(code)
         self.admission.on_done()
@@ -129,25 +133,26 @@ class ServedModel(Model):
 
     @property
     def batching(self) -> Batching:
-        """How it gathers items into calls."""
+        """The batching parameters of the flow."""
         return Batching.of(self.flow)
 
     def expect(self, deadline: float | None) -> None:
-        """Refuses what `send` would refuse: before the request is read, which takes longer.
+        """Refuses a request that `send` would refuse, before the slower decoding of the request.
 
         Args:
-            deadline: Seconds for which whoever sends it waits, as far as its head says it.
+            deadline: Seconds for which the client waits, from the request's headers. None if they
+                set no limit.
 
         Raises:
-            OverloadedError: there is no room for it.
+            OverloadedError: the model has no room for the request.
         """
         self.admission.expect(deadline)
 
     def _catch_up(self) -> None:
-        """Does what is due where there is no room: a turn of the loop may bring many requests.
+        """Submits queued requests and ends finished requests before a request is refused.
 
-        Else room that answers have made meanwhile, and a model that has nothing to do while
-        requests wait to go in, would be seen only behind them all.
+        One turn of the event loop may bring many requests. Without this step, finished requests
+        would free no room until the turn ends. The model would also be idle until then.
         """
         now = SYSTEM_CLOCK.now()
         if now - self._caught_up >= _TURN:
@@ -156,7 +161,7 @@ class ServedModel(Model):
             self._caught_up = now
 
     def forget(self, call: InferCall) -> None:
-        """Ends a request whose caller has gone: what is queued for it is dropped."""
+        """Cancels a request whose caller has gone, and drops its queued items."""
         if self.withdraw(call):
             self.time_limit.forget(call)
             self.on_done(Code.CANCELLED)
@@ -164,36 +169,38 @@ class ServedModel(Model):
             call.request.cancel()
 
     def withdraw(self, call: InferCall) -> bool:
-        """Takes a request back; False: the flow has it, or it is over."""
+        """Removes a request from the queue. Returns False if the request is in the flow or over."""
         return self.submit_queue.forget(call)
 
     def over(self, end: Callable[[], None]) -> None:
-        """Has requests end on the server's thread, with one wake-up for many; from any thread.
+        """Ends requests on the server's thread, with one wake-up for many. From any thread.
 
         Args:
-            end: What ends them; counts them out of those that are under way.
+            end: Ends the requests, and reports them to `Admission.on_done`.
         """
+        # Append before the test: `_finish` clears the flag before it reads the deque. No callback
+        # is lost.
         self._over.append(end)
-        if not self._is_told:  # looked at behind the append; `_finish` clears it before it looks
+        if not self._is_told:
             self._is_told = True
             self.loop_queue.post(self._finish)
 
     def _finish(self) -> None:
-        """Ends the requests that are over."""
+        """Ends the finished requests."""
         self._is_told = False
         over = self._over
         while over:
             end = over.popleft()
             try:
                 end()
-            except Exception as error:  # noqa: BLE001 - of some; the others are told all the same
+            except Exception as error:  # noqa: BLE001 - the other requests still end
                 context = {"message": f"{end!r} raised", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
         self._count()
         self._tell_when_idle()
 
     def on_end(self) -> None:
-        """Notes that a request is over; how fast that was, of those of one turn together."""
+        """Notes the end of a request. The rate of answers is measured once a turn of the loop."""
         self.on_done()
         if not self._is_counted_soon:
             self._is_counted_soon = True
@@ -208,9 +215,9 @@ class ServedModel(Model):
             self.on_closed()
 
     def retire(self, on_idle: Callable[[], object]) -> None:
-        """Has ``on_idle`` called, once, when no request is under way; none comes any more.
+        """Calls ``on_idle`` once, when no request for any signature is under way.
 
-        Of none of its signatures.
+        The caller makes sure that no further request arrives.
         """
         self._on_idle = on_idle
         for other in self.others.values():
@@ -218,8 +225,8 @@ class ServedModel(Model):
         self._tell_when_idle()
 
     def _tell_when_idle(self) -> None:
-        # Not in this turn of the loop: a request that has found this model may be making room now
-        # (`_catch_up`), and is sent behind that.
+        # Not in this turn of the loop: a request that has found this model may be inside
+        # `_catch_up` now, and is sent after that.
         if self._on_idle is not None:
             asyncio.get_running_loop().call_soon(self._tell_if_idle)
 

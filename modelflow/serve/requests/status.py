@@ -1,4 +1,4 @@
-"""What a failure is called: one table for HTTP and gRPC, for every protocol."""
+"""The status of each failure, the same for every protocol over HTTP and gRPC."""
 
 import logging
 import uuid
@@ -41,7 +41,7 @@ HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
         Code.DEADLINE_EXCEEDED: 504,
     }
 )
-"""The status over HTTP: TensorFlow Serving's (its ``http_rest_api_util``)."""
+"""The HTTP status codes, as in TensorFlow Serving's ``http_rest_api_util``."""
 
 GRPC_STATUS: Mapping[Code, int] = MappingProxyType(
     {
@@ -63,16 +63,16 @@ GRPC_STATUS: Mapping[Code, int] = MappingProxyType(
         Code.UNAUTHENTICATED: 16,
     }
 )
-"""The number over gRPC (``google.rpc.Code``)."""
+"""The gRPC status codes (``google.rpc.Code``)."""
 
 
 def problem_of(error: Exception, item: int | None = None) -> Problem:
-    """Returns what a client is told of an error.
+    """Returns the error that the client receives.
 
     Args:
-        error: A problem; what a flow, or one of its buffers, has given; or a mistake of ours, of
-            which a client is told nothing but an id.
-        item: Which item of the request it is, counted from 0, where there are several.
+        error: A `Problem`, an error of a flow or a buffer, or a bug in the server. For a bug, the
+            client receives only an id.
+        item: The item of the request, counted from 0. None if the request has a single item.
     """
     if isinstance(error, Problem):
         return error
@@ -81,7 +81,7 @@ def problem_of(error: Exception, item: int | None = None) -> Problem:
 
 
 def _describe(error: ModelflowError, item: int | None) -> Problem | None:
-    """Returns what a client may know; None: only that something failed inside."""
+    """Returns the error for the client, or None if the details must stay inside the server."""
     cause = error.__cause__ if isinstance(error, FlowUnitError) and error.__cause__ else error
     at = "" if item is None else f"item {item}: "
     match cause:
@@ -95,7 +95,7 @@ def _describe(error: ModelflowError, item: int | None) -> Problem | None:
             text, code = "the server is being stopped", Code.UNAVAILABLE
         case NoReplicaError():
             at_node = f"node {error.node!r}: " if isinstance(error, FlowUnitError) else ""
-            text, code = f"{at_node}nothing is there to work on it; come again", Code.UNAVAILABLE
+            text, code = f"{at_node}no replica is available; come again", Code.UNAVAILABLE
         case _ if isinstance(error, FlowUnitError):
             if not error.is_refusal:
                 return None
@@ -108,7 +108,7 @@ def _describe(error: ModelflowError, item: int | None) -> Problem | None:
 
 
 def _hide(error: Exception) -> Problem:
-    """Writes to the log what failed inside, under the id that a client is told."""
+    """Logs an internal failure under an id, and returns the error with that id for the client."""
     number = uuid.uuid4().hex[:12]
     cause = error.__cause__ if isinstance(error, FlowUnitError) else None
     logger.error("request %s failed: %s", number, error, exc_info=cause or error)
@@ -117,8 +117,8 @@ def _hide(error: Exception) -> Problem:
 
 
 def attempt(make: Callable[..., T], *given: Any) -> T | Problem:
-    """Returns what ``make`` makes of ``given``, or what a client is told where it raises."""
+    """Returns the result of ``make``, or the error for the client if the call raises."""
     try:
         return make(*given)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are answered
+    except Exception as error:  # noqa: BLE001 - the other requests are answered
         return problem_of(error)

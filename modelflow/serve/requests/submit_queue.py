@@ -1,10 +1,10 @@
-"""The way of requests from a server's thread into a flow, and of their answers back.
+"""The queue of requests between a server's thread and a flow.
 
-What arrives in one turn of the event loop goes in together (`submit`); what finds no room waits
-here, in order, until the flow says that there is some. Short requests wait as they came, and are
-read together when it is their turn: they stand in the queue as one entry, at the place of the
-first. Answers come back over the server's loop queue: one wake-up for all that a batch has
-finished.
+All requests of one turn of the event loop are submitted together (`submit`). Requests without
+room wait in the queue, in order, until the flow reports room. Short requests wait undecoded. They
+share one entry of the queue, at the position of the first, and are decoded together when the entry
+is next. Answers return over the server's loop queue, with one wake-up for all requests that a
+batch has finished.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from modelflow.wire.problem import Code, Problem
 
 
 class SubmitQueue:
-    """Takes requests one by one and gives them to a flow together. For the loop's thread."""
+    """A queue that takes single requests and submits a group at once. For the loop's thread."""
 
     def __init__(
         self,
@@ -31,44 +31,45 @@ class SubmitQueue:
         pending: PendingRequests | None,
         on_closed: Callable[[], None],
     ) -> None:
-        """Takes where the requests go.
+        """Stores the destination of the requests.
 
         Args:
-            scheduler: Of the flow that answers them.
-            loop_queue: How other threads reach the loop's.
-            pending: The only such entry that `add` is given; None: it is given none.
-            on_closed: Called when the flow takes no requests any more: it has ended.
+            scheduler: The scheduler of the flow.
+            loop_queue: Passes calls from other threads to the loop's thread.
+            pending: The only `PendingRequests` that `add` may receive, or None.
+            on_closed: Called when the flow has ended and takes no more requests.
         """
         self._scheduler = scheduler
         self._loop_queue = loop_queue
         self._pending = pending
         self._on_closed = on_closed
         self._waiting: deque[InferCall | RequestBatch | PendingRequests] = deque()
-        self._is_due = False  # what is added now goes in when this turn of the loop is over
+        self._is_due = False  # `_enter` runs after this turn of the loop
         self.is_blocked = False
-        """What is here waits until the flow says that there is room."""
+        """The queue waits until the flow reports room."""
 
     def add(self, request: InferCall | PendingRequests) -> None:
-        """Takes a request, or several: they go in when this turn of the loop is over."""
+        """Appends a request or pending requests, to be submitted after this turn of the loop."""
         self._waiting.append(request)
         if not (self._is_due or self.is_blocked):
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._enter)
 
     def hurry(self) -> None:
-        """Has what is here go in now."""
+        """Submits the queued requests now."""
         if self._waiting and not self.is_blocked:
             self._enter()
 
     def forget(self, call: InferCall) -> bool:
-        """Takes a call back whose caller has gone; False: it is in the flow already."""
+        """Removes a call whose caller has gone. Returns False if the call is in the flow."""
         if call.request.is_submitted or call not in self._waiting:
             return False
         self._waiting.remove(call)
         return True
 
     def _enter(self) -> None:
-        self._is_due, self.is_blocked = True, False  # what is added meanwhile goes in below
+        # `_is_due` is True: the loop below takes requests that are added meanwhile.
+        self._is_due, self.is_blocked = True, False
         waiting = self._waiting
         try:
             while waiting and not self.is_blocked:
@@ -92,11 +93,10 @@ class SubmitQueue:
             self._pending.wait()
 
     def _enter_calls(self) -> None:
-        """Offers the flow what it has room for of the calls before the next request batch, and one
-        more.
+        """Submits the calls before the next request batch that fit into the flow, and another call.
 
-        For that one the flow says when there is room. What each admission costs does not depend on
-        how many calls wait.
+        Because of the extra call, the flow reports when it has room again. The cost of a submission
+        does not depend on the number of waiting calls.
         """
         room = self._scheduler.submitter.free_rows
         group: list[InferCall] = []
@@ -113,14 +113,15 @@ class SubmitQueue:
         self.is_blocked = bool(rest)
 
     def _give_up(self) -> None:
-        """Refuses all that wait: the flow has ended."""
+        """Refuses all waiting requests, because the flow has ended."""
         problem = Problem("the model has ended; come again", Code.UNAVAILABLE)
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
             if not isinstance(one, InferCall):
                 one.refuse(problem)
             elif one.request.is_submitted:
-                # Another has taken its room: it is a session, which the flow may have ended.
+                # Another request has taken its room. The call already has a session, which the flow
+                # may have ended.
                 one.request.cancel()
             else:
                 one.fail(problem)

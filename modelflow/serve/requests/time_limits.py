@@ -1,4 +1,4 @@
-"""How long a client waits, and when a request without an answer is given up."""
+"""Time limits: the deadline that a client sets, and the server's limit on every request."""
 
 import asyncio
 import math
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 DEADLINE = b"inference-timeout-ms"
-"""The header that says how long a client waits."""
+"""The header with the time for which a client waits."""
 
 
 def seconds_of(http_request: HttpRequest) -> float | None:
-    """Returns what the header ``Inference-Timeout-Ms`` says, in seconds; None: nothing.
+    """Returns the header ``Inference-Timeout-Ms`` in seconds, or None without the header.
 
     Raises:
-        Problem: it is no number above 0.
+        Problem: the value is not a number above 0.
     """
     value = http_request.head.named.get(DEADLINE)
     if value is None:
@@ -39,45 +39,46 @@ def seconds_of(http_request: HttpRequest) -> float | None:
 
 
 def earlier(*seconds: float | None) -> float | None:
-    """Returns the shortest of some times to wait; None: for ever."""
+    """Returns the shortest of several timeouts, or None without any."""
     return min((one for one in seconds if one is not None), default=None)
 
 
-# Seconds by which a timer of the loop may be before the clock.
+# Seconds by which a timer of the event loop may fire early.
 _EARLY = 0.001
-# What would be given up so little before others waits with them: it needs no timer of its own.
+# A deadline at most this many seconds before the server's limit counts as the limit. Such requests
+# share one timer.
 _NEAR = 0.05
-# What a unit has begun when a deadline passes is worth its answer a little later: under load that
-# is the batch that the request is in (benchmarks/serving_overload.py).
+# Seconds after the deadline for which an answer is still sent. The unit may have begun the batch of
+# the request before the deadline, mostly under load (benchmarks/serving_overload.py).
 _GRACE = 0.1
 
 
 class LimitedRequest(Protocol):
-    """Requests that may be given up."""
+    """Requests with a time limit."""
 
     def give_up(self, problem: Problem, /) -> None:
-        """Ends them with this problem; what is computed for them is dropped when it comes."""
+        """Ends the requests with this problem. Their later results are dropped."""
 
 
 class TimeLimit(ReplyTimeouts[LimitedRequest]):
-    """Gives up what has no answer in time. For the server's thread.
+    """A time limit, which gives up requests without an answer in time. For the server's thread.
 
     Attributes:
-        own: Those that are given up before the limit, with the timer of each.
+        own: The requests that are given up before the server's limit, with the timer of each.
     """
 
     def __init__(self, seconds: float) -> None:
-        """Takes how long any request may take."""
+        """Sets the server's limit in seconds."""
         super().__init__(seconds, lambda one: one.give_up(self.problem()))
         self.own: dict[LimitedRequest, asyncio.TimerHandle] = {}
 
     def add(self, waiting: LimitedRequest, deadline: float | None = None) -> None:
-        """Begins to wait for an answer.
+        """Starts the time limit of a request.
 
         Args:
-            waiting: What is given up.
-            deadline: Seconds after which nothing is begun for it any more, and a moment later it is
-                given up; None: the limit alone counts.
+            waiting: The request.
+            deadline: Seconds after which no unit begins work on the request. It is given up shortly
+                after that. None if only the server's limit counts.
         """
         if deadline is None or self.is_whole(deadline):
             super().add(waiting)
@@ -86,19 +87,25 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             self.own[waiting] = loop.call_later(deadline + _GRACE, self._expire, waiting)
 
     def is_whole(self, seconds: float) -> bool:
-        """Tells whether so many seconds are as good as the limit itself."""
+        """Tells whether a wait counts as the server's limit, because of its length."""
         return seconds > self.seconds - _NEAR
 
     def end_of(self, began: float, deadline: float) -> float:
-        """Returns when a request is given up that may take so many seconds, by the clock."""
+        """Returns the time at which a request is given up.
+
+        Args:
+            began: The time at which the request arrived.
+            deadline: The request's deadline, in seconds from its arrival.
+        """
         return began + min(self.seconds, deadline + _GRACE)
 
     def add_until(self, one: LimitedRequest, until: float) -> None:
-        """Begins to wait for the answers to many requests.
+        """Starts the time limit of several requests.
 
         Args:
-            one: What is given up: with `list_late` it finds which, and adds itself again.
-            until: When the first of them is to be given up, by the clock; ``math.inf``: none is.
+            one: The group of requests. Its `give_up` finds the late requests with `list_late`, and
+                adds the group again.
+            until: The time at which the first request is given up. ``math.inf`` if no request is.
         """
         if until == math.inf:
             return
@@ -109,23 +116,23 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
             self.own[one] = asyncio.get_running_loop().call_later(seconds, self._expire, one)
 
     def list_late(self, members: "Iterable[BatchMember]") -> "list[BatchMember]":
-        """Returns those that have waited as long as they may."""
+        """Returns the members whose time limit has passed."""
         now = SYSTEM_CLOCK.now() + _EARLY
         return [member for member in members if member.until <= now and waits(member)]
 
     def problem_of(self, member: "BatchMember") -> Problem:
-        """Returns what a request is told that has waited as long as it may."""
+        """Returns the error for a member whose time limit has passed."""
         is_own = member.deadline is not None and member.until < member.began + self.seconds
         return _too_late() if is_own else self.problem()
 
     def renew(self, one: LimitedRequest) -> None:
-        """Begins anew for a stream, which has given a part; its deadline stays."""
+        """Restarts the server's limit for a stream that has sent a part. A deadline stays."""
         if one not in self.own:
             self.until.pop(one, None)
             super().add(one)
 
     def forget(self, waiting: LimitedRequest) -> None:
-        """Waits no more: there is an answer. May be called again."""
+        """Stops the time limit of an answered request. May be called again."""
         timer = self.own.pop(waiting, None)
         if timer is None:
             super().forget(waiting)
@@ -137,13 +144,13 @@ class TimeLimit(ReplyTimeouts[LimitedRequest]):
         one.give_up(_too_late())
 
     def problem(self) -> Problem:
-        """Returns what a request is told that has taken as long as any may."""
+        """Returns the error for a request that has reached the server's limit."""
         text = f"there was no answer within {self.seconds:g} s (--request-timeout)"
         return Problem(text, Code.DEADLINE_EXCEEDED)
 
 
 def waits(member: "BatchMember") -> bool:
-    """Tells whether a request is still to be answered, or given up."""
+    """Tells whether a request is neither answered nor given up."""
     return not (member.responder.is_over or member.is_given_up)
 
 

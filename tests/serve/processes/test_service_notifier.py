@@ -149,7 +149,7 @@ def test_a_manager_that_is_slow_once_is_told_again_that_the_server_lives(manager
 
     asyncio.run(live())
     (record,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
-    assert "does not read; not told: STOPPING=1" in record.getMessage()
+    assert "does not read; not sent: STOPPING=1" in record.getMessage()
 
 
 @pytest.mark.parametrize("place", ["/nowhere/notify", "notify"])
@@ -159,7 +159,7 @@ def test_a_socket_that_is_not_there_is_said_once_and_does_not_stop_the_server(pl
     notifier.beat()
     notifier.stopping()
     (record,) = caplog.records
-    assert f"NOTIFY_SOCKET={place}: nothing can be told there" in record.getMessage()
+    assert f"NOTIFY_SOCKET={place}: no report can be sent" in record.getMessage()
 
 
 def test_without_a_service_manager_nothing_is_told(caplog):

@@ -1,6 +1,6 @@
-"""The inside of a child: what a `Server` is given where it is one of several.
+"""The code inside a child process, which a `Server` uses as a member of a process group.
 
-In: what the supervisor says, and the connections that it hands over. Out: what this process is
-doing, for the supervisor. `ReplicaMember` is a whole server; `WorkerMember` has no models, and
-`ModelsMember` has models and answers workers alone.
+Inputs are the messages of the supervisor and the connections that it hands over. The output is the
+activity of this process, for the supervisor. `ReplicaMember` is a whole server. `WorkerMember` has
+no models. `ModelsMember` has models and answers only workers.
 """

@@ -1,4 +1,4 @@
-"""All replicas, as each of them asks them: through the supervisor."""
+"""Requests to all replicas, sent through the supervisor."""
 
 import base64
 from collections.abc import Callable
@@ -18,22 +18,22 @@ from modelflow.wire.proto import TF_SERVING
 
 
 class Peers:
-    """All replicas, this one among them. For the server's thread, once it has begun."""
+    """The group of all replicas, including this process. For the server's thread, after `begin`."""
 
     def __init__(self, channel: ControlChannel, own: ReplicaGroup) -> None:
-        """Takes what reaches the others, and what this one does itself."""
+        """Stores the channel to the supervisor, and the group of this process alone."""
         self._channel = channel
         self._own = own
         self._loop_queue: LoopQueue | None = None
 
     def begin(self, loop_queue: LoopQueue) -> None:
-        """Takes what reaches the server's thread."""
+        """Stores the queue of the server's thread."""
         self._loop_queue = loop_queue
 
-    # -- what a client asks of all ----------------------------------------------------------------
+    # -- requests of a client to all replicas -----------------------------------------------------
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
-        """Has somebody told what all have counted."""
+        """Requests the counts of all replicas."""
 
         def on_answer(answer: Message) -> None:
             snapshots = [ModelSnapshot.read(one) for one in answer["snapshots"]]
@@ -42,15 +42,15 @@ class Peers:
         self._ask({"what": "snapshots"}, on_answer)
 
     def load(self, name: str, told: Told) -> None:
-        """Loads a model in all."""
+        """Loads a model in all replicas."""
         self._ask({"what": "load", "name": name}, partial(_notify_change, told))
 
     def unload(self, name: str, told: Told) -> None:
-        """Unloads a model in all."""
+        """Unloads a model in all replicas."""
         self._ask({"what": "unload", "name": name}, partial(_notify_change, told))
 
     def configure(self, config: bytes, told: Told) -> None:
-        """Serves in all what a ``ReloadConfigRequest`` says."""
+        """Serves the models of a ``ReloadConfigRequest`` in all replicas."""
         names = _names_of(config)
         text = base64.b64encode(config).decode()
         message = {"what": "configure", "config": text, "names": names}
@@ -58,17 +58,17 @@ class Peers:
 
     def _ask(self, message: Message, told: Callable[[Message], None]) -> None:
         loop_queue = self._loop_queue
-        assert loop_queue is not None  # nobody asks before
+        assert loop_queue is not None  # requests start after `begin`
         try:
             self._channel.ask(message, lambda answer: loop_queue.post(partial(told, answer)))
         except LongFrameError as error:
             raise Problem(str(error), Code.RESOURCE_EXHAUSTED) from error
 
-    # -- what all are asked -----------------------------------------------------------------------
+    # -- requests of the supervisor to this replica -----------------------------------------------
 
     def hear(self, message: Message) -> None:
-        """Does what the supervisor asks; from the thread that hears it."""
-        assert self._loop_queue is not None  # it has begun
+        """Executes a request of the supervisor. Called on the channel's reading thread."""
+        assert self._loop_queue is not None  # `begin` was called
         self._loop_queue.post(partial(self._do, message))
 
     def _do(self, message: Message) -> None:
@@ -97,7 +97,10 @@ class Peers:
 
 
 def _names_of(config: bytes) -> list[str]:
-    """The models of a ``ReloadConfigRequest``, which whoever serves them looks at more closely."""
+    """Returns the model names of a ``ReloadConfigRequest``.
+
+    Each replica checks the request itself.
+    """
     found = TF_SERVING["tensorflow.serving.ReloadConfigRequest"].FromString(config).config
     return [model.name for model in found.model_config_list.config]
 

@@ -1,4 +1,4 @@
-"""One of several processes that serve together, seen from inside."""
+"""The member for a replica process: the state of a process in its group."""
 
 import base64
 import contextlib
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from modelflow.serve.repository.source import ModelConfig
 
 
-# How long a replica without a supervisor takes to end in order.
+# Seconds for a replica without a supervisor to end in order.
 _LAST_SECONDS = 5.0
 
 
 class ReplicaMember:
-    """The place of this process among those that serve together.
+    """The member of a replica process in a group of server processes.
 
-    It ends with its supervisor, however that ends: in order where that asks for it, else the system
-    kills it (`modelflow.cli.serve.replica`).
+    The process ends with its supervisor. It ends in order if the supervisor asks for that.
+    Otherwise the system kills it (`modelflow.cli.serve.replica`).
 
     Attributes:
-        connections: Where connections are handed over.
-        fd_channel: Where links to other processes are given.
-        grpc: A socket with the address for gRPC; None: no gRPC.
-        unloaded: The models that clients have unloaded before it came.
-        activity: Where it is noted what is done for each version.
-        isolated: The models that have processes of their own, by the numbers of these.
-        only: The models that it has alone; None: all.
-        without: Those that it has not.
-        is_part: Some models are isolated: it has one of them alone, or none of them.
+        connections: The channel on which connections are handed over.
+        fd_channel: The channel on which links to other processes arrive.
+        grpc: A socket with the address for gRPC. None without gRPC.
+        unloaded: The models that clients have unloaded before this process started.
+        activity: The activity records of versions.
+        isolated: The models that have their own processes, by process number.
+        only: The only models of this process. None if it has all models.
+        without: The models that this process does not have.
+        is_part: Some models are isolated, and this process has a single isolated model or none.
     """
 
     def __init__(self, channel: ControlChannel, start: Message) -> None:
-        """Takes its place.
+        """Reads the first message of the supervisor.
 
         Args:
-            channel: What reaches the supervisor; it becomes its own.
+            channel: The connection to the supervisor. The member owns it.
             start: The first message.
         """
         _, connections, fd_channel, activity, fault, *grpc = start["descriptors"]
@@ -68,7 +68,7 @@ class ReplicaMember:
         )
         os.close(activity)
         os.set_inheritable(fault, False)
-        faulthandler.enable(fault)  # which the supervisor reads
+        faulthandler.enable(fault)  # the supervisor reads this file
         self.isolated = {int(number): name for number, name in start["isolated"].items()}
         self.is_part = bool(self.isolated)
         names = tuple(self.isolated.values())
@@ -83,24 +83,25 @@ class ReplicaMember:
 
     @property
     def configured(self) -> "Sequence[ModelConfig] | None":
-        """What clients have put in the place of the ``models.config``; None: nothing."""
+        """The models that clients have set in place of the ``models.config``, or None."""
         found = self._configured
         if found is None:
             return None
-        from modelflow.serve.repository.config import read_reload_request  # which runs models
+        # Imported here, because only processes with models need it.
+        from modelflow.serve.repository.config import read_reload_request
 
         return read_reload_request(base64.b64decode(found))
 
     def stock(self, _options: ServeOptions) -> ModelSource | None:
-        """It has all models itself."""
+        """Returns None, because this process has its own models."""
         return None
 
     def extend(self, own: ModelSource, _options: ServeOptions) -> ModelSource:
-        """Returns its own models: it has no others."""
+        """Returns the models of this process."""
         return own
 
     def join(self, own: ModelSource) -> ReplicaGroup:
-        """Returns what changes what all serve, of which ``own`` is what this one does."""
+        """Returns the group that changes the models of all replicas."""
         return self._join_group(own.replica_group)
 
     def _join_group(self, own: ReplicaGroup) -> ReplicaGroup:
@@ -108,21 +109,22 @@ class ReplicaMember:
         return self._peers
 
     def begin(self, loop_queue: LoopQueue) -> None:
-        """Begins to be asked, and to look whether the supervisor lives."""
-        assert self._peers is not None  # whoever begins has joined
+        """Starts to take requests of the supervisor, and to watch for its end."""
+        assert self._peers is not None  # `join` was called
         self._peers.begin(loop_queue)
         self._channel.begin(self._hear, self._on_abandoned)
 
     def serve(self, server: Server, ended: threading.Event, ready: Callable[[], object]) -> None:
-        """Serves until ``ended`` is set: somebody has stopped the server.
+        """Serves until ``ended`` is set.
 
         Args:
-            server: Which was given this place.
-            ended: Set by whoever stops it; by this one where the supervisor has ended.
-            ready: Called when it can answer.
+            server: The server of this member.
+            ended: Set by the code that stops the server, also by this member when the supervisor
+                has ended.
+            ready: Called when the server can answer.
 
         Raises:
-            Exception: whatever `Server.start` raises.
+            Exception: an error of `Server.start`.
         """
         self._server, self._ended = server, ended
         server.listen()
@@ -135,18 +137,23 @@ class ReplicaMember:
         ended.wait()
 
     def on_settled(self) -> None:
-        """Takes note that everything that was asked for was tried."""
+        """Called when every model has loaded or failed."""
 
     def fail(self, text: str, code: int) -> None:
-        """Says why it cannot begin: what a process that is alone would, and its exit code."""
+        """Reports a failed start to the supervisor.
+
+        Args:
+            text: The message that a single process would print.
+            code: The exit code.
+        """
         self._channel.say({"failure": {"text": text, "code": code}})
 
     async def end(self) -> None:
-        """Takes no more links."""
+        """Stops taking links to other processes."""
         self.fd_channel.close()
 
     def close(self) -> None:
-        """Ends it, behind the server."""
+        """Closes all channels, after the server has stopped."""
         self._channel.close()
         self.fd_channel.close()
         if self.grpc is not None:
@@ -165,25 +172,26 @@ class ReplicaMember:
             self._peers.hear(message)
 
     def _on_abandoned(self) -> None:
-        """Ends at once: nobody hands anything over any more."""
+        """Stops the server at once, because the supervisor has ended."""
         if self._server is None or self._server.is_stopped:
             return
         stopping = threading.Thread(target=self._stop, name="modelflow/abandoned", daemon=True)
         stopping.start()
         stopping.join(_LAST_SECONDS)
-        if stopping.is_alive():  # a unit does not come back, and nobody is left to see to it
+        if stopping.is_alive():  # A unit hangs, and no supervisor is left to kill this process.
             os._exit(ExitCode.FAILED)
 
     def _stop(self) -> None:
         assert self._server is not None
         try:
-            with contextlib.suppress(FlowFailed):  # raised again where the main thread stops it
+            # `FlowFailed` is raised again when the main thread stops the server.
+            with contextlib.suppress(FlowFailed):
                 self._server.stop(drain=False)
         finally:
             self._ended.set()
 
 
 def _own(descriptor: int) -> socket.socket:
-    """The socket of an inherited descriptor, which processes of ours do not inherit."""
+    """Returns the socket of an inherited descriptor, which child processes do not inherit."""
     os.set_inheritable(descriptor, False)
     return socket.socket(fileno=descriptor)

@@ -1,4 +1,4 @@
-"""A worker process and the process with the models, seen from inside."""
+"""The members for a worker process and for the process with the models."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,21 +16,21 @@ from modelflow.serve.processes.rpc.request_server import RequestServer
 
 
 class WorkerMember(ReplicaMember):
-    """The place of a process that has no models, or all but those that are isolated."""
+    """The member of a process that has no models, or all models except the isolated models."""
 
     _far: RemoteModelSource
 
     def __init__(self, channel: ControlChannel, start: Message) -> None:
-        """Takes its place; see `ReplicaMember`."""
+        """Reads the first message; see `ReplicaMember`."""
         super().__init__(channel, start)
         self._has_models = start["role"] == Role.REPLICA
 
     def stock(self, options: ServeOptions) -> ModelSource | None:
-        """Returns the models of the other processes; None: it has some itself."""
+        """Returns the models of the other processes, or None if this process has models."""
         return None if self._has_models else self._join(options, None)
 
     def extend(self, own: ModelSource, options: ServeOptions) -> ModelSource:
-        """Returns its own models, and those of the other processes."""
+        """Returns the models of this process and of the other processes."""
         return self._join(options, own)
 
     def _join(self, options: ServeOptions, own: ModelSource | None) -> ModelSource:
@@ -38,20 +38,20 @@ class WorkerMember(ReplicaMember):
         return self._far
 
     async def end(self) -> None:
-        """Ends the links to the other processes."""
+        """Closes the links to the other processes."""
         await self._far.close()
 
 
 class PublishedModels:
-    """Changes what is served, and says so when all workers have seen it. A `ReplicaGroup`."""
+    """A `ReplicaGroup` that confirms a change when all workers have seen the change."""
 
     def __init__(self, own: ReplicaGroup, directory: ModelDirectory) -> None:
-        """Takes what changes it, and who tells workers."""
+        """Stores the group that makes the changes, and the directory that publishes them."""
         self._own = own
         self._directory = directory
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
-        """Tells what this process has counted."""
+        """Passes the counts of this process to ``told``."""
         self._own.counts(told)
 
     def load(self, name: str, told: Told) -> None:
@@ -63,7 +63,7 @@ class PublishedModels:
         self._own.unload(name, self._on_seen(told))
 
     def configure(self, config: bytes, told: Told) -> None:
-        """Serves what a ``ReloadConfigRequest`` says."""
+        """Serves the models of a ``ReloadConfigRequest``."""
         self._own.configure(config, self._on_seen(told))
 
     def _on_seen(self, told: Told) -> Told:
@@ -71,32 +71,32 @@ class PublishedModels:
 
 
 class ModelsMember(ReplicaMember):
-    """The place of the process that has all models, and no connections but to workers."""
+    """The member of the process that has all models, and connections only to workers."""
 
     _directory: ModelDirectory
     _loop_queue: LoopQueue
 
     def join(self, own: ModelSource) -> ReplicaGroup:
-        """Returns what changes what is served here."""
+        """Returns the group that changes the models of this process."""
         self._directory = ModelDirectory(own.models)
         self.request_servers: set[RequestServer] = set()
         return self._join_group(PublishedModels(own.replica_group, self._directory))
 
     def begin(self, loop_queue: LoopQueue) -> None:
-        """Begins to be asked, by the supervisor and by workers."""
+        """Starts to take requests of the supervisor and of workers."""
         self._loop_queue = loop_queue
         self._directory.begin(loop_queue)
         loop_queue.post(partial(self.fd_channel.open, self._welcome))
         super().begin(loop_queue)
 
     async def end(self) -> None:
-        """Ends the links to workers."""
+        """Closes the links to workers."""
         await super().end()
         for request_server in tuple(self.request_servers):
             await request_server.close()
 
     def on_settled(self) -> None:
-        """Has workers told that everything that was asked for was tried."""
+        """Informs workers that every model has loaded or failed."""
         self._loop_queue.post(self._directory.settle)
 
     def _welcome(self, ends: ChannelDescriptors, _: int) -> None:

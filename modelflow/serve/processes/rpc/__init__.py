@@ -1,6 +1,6 @@
-"""Requests of one process to the models of another, and what it knows of them.
+"""Requests of a process to the models of another process.
 
-In: arrays and deadlines of a request. Out: its answers, each by a callback, as of a model that runs
-here. A `RequestServer` answers for the models; an `RpcClient` asks it for `RemoteModel`s, which the
-`ModelDirectory` describes.
+Inputs are the arrays and the deadline of a request. The answers arrive by callbacks, as for a model
+in this process. A `RequestServer` answers requests for its models. An `RpcClient` sends it the
+requests to `RemoteModel`s, which the `ModelDirectory` describes.
 """

@@ -1,4 +1,4 @@
-"""What the workers see of the models, told whenever it has changed."""
+"""The directory of models, which is sent to the workers after each change."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,23 +12,24 @@ from modelflow.serve.requests.model import Model
 
 
 class DirectoryReader(Protocol):
-    """A worker, which is told."""
+    """A worker that receives the directory."""
 
     seen: int
-    """The last number that it has seen."""
+    """The number of the last directory that the worker has seen."""
 
     def tell(self, number: int, document: Any, /) -> None:
-        """Tells it how things are."""
+        """Sends the directory to the worker."""
 
 
 class ModelDirectory:
-    """Numbers the models, and keeps a number until no worker can ask by it. For the loop's thread.
+    """A directory that numbers the models. For the loop's thread.
 
-    A worker that has seen a change says so behind everything that it has asked before.
+    A model keeps its number until no worker can use the number in a request. A worker confirms a
+    change after all requests that it has sent before. The order of the link guarantees that.
     """
 
     def __init__(self, models: Models) -> None:
-        """Takes what is served; `begin` begins."""
+        """Stores the models. `begin` starts the publishing."""
         self._models = models
         self._keys: dict[Model, int] = {}
         self._by_key: dict[int, Model] = {}
@@ -41,7 +42,7 @@ class ModelDirectory:
         self._document: dict[str, Any] = {}
 
     def begin(self, loop_queue: LoopQueue) -> None:
-        """Looks at the models from now on; from the thread that makes the server."""
+        """Starts to watch the models. Called on the thread that creates the server."""
         loop_queue.post(self._begin)
 
     def _begin(self) -> None:
@@ -50,18 +51,18 @@ class ModelDirectory:
         self._on_change()
 
     def settle(self) -> None:
-        """Notes that everything that was asked for at the start was tried."""
+        """Publishes that every model of the start has loaded or failed."""
         self._is_settled = True
         self._on_change()
 
     def find(self, key: int) -> Model:
-        """Returns the model that a worker has seen under a number."""
+        """Returns the model with a number."""
         return self._by_key[key]
 
-    # -- who is told ------------------------------------------------------------------------------
+    # -- readers ----------------------------------------------------------------------------------
 
     def add(self, reader: DirectoryReader) -> None:
-        """Has a worker told, now and then."""
+        """Adds a worker, and sends the current directory."""
         self._readers.append(reader)
         if self._is_due or not self._number:
             self._publish()
@@ -69,27 +70,27 @@ class ModelDirectory:
             reader.tell(self._number, self._document)
 
     def remove(self, reader: DirectoryReader) -> None:
-        """Tells a worker no more: it has ended."""
+        """Removes a worker that has ended."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.look()
 
     def call_when_seen(self, call: Callable[[], object]) -> None:
-        """Has somebody called when all workers have seen what has changed until now."""
+        """Calls a function when all workers have seen all changes up to now."""
         if self._is_due:
             self._publish()
         self._waiting.append((self._number, call))
         self.look()
 
     def look(self) -> None:
-        """Looks who can be told now that all have seen something."""
+        """Calls the functions whose changes all workers have seen."""
         seen = min((reader.seen for reader in self._readers), default=self._number)
         due = [call for number, call in self._waiting if number <= seen]
         self._waiting = [one for one in self._waiting if one[0] > seen]
         for call in due:
             call()
 
-    # -- what they are told -----------------------------------------------------------------------
+    # -- publishing -------------------------------------------------------------------------------
 
     def _on_change(self) -> None:
         if not self._is_due:

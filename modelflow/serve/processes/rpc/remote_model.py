@@ -1,4 +1,4 @@
-"""A model that another process runs, and the requests to it: as those of one that runs here."""
+"""A model in another process, with the same interface as a model in this process."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RemoteCall:
-    """A request that another process works on. A `modelflow.serve.requests.model.Inference`."""
+    """A request to a model in another process. A `modelflow.serve.requests.model.Inference`."""
 
     __slots__ = (
         "_done",
@@ -46,7 +46,7 @@ class RemoteCall:
         done: Callable[[Inference], None],
         rpc_client: "RpcClient",
     ) -> None:
-        """Made by the model; the client gives it its number."""
+        """Creates a request of the model. The `RpcClient` sets the number."""
         self.model = model
         self.rows = rows
         self.number = 0
@@ -60,14 +60,14 @@ class RemoteCall:
         self._is_taken = self._is_asking = False
 
     def give_up(self, problem: Problem) -> None:
-        """Ends it without the answer that somebody still waits for; see `TimeLimit`."""
+        """Ends the request with an error for the waiting client; see `TimeLimit`."""
         self._rpc_client.cancel(self)
         self.on_failure(problem)
 
-    # -- what the other process says --------------------------------------------------------------
+    # -- messages of the other process ------------------------------------------------------------
 
     def on_answer(self, found: Mapping[str, Any]) -> None:
-        """Takes the answer; one that comes when it was given up is dropped."""
+        """Stores the answer. Drops an answer that arrives after the end of the request."""
         if self.is_ended:
             return
         self._found = found
@@ -75,8 +75,8 @@ class RemoteCall:
         self._done(self)
 
     def on_failure(self, problem: Problem) -> None:
-        """Takes why there is none."""
-        if self.is_ended:  # it was given up
+        """Stores the error, and ends the request."""
+        if self.is_ended:  # given up earlier
             return
         self._problem = problem
         self._end()
@@ -84,12 +84,12 @@ class RemoteCall:
             self._done(self)
 
     def on_admitted(self) -> None:
-        """Takes note that a stream begins."""
+        """Notes that the other process has admitted the stream."""
         self._is_taken = True
         self._tell(None)
 
     def came(self, name: str, data: Any, is_last: bool) -> None:
-        """Takes a part of a stream."""
+        """Stores a part of a stream."""
         if self.is_ended:
             return
         self._is_asking = False
@@ -98,7 +98,7 @@ class RemoteCall:
         self._done(self)
 
     def on_end(self) -> None:
-        """Takes note that no further part comes."""
+        """Notes the end of a stream."""
         if self.is_ended:
             return
         self._end()
@@ -114,25 +114,25 @@ class RemoteCall:
             told(problem)
         return told is not None
 
-    # -- what is asked of it ----------------------------------------------------------------------
+    # -- for the caller ---------------------------------------------------------------------------
 
     def call_when_taken(self, told: Callable[[Problem | None], object]) -> None:
-        """Has somebody told, now or later, that it was taken, or why it was not."""
+        """Calls ``told``, now or later, with None or the reason for a refusal."""
         self._told = told
         if self._is_taken or self._problem is not None:
             self._tell(self._problem)
 
     def cancel(self) -> None:
-        """Ends it: nobody waits for the answer any more."""
+        """Cancels the request, because its client no longer waits."""
         if not self.is_ended:
             self._rpc_client.cancel(self)
 
     def part(self) -> tuple[str, Buffer] | None:
-        """Returns the next buffer of a stream, with its output's name; None: there is none now.
+        """Returns the next buffer of a stream, with its output's name, or None if none is ready.
 
         Raises:
-            EndOfStream: that was all.
-            Problem: the request, or one of its items, failed. It is over then.
+            EndOfStream: the stream has no more buffers.
+            Problem: the request, or one of its items, failed. The request is over then.
         """
         if self._parts:
             name, buffer, self.is_drained = self._parts.popleft()
@@ -147,7 +147,7 @@ class RemoteCall:
         return None
 
     def buffers(self) -> dict[str, list[Buffer]]:
-        """Returns what came out of each output, of a request of items.
+        """Returns the result buffers of each output, for a request of items.
 
         Raises:
             Problem: the request, or one of its items, failed.
@@ -155,7 +155,7 @@ class RemoteCall:
         return {name: [*map(Buffer, data)] for name, data in self.outputs().items()}
 
     def outputs(self) -> Mapping[str, npt.NDArray[Any] | list[Any]]:
-        """Returns what came out of each output, of a request of arrays.
+        """Returns the result values of each output, for a request of arrays.
 
         Raises:
             Problem: the request, or one of its items, failed.
@@ -166,12 +166,12 @@ class RemoteCall:
 
 
 class RemoteModel(Model):
-    """A model that another process runs."""
+    """A model in another process."""
 
     def __init__(
         self, document: Mapping[str, Any], options: ServeOptions, rpc_client: "RpcClient"
     ) -> None:
-        """Takes what `ModelDirectory` says of it, and who brings requests to it."""
+        """Reads the model's entry of the `ModelDirectory`, and stores the client for requests."""
         signature = Signature(
             tuple(map(_port, document["inputs"])), tuple(map(_port, document["outputs"]))
         )
@@ -188,11 +188,11 @@ class RemoteModel(Model):
 
     @property
     def batching(self) -> Batching:
-        """How it gathers items into calls."""
+        """The batching parameters of the model."""
         return self._batching
 
     def expect(self, deadline: float | None) -> None:
-        """Refuses nothing: whether there is room only the other process knows."""
+        """Refuses no request, because only the other process knows whether the model has room."""
 
     def infer(
         self,
@@ -200,10 +200,10 @@ class RemoteModel(Model):
         done: Callable[[Inference], None],
         terms: Terms = NO_TERMS,
     ) -> RemoteCall:
-        """Sends a request of arrays, one for each input.
+        """Sends a request with an array for each input.
 
         Raises:
-            Problem: they do not fit the model's inputs, or the other process has ended.
+            Problem: the arrays do not fit the model's inputs, or the other process has ended.
         """
         for name, array in arrays.items():
             self.options.check_elements(array.size, f"input {name!r}")

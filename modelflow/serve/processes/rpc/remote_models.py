@@ -1,4 +1,4 @@
-"""The models of another process, among those that this one serves."""
+"""The models of another process, as part of the models that this process serves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,22 +16,22 @@ from modelflow.serve.repository.models import Models
 
 
 class RemoteModels:
-    """Shows what another process says that it has. For the server's thread.
+    """The models that another process has published. For the server's thread.
 
     Attributes:
-        is_there: That process has said what it has.
+        is_there: The other process has published its models.
     """
 
     def __init__(
         self, models: Models, options: ServeOptions, peer: int, settled: Callable[[], object]
     ) -> None:
-        """Has no link yet; see `connect`.
+        """Stores the settings. `connect` adds the link.
 
         Args:
-            models: Where the models are shown.
-            options: What each takes.
-            peer: Which process it is; what is shown is known by it.
-            settled: Called when the process has tried everything that was asked for.
+            models: The table that gets the models.
+            options: The limits on requests.
+            peer: The number of the process, which marks its entries in the table.
+            settled: Called when every model of the process has loaded or failed.
         """
         self._models = models
         self._options = options
@@ -43,20 +43,20 @@ class RemoteModels:
         self.is_there = False
 
     def connect(self, ends: ChannelDescriptors, loop_queue: LoopQueue) -> None:
-        """Takes up a link to the process, or to the one that has taken its place."""
-        if self._link is not None:  # that it has ended is still to be heard
+        """Uses a new link to the process, or to its replacement."""
+        if self._link is not None:  # the end of the old link is not reported yet
             self._link.abandon()
             self.on_lost(self._link)
         self._link = Link(ends, loop_queue, self)
         self._link.begin()
 
     async def close(self) -> None:
-        """Ends the link, when all requests have come to their end."""
+        """Closes the link after all requests have ended."""
         if self._link is not None:
             await self._link.close()
 
     def hear(self, link: Link, message: list[Any], read: Callable[[Value], Any]) -> None:
-        """Takes what the other process says."""
+        """Handles a message of the other process."""
         if link is not self._link:
             return
         if message[0] != "models":
@@ -80,7 +80,7 @@ class RemoteModels:
         self._models.take(document["entries"], known.__getitem__, self._peer)
 
     def on_lost(self, link: Link) -> None:
-        """Takes note that the other process has ended; another's link may be there already."""
+        """Removes the models of an ended process. Ignores a link that is already replaced."""
         if link is not self._link:
             return
         self._link, self._known, self.is_there = None, {}, False
@@ -89,29 +89,29 @@ class RemoteModels:
 
 
 class NoPeers:
-    """What a worker does itself of what concerns all: nothing. A `ReplicaGroup`."""
+    """The `ReplicaGroup` of a worker without models, which does nothing itself."""
 
     def counts(self, told: Callable[[GroupCounts], object]) -> None:
-        """Has counted nothing."""
+        """Returns no counts."""
         told(GroupCounts([]))
 
     def load(self, _name: str, told: Told) -> None:
-        """Loads nothing."""
+        """Succeeds without loading a model."""
         told(None)
 
     unload = load
 
     def configure(self, _config: bytes, told: Told) -> None:
-        """Serves what it is told to."""
+        """Succeeds without changing the models."""
         told(None)
 
 
 class RemoteModelSource:
-    """A `ModelSource` of models that run elsewhere. For the server's thread.
+    """A `ModelSource` of models that run in other processes. For the server's thread.
 
     Attributes:
-        models: What requests see.
-        replica_group: What can be changed here.
+        models: The models that requests find.
+        replica_group: The group that loads and unloads models.
         is_open: Clients may load and unload models.
     """
 
@@ -122,13 +122,13 @@ class RemoteModelSource:
         isolated: Mapping[int, str],
         own: ModelSource | None = None,
     ) -> None:
-        """Takes where the models are.
+        """Stores the processes that have the models.
 
         Args:
-            options: The server's.
-            fd_channel: Where links are given to it, which becomes its own.
-            isolated: The models that have a process of their own, by its number, from 1.
-            own: The other models, which run here; None: one process, with the number 0, has them.
+            options: The options of the server.
+            fd_channel: The channel on which links arrive. The source owns it.
+            isolated: The models that have their own processes, by process number, from 1.
+            own: The other models, which run in this process. None if process 0 has them.
         """
         self._own = own
         self._fd_channel = fd_channel
@@ -146,7 +146,7 @@ class RemoteModelSource:
         self._is_ending = False
 
     def unready(self) -> str:
-        """Returns why the server is not ready; ``""``: it is. From any thread."""
+        """Returns the reason why the server is not ready, or ``""``. From any thread."""
         if self._is_ending:
             return "the server is being stopped"
         if self._own is not None:
@@ -157,11 +157,14 @@ class RemoteModelSource:
         return "; ".join(f"model {name!r}: {reason}" for name, reason in found)
 
     def look(self) -> Sequence[str]:
-        """Looks for what runs here; other processes look for theirs."""
+        """Scans the disk for the models of this process. Other processes scan for theirs."""
         return () if self._own is None else self._own.look()
 
     def begin(self, loop_queue: LoopQueue, told: Callable[[], object]) -> None:
-        """Takes links from now on; ``told`` is called when all that is not isolated was tried."""
+        """Starts to take links.
+
+        Calls ``told`` when all models that are not isolated have loaded or failed.
+        """
         self._loop_queue, self._told = loop_queue, told
         loop_queue.post(self._begin)
         if self._own is not None:
@@ -177,32 +180,35 @@ class RemoteModelSource:
         self._told()
 
     def check(self) -> None:
-        """Looks at what runs here; where nothing does, the other process would not have begun."""
+        """Checks the models of this process.
+
+        Other processes check their models before they start.
+        """
         if self._own is not None:
             self._own.check()
 
     def refresh(self) -> None:
-        """Looks for what runs here; other processes look for theirs."""
+        """Scans the disk for the models of this process. Other processes scan for theirs."""
         if self._own is not None:
             self._own.refresh()
 
     def condemn(self, name: str, version: int, reason: str) -> None:
-        """Takes a version out of service that runs here."""
+        """Takes a version of this process out of service."""
         if self._own is not None:
             self._own.condemn(name, version, reason)
 
     def end(self) -> None:
-        """Is ready no more. What was asked is still answered."""
+        """Marks the server as not ready. Requests under way are still answered."""
         self._is_ending = True
         if self._own is not None:
             self._own.end()
 
     async def close(self) -> None:
-        """Ends the links, when all requests have come to their end."""
+        """Closes the links after all requests have ended."""
         self._fd_channel.close()
         for remote_models in self._remote_models.values():
             await remote_models.close()
 
 
 def _nothing() -> None:
-    """Nobody waits for what an isolated model comes to."""
+    """Does nothing, because the server does not wait for isolated models."""

@@ -1,4 +1,4 @@
-"""Where the process that has the models takes the requests of one worker, and answers them."""
+"""The server side of a link: answers the requests of a worker in the process with the models."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,7 +20,7 @@ from modelflow.wire.problem import Code, Problem
 
 
 class _ForwardedContext:
-    """What the worker has noted of a request, and says to its session."""
+    """The request context of the worker, for the session of the request."""
 
     def __init__(self, context: Mapping[str, Any]) -> None:
         self._context = context
@@ -29,22 +29,22 @@ class _ForwardedContext:
         return self._context
 
     def watcher(self) -> None:
-        """Nobody here: the worker has the span of the request, and no node is in it."""
+        """Returns None. The worker has the trace span of the request, which contains no nodes."""
 
     def on_answer(self, reply: Reply | StreamingReply) -> Reply | StreamingReply:
         return reply
 
     def over(self, _bytes_in: int, _bytes_out: int) -> None:
-        """The worker's business."""
+        """Does nothing, because the worker logs the request."""
 
     on_cancel = over
 
 
 class RequestServer:
-    """One worker's requests: each is one of the model's own. For the server's thread.
+    """A server for the requests of a single worker. For the server's thread.
 
     Attributes:
-        seen: The number of the last directory that it has seen.
+        seen: The number of the last directory that the worker has seen.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class RequestServer:
         directory: ModelDirectory,
         on_lost: "Callable[[RequestServer], object]",
     ) -> None:
-        """Begins.
+        """Starts the link.
 
         Args:
-            ends: The link's side, which becomes its own.
-            loop_queue: What reaches the server's thread.
-            directory: What the worker may ask for.
+            ends: The descriptors of this side of the link. The server owns them.
+            loop_queue: Passes calls from other threads to the server's thread.
+            directory: The models for the worker.
             on_lost: Called when the worker has ended.
         """
         self._on_lost = on_lost
@@ -73,11 +73,11 @@ class RequestServer:
         directory.add(self)
 
     def tell(self, number: int, document: Any) -> None:
-        """Tells the worker what there is."""
+        """Sends the directory to the worker."""
         self._link.say("models", number, document)
 
     def hear(self, _: Link, message: list[Any], read: Callable[[Value], Any]) -> None:
-        """Takes what the worker says."""
+        """Handles a message of the worker."""
         kind, number, *rest = message
         match kind:
             case "infer" | "send":
@@ -93,7 +93,7 @@ class RequestServer:
                 self._directory.look()
 
     def on_lost(self, _: Link) -> None:
-        """Gives up what a worker has asked that has ended."""
+        """Cancels the requests of a worker that has ended."""
         self._on_lost(self)
         calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -102,7 +102,7 @@ class RequestServer:
         self._directory.remove(self)
 
     async def close(self) -> None:
-        """Ends the link."""
+        """Closes the link."""
         await self._link.close()
 
     # -- requests ---------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class RequestServer:
             ask: Any = model.infer if kind == "infer" else model.send
             done = self._stream_done(number) if is_stream else self._answer_done(number, kind)
             self._calls[number] = ask(found, done, Terms(deadline, request_context, is_stream))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             self._link.say("problem", number, *words_of(problem_of(error)))
         else:
             if is_stream:
@@ -142,11 +142,14 @@ class RequestServer:
     def _answer(
         self, number: int, given: "Callable[[Inference, Link], Any]", call: Inference
     ) -> None:
-        """Says what a request has come to. Of one that was given up nobody wants to know."""
+        """Sends the answer to a request, unless the worker has cancelled the request.
+
+        Reads the result even then, because reading counts the request.
+        """
         is_wanted = self._calls.pop(number, None) is not None
         try:
             found = given(call, self._link) if is_wanted else call.buffers()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             words = words_of(problem_of(error))
         else:
             if is_wanted:
@@ -165,7 +168,7 @@ class RequestServer:
         return came
 
     def _give(self, number: int) -> None:
-        """Sends one part of a stream, where one is wanted and there is one."""
+        """Sends a part of a stream, if the worker has requested a part and a part is ready."""
         call = self._calls[number]
         if number not in self._wanting:
             return
@@ -179,7 +182,7 @@ class RequestServer:
         except EndOfStream:
             said = ["end", number]
             self._forget(number)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is not left waiting
+        except Exception as error:  # noqa: BLE001 - every client gets an answer
             said = ["problem", number, *words_of(problem_of(error))]
             self._forget(number).cancel()
         self._link.say(*said)
@@ -190,7 +193,7 @@ class RequestServer:
 
 
 def _has_ended(call: Inference) -> bool:
-    """Takes what there is of a stream that was given up, so that its end is counted, once."""
+    """Reads the rest of a cancelled stream, to count its end once. Returns True at the end."""
     try:
         while call.part() is not None:
             pass

@@ -1,4 +1,4 @@
-"""A worker's side of its link: requests there, answers back."""
+"""The worker's side of a link: sends requests, and receives answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,20 +12,20 @@ from modelflow.serve.requests.admission import OverloadedError
 from modelflow.wire.problem import Code, Problem
 
 SentTerms = tuple[float | None, Mapping[str, Any] | None, bool]
-"""The seconds for which somebody waits, what the session is told, and whether it is a stream."""
+"""The deadline in seconds, the session's context, and whether the request is a stream."""
 
 
 class RpcClient:
-    """Brings requests to the process that has the models. For the server's thread."""
+    """A client that sends requests to the process with the models. For the server's thread."""
 
     def __init__(self) -> None:
-        """Has no link yet; see `connect`."""
+        """Creates a client without a link. `connect` adds the link."""
         self._link: Link | None = None
         self._calls: dict[int, RemoteCall] = {}
         self._count = 0
 
     def connect(self, link: Link) -> None:
-        """Takes a link, in place of one that has ended."""
+        """Sets the link, or replaces an ended link."""
         self._link = link
 
     def infer(
@@ -34,7 +34,7 @@ class RpcClient:
         """Sends a request of arrays.
 
         Raises:
-            Problem: nobody is there.
+            Problem: the process with the models has ended.
         """
         link = self._get_link()
         values = {name: link.value(array) for name, array in arrays.items()}
@@ -49,17 +49,17 @@ class RpcClient:
         link.say("send", self._number(call), key, values, *terms)
 
     def cancel(self, call: RemoteCall) -> None:
-        """Gives a request up; it is told when it is over."""
+        """Cancels a request. The other process still reports its end."""
         if call.number in self._calls and self._link is not None:
             self._link.say("cancel", call.number)
 
     def ask_more(self, call: RemoteCall) -> None:
-        """Has the next part of a stream sent, as soon as there is one."""
+        """Requests the next part of a stream."""
         if self._link is not None:
             self._link.say("more", call.number)
 
     def hear(self, message: list[Any], read: Callable[[Value], Any]) -> None:
-        """Takes what was said of a request."""
+        """Handles a message about a request."""
         kind, number, *rest = message
         call = self._calls[number] if kind in ("taken", "part") else self._calls.pop(number)
         match kind:
@@ -76,7 +76,7 @@ class RpcClient:
                 call.on_end()
 
     def lose(self) -> None:
-        """Notes that nobody is there any more: what was asked has no answer."""
+        """Fails all requests, because the process with the models has ended."""
         self._link = None
         calls, self._calls = self._calls, {}
         for call in calls.values():
@@ -95,7 +95,7 @@ class RpcClient:
 
 
 def words_of(problem: Problem) -> list[Any]:
-    """Returns a problem as it stands in a message."""
+    """Returns the message form of a problem."""
     text = str(problem).encode(errors="replace").decode()
     if isinstance(problem, OverloadedError):
         return [text, str(problem.code), problem.reason, problem.retry_after]
@@ -103,13 +103,13 @@ def words_of(problem: Problem) -> list[Any]:
 
 
 def problem_of(words: Sequence[Any]) -> Problem:
-    """Returns the problem that stands in a message."""
+    """Returns the problem of a message."""
     text, code, *refusal = words
     return OverloadedError(text, *refusal) if refusal else Problem(text, Code(code))
 
 
 def _read(value: Any, read: Callable[[Value], Any]) -> Any:
-    """An output: an array, or the data of each of its buffers."""
+    """Returns an output as an array, or as a list with the data of each buffer."""
     return [read(one) for one in value[1:]] if value[0] == "each" else read(value)
 
 

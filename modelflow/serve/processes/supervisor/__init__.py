@@ -1,8 +1,8 @@
-"""The process that starts, watches and replaces the others. It runs no model.
+"""The process that starts, watches and replaces the other processes. It runs no model.
 
-In: what to run, the listening sockets, connections, signals, and what the children say. Out:
-connections handed to the child with the fewest, answers to what all children are asked together,
-and log lines that name the model version that a child died of.
+Inputs are the configuration, listening sockets, connections, signals, and messages of the children.
+Each connection goes to the child with the fewest connections. The supervisor also combines the
+answers of all children. Log lines name the model version that a child has crashed on.
 
-`Supervisor` keeps a `Slot` for each child; a `ChildServer` is the process that fills it.
+`Supervisor` keeps a `Slot` for each child. A `ChildServer` is the process in the slot.
 """

@@ -1,8 +1,8 @@
-"""Accepts connections and hands each to the replica with the fewest; 503 while there is none.
+"""The acceptor, which hands each connection to the replica with the fewest connections.
 
-Left to the kernel (one listening socket for all, or one each with ``SO_REUSEPORT``) eight
-connections that come together meet one of two processes in most cases, and keep-alive leaves them
-there (benchmarks/connection_spread.py).
+It answers 503 while no replica lives. The kernel distributes connections badly, both with a
+shared listening socket and with ``SO_REUSEPORT``. Eight connections that arrive together usually
+all go to the same of two processes. Keep-alive leaves them there (benchmarks/connection_spread.py).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from modelflow.http.accept import BACKLOG, REPORT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What is still read of a client that was answered, so that the answer arrives: seconds.
+# Seconds for which data of an answered client is still read, to let the answer arrive.
 _LAST_SECONDS = 2.0
 _LONGEST_HEAD = 64 << 10
 _MOST = 1000
@@ -29,15 +29,18 @@ _ERROR = b'{"error":"no process serves now, another takes its place; come again"
 
 
 class UnavailableResponder:
-    """Answers clients in the place of processes that serve. For the loop's thread."""
+    """A responder that answers clients while no process serves. For the loop's thread."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """Takes what connections are taken with; None: no TLS."""
+        """Stores the TLS context for connections, or None for no TLS."""
         self._tls = tls
         self._answering: set[asyncio.Task[None]] = set()
 
     def take(self, client: socket.socket) -> None:
-        """Answers a client; its socket becomes its own. Beyond so many it is closed."""
+        """Answers a client, and takes ownership of its socket.
+
+        Closes the socket if too many clients wait.
+        """
         if len(self._answering) >= _MOST:
             client.close()
             return
@@ -46,13 +49,13 @@ class UnavailableResponder:
         answering.add_done_callback(self._answering.discard)
 
     def close(self) -> None:
-        """Ends what is left."""
+        """Cancels the remaining answers."""
         for answering in self._answering:
             answering.cancel()
 
 
 async def _answer(client: socket.socket, tls: ssl.SSLContext | None) -> None:
-    """Answers the first request of one connection, and drops what comes behind it."""
+    """Answers the first request of a connection, and drops the rest."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
     transport: asyncio.WriteTransport | None = None
     try:
@@ -69,11 +72,11 @@ async def _answer(client: socket.socket, tls: ssl.SSLContext | None) -> None:
             if transport.can_write_eof():
                 transport.write_eof()
                 while await reader.read(_LONGEST_HEAD):
-                    """What is not read would end the connection before the answer arrives."""
+                    """Unread data would reset the connection before the answer arrives."""
             else:
                 transport.close()
                 await reader.read()
-    except OSError:  # the time is over (`TimeoutError`), the client has gone, or speaks no TLS
+    except OSError:  # the time is over (`TimeoutError`), or the client has gone or uses no TLS
         return
     finally:
         client.close() if transport is None else transport.abort()
@@ -93,8 +96,8 @@ def _reply_to(head: bytes) -> bytes:
     return found if method == "HEAD" else found + body
 
 
-# What the kernel does with a packet for the socket (classic BPF: code, two jumps, a value): the
-# first of a connection, whose TCP header has SYN, is dropped, every other one taken.
+# A packet filter for the socket. Each instruction of classic BPF has a code, two jumps and a value.
+# The filter drops the first packet of a connection (SYN in the TCP header), and passes all others.
 _SYN_DROPPED = b"".join(
     struct.pack("=HBBI", *step)
     for step in ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
@@ -103,37 +106,40 @@ _SO_ATTACH_FILTER = 26
 
 
 def _let_nobody_begin(listening: socket.socket) -> None:
-    """Has the system overlook who connects from now on: until the socket is closed he tries again.
+    """Makes the kernel drop new connection attempts. Clients retry until the socket is closed.
 
-    So what waits at a socket can be taken to the last before it is closed.
+    All waiting connections can then be accepted before the socket is closed.
     """
     steps = ctypes.create_string_buffer(_SYN_DROPPED)
     program = struct.pack("HP", len(_SYN_DROPPED) // 8, ctypes.addressof(steps))
-    with contextlib.suppress(OSError):  # a system that has none: the time in between is short
+    # An error means a system without packet filters. Only the moment before the close is then at
+    # risk.
+    with contextlib.suppress(OSError):
         listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 64
-# There are no descriptors, or no memory, for another connection: it stays where it is for a while.
+# No descriptors or memory for another connection. It stays in the backlog for a while.
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SECONDS = 1.0
-# What was handed over has not been taken: as much as a socket holds, or a user may have on the way.
+# The replica has not taken earlier connections. The socket, or the user's limit of descriptors in
+# transit, is full.
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS})
 
 
 class ConnectionHandover:
-    """The way into one replica: the other end of its `InheritedConnections`."""
+    """The handover of connections to a replica. The other end of its `InheritedConnections`."""
 
     def __init__(
         self, sock: socket.socket, on_end: "Callable[[ConnectionHandover], object]"
     ) -> None:
-        """Takes the socket, which becomes its own.
+        """Takes ownership of the socket.
 
         Args:
-            sock: What connections go through.
-            on_end: Called once when the replica takes no more.
+            sock: The socket that carries the connections.
+            on_end: Called once when the replica takes no more connections.
         """
         sock.setblocking(False)
         self._socket = sock
@@ -146,11 +152,14 @@ class ConnectionHandover:
 
     @property
     def load(self) -> int:
-        """How many connections it has: those on their way, and those that it says are open."""
+        """The number of connections of the replica: in transit, plus reported as open."""
         return self.handed - self._taken + self._open
 
     def hand(self, client: socket.socket) -> bool:
-        """Hands a connection over; False: there is no room, or nobody any more."""
+        """Hands over a connection.
+
+        Returns False if the socket is full, or the replica has ended.
+        """
         try:
             socket.send_fds(self._socket, [b"c"], [client.fileno()])
         except ConnectionError:
@@ -164,11 +173,11 @@ class ConnectionHandover:
         return True
 
     def close(self) -> None:
-        """Says that no more come. May be called again."""
+        """Closes the handover, because no more connections follow. May be called again."""
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._socket)
-            self._socket.close()  # what is in it still arrives
+            self._socket.close()  # connections in the socket still arrive
             self._on_end(self)
 
     def _hear(self) -> None:
@@ -189,46 +198,46 @@ class ConnectionHandover:
 
 
 class Acceptor:
-    """Accepts connections, and answers itself that nobody is there where that is so."""
+    """An acceptor of connections, which answers clients itself while no replica lives."""
 
     def __init__(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Takes a socket with an address, which becomes its own; `listen` begins.
+        """Takes ownership of a socket with an address. `listen` starts to accept.
 
         Args:
             listening: See `modelflow.http.server.bind_socket`.
-            tls: What it takes those connections with that it answers itself; None: no TLS.
+            tls: The TLS context for connections that it answers itself. None for no TLS.
         """
         self._nobody = UnavailableResponder(tls)
         listening.setblocking(False)
         self._socket = listening
         self._handovers: list[ConnectionHandover] = []
         self._is_listening = self._is_watching = False
-        self._held: socket.socket | None = None  # accepted, and to be handed over
+        self._held: socket.socket | None = None  # accepted, not handed over yet
         self._resting: asyncio.TimerHandle | None = None
 
     def listen(self) -> None:
-        """Begins.
+        """Starts to accept connections.
 
         Raises:
-            OSError: somebody else listens there.
+            OSError: another process listens at the address.
         """
         self._socket.listen(BACKLOG)
         self._is_listening = True
         self._watch()
 
     def add(self, handover: ConnectionHandover) -> None:
-        """Lets connections in there, too."""
+        """Adds a replica for connections."""
         self._handovers.append(handover)
         self._watch()
 
     def forget(self, handover: ConnectionHandover) -> None:
-        """Hands nothing more over there. May be called again."""
+        """Removes a replica. May be called again."""
         if handover in self._handovers:
             self._handovers.remove(handover)
         self._watch()
 
     def close(self) -> None:
-        """Hands over what has connected, gives the address up, and tells every replica so."""
+        """Hands over all waiting connections, frees the address, and closes every handover."""
         was_listening, self._is_listening = self._is_listening, False
         self._watch()
         if was_listening:
@@ -236,14 +245,14 @@ class Acceptor:
             while self._handovers and self._accept():
                 pass
         self._nobody.close()
-        self._socket.close()  # who has connected and was not taken would be reset by the system
+        self._socket.close()  # the kernel resets connections that are not accepted yet
         if self._held is not None:
             self._held.close()
         for handover in tuple(self._handovers):
             handover.close()
 
     def _watch(self) -> None:
-        """Looks for connections exactly while they can be taken."""
+        """Watches the socket exactly while connections can be accepted."""
         loop = asyncio.get_running_loop()
         wanted = self._is_listening and self._resting is None
         if wanted and not self._is_watching:
@@ -260,7 +269,10 @@ class Acceptor:
                 return
 
     def _accept(self) -> bool:
-        """Takes one connection to its place; False: none waits, or nobody can take it."""
+        """Accepts and hands over a connection.
+
+        Returns False if none waits, or no replica has room.
+        """
         if self._held is None:
             try:
                 self._held, _ = self._socket.accept()
@@ -271,7 +283,7 @@ class Acceptor:
                     logger.error("no connection can be taken now: %s", error)
                     self._rest()
                     return False
-                return True  # it was gone before it was taken
+                return True  # the client has gone before the accept
         for handover in sorted(self._handovers, key=lambda one: (one.load, one.handed)):
             if handover.hand(self._held):
                 self._held.close()
@@ -280,12 +292,12 @@ class Acceptor:
         if self._handovers:
             self._rest()
             return False
-        held, self._held = self._held, None  # nobody is there, or any more
+        held, self._held = self._held, None  # no replica is left
         self._nobody.take(held)
         return True
 
     def _rest(self) -> None:
-        """Looks again in a second: nobody can take another now."""
+        """Pauses for a second, because no further connection can be taken now."""
         if self._is_listening and self._resting is None:
             self._resting = asyncio.get_running_loop().call_later(_SECONDS, self._go_on)
             self._watch()

@@ -1,4 +1,4 @@
-"""One replica process as its supervisor sees it, and the slot that is kept filled."""
+"""The supervisor's view of a child process, and the slot that the supervisor keeps filled."""
 
 import asyncio
 import contextlib
@@ -27,37 +27,37 @@ from modelflow.serve.processes.supervisor.restart import ActivityReader, Backoff
 
 logger = logging.getLogger(__name__)
 
-# How long one that has failed takes to end by itself.
+# Seconds for a failed process to end by itself.
 _LAST_SECONDS = 5.0
-# How often it is looked whether a process stands still, and how long that may be; it may take
-# longer until it answers for the first time: it imports, and looks at disks.
+# Seconds between two pulses, and seconds in which a process must answer a pulse. The first answer
+# may take longer, because the process first imports modules and reads disks.
 _PULSE_SECONDS = 5.0
 _STILL_SECONDS = 30.0
 _BEGIN_SECONDS = 300.0
 
 Answer = Callable[["ChildServer", Message], Awaitable[Message]]
-"""Answers what a replica asks."""
+"""The handler of requests of a replica."""
 
 
-class ReplicaGone(ConnectionError):  # noqa: N818 - it is no mistake
-    """The replica has ended, or is about to, and answers nothing more."""
+class ReplicaGone(ConnectionError):  # noqa: N818 - not a programming error
+    """The signal that the replica has ended or is about to, and answers no more requests."""
 
 
 class ChildServer:
-    """A process that serves. For the supervisor's thread.
+    """A child process that serves. For the supervisor's thread.
 
     Attributes:
-        role: What it is there for.
-        number: Which of its role it is, from 1.
-        name: What messages call it.
-        is_ready: It serves.
-        loaded: What it said when it was ready: ``models``, ``unready``.
-        failure: What it said if it could not begin: ``text``, ``code``.
-        suspects: The versions that may have ended it, when it has ended.
-        fault: What Python has told of a fatal error then; ``""``: of none.
+        role: The role of the process.
+        number: The number of the process in its role, from 1.
+        name: The name of the process in messages.
+        is_ready: The process serves.
+        loaded: The ready message of the process: ``models``, ``unready``.
+        failure: The failure message of a process that could not start: ``text``, ``code``.
+        suspects: The versions that may have crashed the process, after its end.
+        fault: Python's report of a fatal error, after the end of the process. ``""`` without one.
     """
 
-    def __init__(  # noqa: PLR0913 - its place, and who hears it
+    def __init__(  # noqa: PLR0913 - its identity and its callbacks
         self,
         role: Role,
         number: int,
@@ -68,17 +68,17 @@ class ChildServer:
         acquit: Callable[[Version], object],
         environment: Mapping[str, str],
     ) -> None:
-        """Takes what it is to be.
+        """Stores the settings, and starts no process yet.
 
         Args:
-            role: What it is there for.
-            number: Which of its role it is.
-            name: What messages call it.
-            acceptor: Who hands connections to it.
-            answer: Who answers what it asks.
-            loaded: Told of each version that it has loaded.
-            acquit: Told of each that was out of service, and is tried again.
-            environment: Its environment.
+            role: The role of the process.
+            number: The number of the process in its role.
+            name: The name of the process in messages.
+            acceptor: Hands connections to the process.
+            answer: Answers the requests of the process.
+            loaded: Called with each version that the process has loaded.
+            acquit: Called with each version that was out of service and is tried again.
+            environment: The environment of the process.
         """
         self.role, self.number, self.name = role, number, name
         self._environment = environment
@@ -104,12 +104,13 @@ class ChildServer:
         """Starts the process.
 
         Args:
-            first: Gives what it is told first, at the moment from which on it is told the rest.
-            grpc: The address for gRPC, which it holds as well.
-            on_ready: Called when it takes connections.
+            first: Returns the first message. Called late, because the process gets all further
+                changes as messages of their own.
+            grpc: The socket for gRPC, which the process inherits.
+            on_ready: Called when the process takes connections.
 
         Raises:
-            OSError: there can be no other process; nothing is left of it.
+            OSError: no further process can be started. Everything is closed again.
         """
         self._on_ready = on_ready
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
@@ -135,7 +136,7 @@ class ChildServer:
         self._reading_task = asyncio.create_task(self._listen())
 
     async def _spawn(self, given: list[int]) -> None:
-        # A group of its own: a Ctrl-C at the terminal is its supervisor's to hear.
+        # A separate process group, because only the supervisor handles a Ctrl-C at the terminal.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "modelflow", "replica", str(given[0])),
@@ -146,16 +147,19 @@ class ChildServer:
         )
 
     def link(self, ends: ChannelDescriptors, peer: int) -> None:
-        """Gives it its side of a link to another process, which is closed here.
+        """Sends the process its side of a link to another process, and closes the side here.
 
         Args:
-            ends: The side.
-            peer: The number of the other process: of an isolated model its own, else 0.
+            ends: The descriptors of the side.
+            peer: The number of the other process if it has an isolated model, else 0.
         """
         give(self._fd_channel, ends, peer)
 
     async def wait_until_ended(self) -> int:
-        """Waits until it has ended; returns its exit code, or less than 0: the signal's number."""
+        """Waits until the process has ended.
+
+        Returns the exit code, or the negative signal number.
+        """
         code: int = await self._process.wait()
         self._forget()
         await self._reading_task
@@ -167,10 +171,10 @@ class ChildServer:
         return code
 
     async def ask(self, message: Message) -> Message:
-        """Asks it something.
+        """Sends a request to the process, and returns the answer.
 
         Raises:
-            ReplicaGone: it has ended.
+            ReplicaGone: the process has ended.
         """
         if self._has_spoken_out:
             raise ReplicaGone
@@ -185,10 +189,12 @@ class ChildServer:
         return answer
 
     async def watch(self) -> None:
-        """Ends it when its event loop does not turn any more; returns when it has ended.
+        """Kills the process when its event loop no longer turns.
 
-        A process that was stopped, or in which code in C keeps the interpreter's lock, answers
-        nobody, and cannot give that code up itself.
+        Returns after the end of the process.
+
+        A process that is stopped, or whose C code holds the GIL, answers no requests. It cannot
+        interrupt that code itself.
         """
         seconds = _BEGIN_SECONDS
         while True:
@@ -205,27 +211,27 @@ class ChildServer:
                 return
 
     def tell(self, message: Message) -> None:
-        """Tells it something; nothing is done where it has ended."""
+        """Sends a message, unless the process has ended."""
         if not self._has_spoken_out:
             self._writer.write(frame(message))
 
     def finish(self) -> None:
-        """Has it answer what it has taken on, and end."""
+        """Asks the process to answer its remaining requests and end."""
         self._handover.close()
         self._send(signal.SIGTERM)
 
     def end(self) -> None:
-        """Has it end at once."""
+        """Asks the process to end at once."""
         self._writer.close()
-        if not self.is_ready:  # it may not listen yet
+        if not self.is_ready:  # the process may not read messages yet
             self.finish()
 
     def kill(self) -> None:
-        """Ends it, whatever it does."""
+        """Kills the process."""
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
-        # The process's own methods look first whether it has ended, and so may take its exit code
+        # Not `self._process.kill()`: it polls the process first, and may then take the exit code
         # from the thread that waits for it.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -241,7 +247,7 @@ class ChildServer:
         self._forget()
 
     def _forget(self) -> None:
-        """Asks and hands it nothing more."""
+        """Closes the channels, and fails all open requests."""
         self.is_ready, self._has_spoken_out = False, True
         self._handover.close()
         self._fd_channel.close()
@@ -279,7 +285,7 @@ class ChildServer:
 
 
 def describe_exit(code: int) -> str:
-    """Returns how a process has ended, in words."""
+    """Returns a description of how a process has ended."""
     if code >= 0:
         return f"has ended with exit code {code}"
     try:
@@ -290,15 +296,15 @@ def describe_exit(code: int) -> str:
 
 
 class Slot:
-    """Starts a process, and another when it ends. For the supervisor's thread.
+    """A slot that replaces its process after the process has ended. For the supervisor's thread.
 
     Attributes:
-        name: Whose place it is, for messages.
-        replica: Who is there; None: nobody.
+        name: The name of the process in messages.
+        replica: The process, or None while the slot is empty.
     """
 
     def __init__(self, name: str, make: Callable[[], ChildServer], backoff: Backoff) -> None:
-        """Takes the name, what makes a process that has not started, and when it is replaced."""
+        """Stores the name, the factory of processes, and the backoff."""
         self.name = name
         self.replica: ChildServer | None = None
         self._make = make
@@ -310,29 +316,29 @@ class Slot:
         start: Callable[[ChildServer], Awaitable[None]],
         lost: Callable[[ChildServer, int | None], bool],
     ) -> None:
-        """Keeps it filled until `give_up`.
+        """Keeps the slot filled until `give_up`.
 
         Args:
-            start: Starts a process, and has told it everything when it returns.
-            lost: Told of one that has ended, with its exit code (None: it never began); False: it
-                is not replaced.
+            start: Starts a process. When it returns, the process has all its first messages.
+            lost: Called with a process that has ended, and its exit code, or None if it could not
+                start. Returns False if the process is not to be replaced.
         """
         loop = asyncio.get_running_loop()
         while not self._is_over.is_set():
             replica, began = self._make(), loop.time()
             try:
                 await start(replica)
-            except OSError as error:  # of processes, memory or descriptors there are too many
+            except OSError as error:  # too many processes or descriptors, or no memory
                 code: int | None = None
                 replica.failure = {"text": f"it cannot be started: {error}", "code": 1}
             else:
-                self.replica = replica  # not before: nothing can be said to it
+                self.replica = replica  # not earlier, because messages can be sent only now
                 if self._is_over.is_set():
                     replica.end()
                 code = await replica.wait_until_ended()
                 self.replica = None
             if self._is_over.is_set():
-                if replica.failure is not None:  # what did not end in order
+                if replica.failure is not None:  # an end with an error
                     logger.error("%s: %s", self.name, replica.failure["text"])
                 return
             if not lost(replica, code):
@@ -342,7 +348,7 @@ class Slot:
             await self._wait(pause)
 
     def give_up(self) -> None:
-        """Replaces it no more."""
+        """Stops the replacement of the process."""
         self._is_over.set()
 
     def _tell(self, replica: ChildServer, code: int | None, pause: float) -> None:

@@ -1,4 +1,4 @@
-"""What all replicas are asked together: their figures, and to load and unload models."""
+"""Requests to all replicas together: for their counts, and to load and unload models."""
 
 import asyncio
 from collections import Counter
@@ -9,17 +9,17 @@ from modelflow.serve.processes.control_channel import Message
 from modelflow.serve.processes.role import Role
 from modelflow.serve.processes.supervisor.child import ChildServer, ReplicaGone
 
-# How long the figures of a replica are waited for.
+# Seconds to wait for the counts of a replica.
 _SECONDS = 2.0
 _GONE: Message = {"text": "it has ended, and another takes its place", "code": "UNAVAILABLE"}
 
 
 class Coordinator:
-    """Asks every replica what one was asked by a client. For the supervisor's thread.
+    """A coordinator that sends a client's request to every replica. For the supervisor's thread.
 
-    What clients have changed is remembered, for replicas that come later. So are the last figures
-    of each: those of a replica that has ended, or does not answer, still count, as counters that
-    fall would be read as having begun anew.
+    It stores the changes of clients, for replicas that start later. It also stores the last counts
+    of each replica. Counts of a replica that has ended or does not answer still count, because
+    monitoring would read a falling counter as a restart.
     """
 
     def __init__(
@@ -29,45 +29,45 @@ class Coordinator:
         isolated: Mapping[int, str],
         names: Iterable[str],
     ) -> None:
-        """Takes who there is.
+        """Stores the group of processes.
 
         Args:
-            replicas: Gives those that run.
-            count: How many there are meant to be; None: one alone.
-            isolated: The models that have a process of their own, by its number.
-            names: What all processes are called, which may end.
+            replicas: Returns the running processes with models.
+            count: The configured number of replicas. None for a single process with the models.
+            isolated: The models that have their own processes, by process number.
+            names: The names of all processes.
         """
         self._replicas = replicas
         self._isolated = {name: number for number, name in isolated.items()}
         self._count = count
-        # What clients have changed, by model (None: the configuration). The last of each counts;
-        # those before it are kept as long as it may still fail.
+        # The changes of clients by model, or by None for the configuration. The last change counts.
+        # Earlier changes are kept while the last may still fail.
         self._asked: dict[str | None, list[Message]] = {}
         self._last: dict[ChildServer, Sequence[ModelSnapshot]] = {}
         self._departed: Sequence[ModelSnapshot] = ()
-        self._deaths = Counter(dict.fromkeys(names, 0))  # whose counters begin with 0
+        self._deaths = Counter(dict.fromkeys(names, 0))  # counters start at 0
 
     @property
     def changes(self) -> Message:
-        """What a replica has to know that comes now."""
+        """The changes that a newly started replica must know."""
         last = {name: asked[-1] for name, asked in self._asked.items()}
         configured = last.pop(None)["config"] if None in last else None
         unloaded = sorted(name or "" for name, one in last.items() if one["what"] == "unload")
         return {"configured": configured, "unloaded": unloaded}
 
     async def answer(self, _: ChildServer, message: Message) -> Message:
-        """Answers what a replica asks."""
+        """Answers a request of a replica."""
         if message["what"] == "snapshots":
             return await self._gather_snapshots()
         return {"problem": await self._change(message)}
 
     def on_exit(self, replica: ChildServer) -> None:
-        """Keeps what a replica that has ended had counted, and counts its end."""
+        """Keeps the counts of an ended replica, and counts its end."""
         self._deaths[replica.name] += 1
         counted = [snapshot.past() for snapshot in self._last.pop(replica, ())]
         self._departed = add_snapshots([*self._departed, *counted])
 
-    # -- figures --------------------------------------------------------------------------------
+    # -- counts ---------------------------------------------------------------------------------
 
     async def _gather_snapshots(self) -> Message:
         ready = [replica for replica in self._replicas() if replica.is_ready]
@@ -114,11 +114,11 @@ class Coordinator:
         ]
 
     def _settle(self, name: str | None, message: Message, *, is_done: bool) -> None:
-        """Forgets a change that has failed, or those before it if it is done."""
+        """Removes a change that has failed, or the earlier changes after a success."""
         asked = self._asked.get(name, [])
         place = next((place for place, one in enumerate(asked) if one is message), None)
         if place is None:
-            return  # a later one is done already
+            return  # a later change has succeeded already
         if is_done:
             del asked[:place]
         else:
@@ -144,7 +144,7 @@ async def _problem(replica: ChildServer, message: Message) -> Message | None:
 
 
 def _one(found: Sequence[tuple[ChildServer, Message | None]]) -> Message | None:
-    """What a client is told: once where all say the same, else of whom it is."""
+    """Returns the problem for the client. Names the processes, unless all have the same problem."""
     failed = [(replica, problem) for replica, problem in found if problem is not None]
     if not failed:
         return None

@@ -1,8 +1,8 @@
-"""When a replica that ended is replaced, and which model version is suspected of its death.
+"""Restarts of ended replicas, and the model versions that are suspected of a death.
 
-The replica with the models A and B dies while both are loaded: each may have been it, and both are
-loaded alone from then on. It dies again while A is loaded: A is out of service, the next replica
-comes without it, and B is loaded as any other.
+Example: a replica dies while models A and B are loading. Both are suspects, and each is loaded
+alone from then on. The next replica dies while A is loading. A is then out of service, the next
+replica starts without A, and B is loaded normally.
 """
 
 import mmap
@@ -20,22 +20,22 @@ _LONGEST = 30.0
 
 
 class Backoff:
-    """The pause before a restart: none, then 1, 2, 4 ... 30 s while processes keep ending early."""
+    """The pause before a restart: 0, then 1, 2, 4 ... 30 s while processes keep ending early."""
 
     def __init__(self, well: float) -> None:
-        """Begins with nothing gone wrong.
+        """Creates a backoff without earlier failures.
 
         Args:
-            well: Seconds after which one that has ended had served: it is replaced at once.
+            well: Seconds of life after which a process counts as healthy, and is replaced at once.
         """
         self._well = well
         self._pause = 0.0
 
     def after(self, seconds: float) -> float:
-        """Returns for how many seconds to wait.
+        """Returns the seconds to wait before the restart.
 
         Args:
-            seconds: How long the one that has ended had lived.
+            seconds: The lifetime of the ended process.
         """
         if seconds >= self._well:
             self._pause = 0.0
@@ -44,7 +44,7 @@ class Backoff:
         return pause
 
 
-# Whoever sends these is outside; the system's own memory killer is among them.
+# Signals from outside the process, for example from the kernel's out-of-memory killer.
 _FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 _LONGEST_REPORT = 1 << 20
 _THREAD = re.compile(r"^Current thread 0x([0-9a-f]+)[^\n]*\n(?:  [^\n]*\n)*", re.MULTILINE)
@@ -52,12 +52,12 @@ _THREAD = re.compile(r"^Current thread 0x([0-9a-f]+)[^\n]*\n(?:  [^\n]*\n)*", re
 
 @dataclass(frozen=True)
 class Suspect:
-    """A version that may have ended a process.
+    """A version that may have crashed a process.
 
     Attributes:
-        version: Its model's name, and its number.
-        state: What was being done for it.
-        since: When its load began, in seconds of `time.monotonic`.
+        version: The model's name and the version number.
+        state: The activity of the version when the process died.
+        since: The start of its load, in seconds of `time.monotonic`.
     """
 
     version: Version
@@ -67,7 +67,7 @@ class Suspect:
 
 @dataclass(slots=True)
 class _Known:
-    """What a process has said of a version."""
+    """The messages of a process about a version."""
 
     version: Version
     since: float
@@ -75,13 +75,13 @@ class _Known:
 
 
 class ActivityReader:
-    """The memory that a process writes, and what it has said of it."""
+    """The shared memory of a child process, and the messages that explain its bytes."""
 
     def __init__(self) -> None:
-        """Makes the memory.
+        """Creates the memory.
 
         Raises:
-            OSError: there are too many descriptors; nothing is left of it.
+            OSError: the process has too many descriptors. Everything is closed again.
         """
         self._activity = os.memfd_create("modelflow-activity")
         try:
@@ -95,11 +95,11 @@ class ActivityReader:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """What the process is given: where it writes what it does, and where a fault is told."""
+        """The descriptors for the child: for its activity, and for its fault report."""
         return self._activity, self._fault
 
     def hear(self, message: Message) -> Version | None:
-        """Takes what the process says of itself; returns a version that has been loaded."""
+        """Handles an activity message. Returns the version of a finished load, else None."""
         if "doing" in message:
             version = (message["model"], message["version"])
             self._known[message["doing"]] = _Known(version, time.monotonic())
@@ -109,7 +109,7 @@ class ActivityReader:
         return known.version
 
     def fault(self) -> str:
-        """Returns what Python has told of a fatal error: its kind, and where the thread was."""
+        """Returns the kind of a fatal error and the stack of its thread, from Python's report."""
         told = self._read_fault()
         thread = _THREAD.search(told)
         kind = told.partition("\n")[0]
@@ -119,14 +119,15 @@ class ActivityReader:
         return os.pread(self._fault, _LONGEST_REPORT, 0).decode(errors="replace")
 
     def suspects(self, code: int, is_still: bool = False) -> list[Suspect]:
-        """Returns the versions that may have ended the process.
+        """Returns the versions that may have crashed the process.
 
-        The one whose thread has failed, if that is known. Else all that were being loaded, and,
-        unless it was ended from outside, those with requests under way.
+        If the failed thread is known, this is the version of that thread. Otherwise these are all
+        versions that were loading. Versions with requests under way are included, unless a signal
+        from outside ended the process.
 
         Args:
-            code: Its exit code, or less than 0: the signal's number.
-            is_still: It was killed because it stood still.
+            code: The exit code, or the negative signal number.
+            is_still: The supervisor has killed the process because it did not respond.
         """
         active = [
             (known, Suspect(known.version, ActivityState(self._memory[place]), known.since))
@@ -147,50 +148,53 @@ class ActivityReader:
         ]
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         self._memory.close()
         os.close(self._activity)
         os.close(self._fault)
 
 
 _MOST = 2
-# Seconds after which a death does not count any more.
+# Seconds after which a death no longer counts.
 _REMEMBERED = 3600.0
 
 
 class DeathCounts:
-    """Counts them over all processes of a server.
+    """The counts of process deaths by suspected version, over all processes of a server.
 
     Attributes:
-        condemned: The versions that are out of service, and why.
+        condemned: The versions that are out of service, with the reasons.
     """
 
     def __init__(self) -> None:
-        """Begins without any."""
+        """Creates empty counts."""
         self._moments: dict[Suspect, list[float]] = {}
         self.condemned: dict[Version, str] = {}
 
     @property
     def suspects(self) -> Sequence[Version]:
-        """The versions that may have ended a process while they were loaded."""
+        """The versions that may have crashed a process during their load."""
         found = {one.version for one in self._moments if one.state is ActivityState.LOADING}
         return sorted(found - self.condemned.keys())
 
     def note(self, suspects: Sequence[Suspect], now: float) -> Mapping[Version, str]:
-        """Notes that a process has died.
+        """Counts the death of a process.
 
-        One that is the only suspect has done it. Of several, those that were loaded are to be
-        loaded alone; those that worked say nothing, as whoever always works is among them. So one
-        that is loaded alone has done it, too, whoever works beside it.
+        A single suspect is charged with the death. Among several suspects, each version that was
+        loading becomes suspected, and is loaded alone from then on. Versions with requests under
+        way are not charged, because a busy version is among the suspects of every death. A
+        suspected version that was loading alone is charged, even if other versions had requests
+        under way.
 
-        What several processes load at a time ends them for one reason: that counts once.
+        Several processes that load the same version at the same time die for the same reason. Their
+        deaths count once.
 
         Args:
-            suspects: Who may have been it.
-            now: The moment, in seconds of `time.monotonic`.
+            suspects: The versions that may have crashed the process.
+            now: The time of the death, in seconds of `time.monotonic`.
 
         Returns:
-            Those that are out of service from now on, and why.
+            The versions that are out of service from now on, with the reasons.
         """
         loaded = [one for one in suspects if one.state is ActivityState.LOADING]
         for one in suspects:
@@ -210,11 +214,11 @@ class DeathCounts:
         return found
 
     def note_loaded(self, version: Version) -> None:
-        """Notes that a version has been loaded: what came before had another cause."""
+        """Clears the suspicion of a version that has loaded. Earlier deaths had another cause."""
         self._moments.pop(Suspect(version, ActivityState.LOADING), None)
 
     def forget(self, version: Version) -> None:
-        """Forgets what a version has done: it is tried again."""
+        """Clears all counts of a version, which is tried again."""
         self.condemned.pop(version, None)
         for state in ActivityState:
             self._moments.pop(Suspect(version, state), None)

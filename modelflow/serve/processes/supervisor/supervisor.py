@@ -1,4 +1,4 @@
-"""Who keeps several processes that serve together behind one port. It runs no model itself."""
+"""The supervisor of several server processes behind one port. It runs no model itself."""
 
 import asyncio
 import contextlib
@@ -25,22 +25,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# One that has lived so long has served: what ended it does not end each at once. An isolated model
-# may wait longer for its process: nobody else needs it, and each start takes from all others.
+# A process that has lived this many seconds was healthy, and is replaced at once. The limit is
+# longer for an isolated model. No other model needs its process, and each start slows all others.
 _WELL = 10.0
 _WELL_ALONE = 60.0
-# Beyond the time in which requests are answered: flows stop, the interpreter ends. What has not
-# ended then is killed.
+# Seconds after the drain timeout for flows and the interpreter to end. Then the process is killed.
 _LAST_SECONDS = 2.0
-# Of which so many are left to the process of the models, whatever the workers do.
+# The part of these seconds that is reserved for the process with the models.
 _LAST_OF_MODELS = 0.5
 
 
 class StartError(Exception):
-    """A replica could not begin, so nothing is served.
+    """The error of a replica that could not start, which stops the whole server.
 
     Attributes:
-        code: The exit code that it has, or would have.
+        code: The exit code of the replica, or the code that it would have.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -49,9 +48,9 @@ class StartError(Exception):
 
 
 class Supervisor:
-    """Starts processes, hands connections to them, and replaces those that end.
+    """A supervisor that starts processes, hands over connections, and replaces ended processes.
 
-    It owns the addresses, every process, and the signals of this one while it runs.
+    It owns the addresses, every child process, and the signal handlers of this process.
     """
 
     def __init__(  # noqa: PLR0913 - each is the caller's to set
@@ -66,19 +65,19 @@ class Supervisor:
         tls: "TlsOptions | None" = None,
         isolated: Sequence[str] = (),
     ) -> None:
-        """Takes what to run.
+        """Stores the configuration, and starts no process yet.
 
         Args:
-            start: What each process is told first.
-            role: What those are there for that take connections. `Role.WORKER`: there is one
-                process more, which has the models.
-            count: How many of them there are to be.
-            http: A socket with the address for HTTP, which becomes its own.
-            grpc: Likewise for gRPC; None: no gRPC.
-            drain_timeout: Seconds within which SIGTERM lets requests under way be answered.
-            drain_delay: Seconds before that in which they are not ready, and go on answering.
-            tls: Certificate and key, for what it answers itself while no process lives.
-            isolated: The models that have a process of their own each.
+            start: The first message for each process.
+            role: The role of the processes that take connections. `Role.WORKER` adds a process
+                with the models.
+            count: The number of processes that take connections.
+            http: A socket with the address for HTTP. The supervisor owns it.
+            grpc: Likewise for gRPC. None without gRPC.
+            drain_timeout: Seconds after SIGTERM in which requests under way are still answered.
+            drain_delay: Seconds before that in which processes report not ready, but still answer.
+            tls: Certificate and key, for the supervisor's own answers while no process lives.
+            isolated: The models that have their own processes.
         """
         self._isolated = dict(enumerate(isolated, 1))
         self._start = {
@@ -98,7 +97,7 @@ class Supervisor:
             name = name_of(*each, self._isolated)
             backoff = Backoff(_WELL_ALONE if each[0] is Role.ISOLATED else _WELL)
             self._slots.append(Slot(name, partial(self._make, *each, name), backoff))
-        whole = 1 if role is Role.WORKER else count  # how many have all models
+        whole = 1 if role is Role.WORKER else count  # the number of processes with all models
         asked = None if role is Role.WORKER else whole
         names = [slot.name for slot in self._slots]
         self._coordinator = Coordinator(self._with_models, asked, self._isolated, names)
@@ -108,19 +107,19 @@ class Supervisor:
         self._has_begun = False
 
     def run(self, said: Callable[[Message], object], leaving: Callable[[], object]) -> int:
-        """Serves until a signal ends it; in the main thread.
+        """Serves until a signal arrives. Call in the main thread.
 
         Args:
-            said: Called once when all replicas serve, with what the first has told, on the event
-                loop.
-            leaving: Called once when it begins to end.
+            said: Called once on the event loop when all replicas serve, with the first replica's
+                ready message.
+            leaving: Called once when the supervisor begins to stop.
 
         Returns:
             The signal's number.
 
         Raises:
-            OSError: somebody else listens there.
-            StartError: one of the first replicas could not begin.
+            OSError: another process listens at the address.
+            StartError: a replica of the first start could not start.
         """
         self._said, self._leaving = said, leaving
         with asyncio.Runner() as runner:
@@ -169,7 +168,7 @@ class Supervisor:
         return number
 
     async def _begin(self, replica: ChildServer) -> None:
-        # What is the same in all is told by the first alone.
+        # Only the first replica logs messages that are the same in all replicas.
         quiet = not self._has_begun and replica.number > 1
 
         def first() -> Message:
@@ -187,12 +186,15 @@ class Supervisor:
         watching.add_done_callback(self._watching.discard)
         try:
             self._link(replica)
-        except OSError as error:  # there are too many descriptors, or no memory
+        except OSError as error:  # too many descriptors, or no memory
             replica.failure = {"text": f"it cannot be linked: {error}", "code": 1}
             replica.kill()
 
     def _link(self, replica: ChildServer) -> None:
-        """Links who is asked with those that ask, whichever of the two is new."""
+        """Links a new process to its peers.
+
+        A link connects a process that forwards requests with a process that has models.
+        """
         for other in self._replicas():
             if replica.role.is_asked != other.role.is_asked:
                 asked = replica if replica.role.is_asked else other
@@ -201,7 +203,10 @@ class Supervisor:
                     one.link(ends, peer)
 
     def _look(self) -> None:
-        """Begins to take connections when all replicas can; isolated models may come later."""
+        """Starts to accept connections when all replicas are ready.
+
+        Isolated models may load later.
+        """
         replicas = [one for one in self._replicas() if one.role is not Role.ISOLATED]
         count = len(self._slots) - len(self._isolated)
         is_all = len(replicas) == count and all(one.is_ready for one in replicas)
@@ -217,7 +222,7 @@ class Supervisor:
         self._said(self._list_accepting()[0].loaded)
 
     def _tell_of_others(self, replicas: list[ChildServer]) -> None:
-        """Says what did not load in one of those that were quiet, and did in the first."""
+        """Logs models that failed to load in a quiet replica, but not in the first."""
         known = self._own(replicas[0].loaded["unready"])
         for replica in replicas[1:]:
             text = self._own(replica.loaded["unready"])
@@ -225,7 +230,7 @@ class Supervisor:
                 logger.error("%s: %s", replica.name, text)
 
     def _own(self, unready: str) -> str:
-        """Returns what a process says that it lacks, without isolated models: they may be late."""
+        """Returns the unready models of a process, except isolated models, which may load later."""
         marks = tuple(f"model {name!r}:" for name in self._isolated.values())
         return "; ".join(one for one in unready.split("; ") if not one.startswith(marks))
 
@@ -239,14 +244,14 @@ class Supervisor:
             if failure is not None:
                 error = StartError(failure["text"], failure["code"])
             else:
-                assert code is not None  # else there is a failure
+                assert code is not None  # without a code, there is a failure
                 text = f"{replica.name} {describe_exit(code)} before it served"
                 error = StartError(text, code if code > 0 else 1)
             self._ending.set_exception(error)
         return False
 
     def _judge(self, replica: ChildServer, code: int) -> bool:
-        """Finds out which version has ended a process, if any; returns False: none is suspected."""
+        """Counts a process death against the suspected versions. Returns False without suspects."""
         suspects, now = replica.suspects, asyncio.get_running_loop().time()
         if replica.fault:
             logger.error("%s: %s", replica.name, replica.fault)
@@ -261,7 +266,7 @@ class Supervisor:
         return bool(suspects)
 
     def _on_kept(self, task: "asyncio.Task[None]") -> None:
-        """Ends it all where a place could not be kept."""
+        """Stops the server after an unexpected error of a slot's task."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._ending.done():
             self._ending.set_exception(error)
@@ -283,7 +288,7 @@ class Supervisor:
             for replica in self._replicas():
                 replica.kill()
         if number == signal.SIGTERM:
-            loop.remove_signal_handler(number)  # the second ends it
+            loop.remove_signal_handler(number)  # a second SIGTERM kills the supervisor
 
     def _refresh(self) -> None:
         for replica in self._replicas():
@@ -294,7 +299,7 @@ class Supervisor:
         return self._ending.exception() is None and self._ending.result() == signal.SIGTERM
 
     async def _leave(self) -> None:
-        """Has all say that they are not ready, and waits until those who ask have seen it."""
+        """Makes all processes report not ready, and waits until load balancers have noticed."""
         for replica in self._list_accepting():
             replica.tell({"what": "leave"})
         with contextlib.suppress(TimeoutError):
@@ -310,7 +315,10 @@ class Supervisor:
             await self._wait(self._keeping, until)
 
     async def _finish(self, until: float) -> None:
-        """Has all answer what they have taken on: who is asked by others is told last."""
+        """Lets all processes finish their requests.
+
+        Processes with models stop after the workers.
+        """
         asked = [one for one in self._replicas() if one.role.is_asked]
         for replica in self._list_accepting():
             replica.finish()
@@ -326,7 +334,7 @@ class Supervisor:
         await self._wait(self._keeping, until)
 
     async def _wait(self, keeping: "list[asyncio.Task[None]]", until: float) -> None:
-        """Waits until processes have ended, and kills those that do not in time."""
+        """Waits until processes have ended, and kills late processes."""
         seconds = max(0.0, until - asyncio.get_running_loop().time())
         late = keeping and (await asyncio.wait(keeping, timeout=seconds))[1]
         if late:
