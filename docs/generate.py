@@ -27,7 +27,7 @@ from modelflow.registry.folder_schema import BASE_KEYS, PORT_KEYS
 from modelflow.registry.registry import Registry
 from modelflow.signals import ExitCode
 from modelflow.unit.option import Option, options_of, type_name
-from modelflow.unit.spec import FlowUnitSpec
+from modelflow.unit.spec import FlowUnitSpec, Port
 
 HERE = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py; change what it is made from, and run `make docs`. -->\n"
@@ -85,21 +85,21 @@ def graph_file() -> Iterator[str]:
     )
     for section, options in SECTIONS.items():
         yield f"### `[{section}]`\n"
-        yield _table(options)
+        yield _list(options)
     yield "### `[args.NAME]`\n"
     yield "A parameter: a node attribute whose whole value is `$NAME` is replaced by it.\n"
-    yield _table(ARG_KEYS)
+    yield _list(ARG_KEYS)
     yield "### `[serve]`\n"
-    yield _table(SERVE_OPTIONS)
+    yield _list(SERVE_OPTIONS)
     for side, options in SERVE_KEYS.items():
         yield f"### `[serve.{side}.NAME]`\n"
         yield _SERVE[side]
-        yield _table(options)
+        yield _list(options)
     yield "### `[placement.NAME]`\n"
     yield "A kind of machine that nodes may be placed on, by their attribute `placement`.\n"
-    yield _table(PLACEMENT_KEYS)
+    yield _list(PLACEMENT_KEYS)
     yield "## Node attributes\n"
-    yield _table(NODE_ATTRIBUTES)
+    yield _list(NODE_ATTRIBUTES)
     yield (
         "`queue_size_PORT` bounds the queue of one input. Anything else is an option of the unit.\n"
     )
@@ -110,9 +110,9 @@ def graph_file() -> Iterator[str]:
     yield "### Accepted without effect\n"
     yield "\n".join(f"- `{key}`: {why}" for key, why in WITHOUT_EFFECT.items()) + "\n"
     yield "## The unit file `NAME.toml`\n\n### `[base]`\n"
-    yield _table(BASE_KEYS)
+    yield _list(BASE_KEYS)
     yield "### `[input.inputN]`, `[output.outputN]`\n\nNumbered from 1 without gaps.\n"
-    yield _table(PORT_KEYS)
+    yield _list(PORT_KEYS)
     yield "`[config]` holds the unit's options with their defaults.\n"
 
 
@@ -140,7 +140,7 @@ def inference() -> Iterator[str]:
     )
     shared = {option.name for option in options_of(InferenceOptions)}
     yield "## Every engine\n"
-    yield _table(options_of(InferenceOptions), "option")
+    yield _list(options_of(InferenceOptions))
     for name in engine_names():
         engine = find_engine(name)
         own = [one for one in options_of(engine.options) if one.name not in shared]
@@ -149,14 +149,14 @@ def inference() -> Iterator[str]:
             f"Files ending in {', '.join(f'`{suffix}`' for suffix in engine.suffixes)}; runs on "
             f"{', '.join(engine.device_kinds)}.\n"
         )
-        yield _table(own, "option")
+        yield _list(own)
 
 
 def python() -> Iterator[str]:
     """Yields the page of the public Python names."""
     yield "# Python\n"
     yield NOTE
-    page = PythonPage(_rows)
+    page = PythonPage()
     named: set[str] = set()
     sections = []
     for title, module, names in _public_names():
@@ -231,28 +231,31 @@ def _unit(spec: FlowUnitSpec) -> Iterator[str]:
     aliases = f", also `{'`, `'.join(spec.aliases)}`" if spec.aliases else ""
     yield f"### `{spec.name}`{aliases}\n"
     yield f"{spec.description} A {kind} unit, on {', '.join(spec.devices)}.\n"
-    ports = [("in", port) for port in spec.inputs] + [("out", port) for port in spec.outputs]
-    if ports:
-        rows = [
-            (way, f"`{p.name}`" + (" (optional)" if p.is_optional else ""), p.description)
-            for way, p in ports
-        ]
-        yield _rows(("", "port", "what passes"), rows)
+    for title, ports in (("Inputs", spec.inputs), ("Outputs", spec.outputs)):
+        if ports:
+            yield f"{title}:\n"
+            yield "".join(_port(port) for port in ports)
     if spec.option_list:
-        yield _table(spec.option_list, "option")
+        yield "Options:\n"
+        yield _list(spec.option_list)
 
 
-def _table(options: Sequence[Option], title: str = "key") -> str:
-    rows = [
-        (
-            f"`{option.name}`" + "".join(f" (`{alias}`)" for alias in option.aliases),
-            type_name(option.type) + _bounds(option),
-            "required" if option.is_required else _shown(option.default),
-            option.help,
-        )
+def _port(port: Port) -> str:
+    optional = " (optional)" if port.is_optional else ""
+    return f"- `{port.name}`{optional}: {port.description}\n"
+
+
+def _list(options: Sequence[Option]) -> str:
+    return "".join(
+        f"- `{option.name}`"
+        + "".join(f" or `{alias}`" for alias in option.aliases)
+        + f" ({type_name(option.type)}{_bounds(option)}; {_default(option)}): {option.help}\n"
         for option in options
-    ]
-    return _rows((title, "type", "default", "meaning"), rows)
+    )
+
+
+def _default(option: Option) -> str:
+    return "required" if option.is_required else f"default {_shown(option.default)}"
 
 
 def _bounds(option: Option) -> str:

@@ -1,7 +1,7 @@
 """Writes the Python reference as Markdown: signatures and docstrings, read without an import."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import griffe
@@ -17,14 +17,9 @@ _PUBLIC_SPECIAL = frozenset({"__array__", "__dlpack__", "__dlpack_device__", "__
 
 
 class PythonPage:
-    """Describes public names by their docstrings.
+    """Describes public names by their docstrings."""
 
-    Args:
-        table: Formats titles and rows as a Markdown table.
-    """
-
-    def __init__(self, table: Callable[..., str]) -> None:
-        self._table = table
+    def __init__(self) -> None:
         self._package = griffe.load(
             "modelflow", search_paths=[str(ROOT)], docstring_parser="google"
         )
@@ -80,12 +75,13 @@ class PythonPage:
         if start is not None and start.docstring:
             yield from self._docstring(start)
         fields = [
-            (f"`{member.name}`", _code(member.annotation), _flat(self._text(member)))
+            (f"{member.name}` (`{member.annotation}", self._text(member))
             for member in self._members(found)
             if member.is_attribute and member.docstring
         ]
         if fields:
-            yield self._table(("field", "type", "meaning"), fields)
+            yield "Fields:\n"
+            yield _list(fields)
         for member in self._members(found):
             if member.is_function:
                 yield f"#### {name}.{member.name}\n"
@@ -116,23 +112,20 @@ class PythonPage:
                 case griffe.DocstringSectionKind.text:
                     yield _markdown(section.value) + "\n"
                 case griffe.DocstringSectionKind.parameters:
-                    rows = [(f"`{p.name}`", _flat(_markdown(p.description))) for p in section.value]
-                    yield self._table(("argument", "meaning"), rows)
+                    yield "Arguments:\n"
+                    yield _list((part.name, _markdown(part.description)) for part in section.value)
                 case griffe.DocstringSectionKind.attributes:
-                    rows = [(f"`{a.name}`", _flat(_markdown(a.description))) for a in section.value]
-                    yield self._table(("field", "meaning"), rows)
+                    yield "Fields:\n"
+                    yield _list((part.name, _markdown(part.description)) for part in section.value)
                 case griffe.DocstringSectionKind.returns | griffe.DocstringSectionKind.yields:
                     text = _flat(_markdown(" ".join(_returned(part) for part in section.value)))
-                    yield f"**Returns** {text[:1].lower()}{text[1:]}\n"
+                    yield f"Returns: {text}\n"
                 case griffe.DocstringSectionKind.raises:
-                    rows = [
-                        (
-                            f"`{str(raised.annotation).strip('()')}`",
-                            _flat(_markdown(raised.description)),
-                        )
-                        for raised in section.value
-                    ]
-                    yield self._table(("raises", "when"), rows)
+                    yield "Raises:\n"
+                    yield _list(
+                        (str(part.annotation).strip("()"), _markdown(part.description))
+                        for part in section.value
+                    )
                 case griffe.DocstringSectionKind.examples:
                     for kind, text in section.value:
                         is_code = kind is griffe.DocstringSectionKind.examples
@@ -193,9 +186,9 @@ def _fence(block: re.Match[str]) -> str:
     return f"{block[1] + ':' if block[1] else ''}\n\n```text\n{code}\n```\n\n".lstrip("\n")
 
 
+def _list(parts: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"- `{name}`: {_flat(text)}\n" for name, text in parts)
+
+
 def _flat(text: str) -> str:
     return " ".join(text.split())
-
-
-def _code(annotation: object) -> str:
-    return f"`{annotation}`" if annotation is not None else ""

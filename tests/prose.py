@@ -111,7 +111,10 @@ def check(sentence: Sentence) -> Iterator[str]:
         yield f"{length} words; at most {limit}"
     if sentence.is_first and (found := PRONOUNS.search(sentence.text)):
         yield f"{found[0]!r} stands for a noun; name the noun"
-    if sentence.kind != "message" and len(re.findall(r"[;:](?=\s)", sentence.text)) > 1:
+    if (
+        sentence.kind in ("docstring", "comment", "page")
+        and len(re.findall(r"[;:](?=\s)", sentence.text)) > 1
+    ):
         yield "more than one colon or semicolon; make two sentences"
     if not sentence.is_first and not sentence.text.endswith("?"):
         for found in FREE_RELATIVE.finditer(sentence.text):
