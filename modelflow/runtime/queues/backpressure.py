@@ -21,7 +21,7 @@ The stream unit "window" emits its first result after four rows. Each queue has 
 
 If rows without a partner counted, "read" would wait after row 1, and "window" would never get
 row 3. A queue may exceed its bound: a worker that saw room finishes its batch and appends all
-results. With one input, at most ``bound - 1 + workers before it * rows of one call`` rows are ready.
+results. With one input, at most ``bound - 1 + workers before * rows of one call`` rows are ready.
 """
 
 from collections.abc import Callable
