@@ -258,7 +258,7 @@ class Fifo:
                 yield one
 
     def _count_anew(self, kept: Sequence[Segment]) -> None:
-        """Counts the rows again: a Ctrl-C may have come between adding a row and counting it."""
+        """Counts all rows again: a Ctrl-C may have come between adding and counting a row."""
         self.ready = sum(len(segment.positions) for segment in kept)
         if self._policy.byte_bound is not None:
             self.ready_bytes = sum(map(bytes_of, kept))

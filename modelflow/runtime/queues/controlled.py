@@ -75,7 +75,7 @@ class ControlledQueue(BoundedQueue):
         """Ends a `pause`; the caller holds the outbox's lock, and calls `call_due` afterwards."""
         with self._lock:
             self._order.resume(session)
-            self._room.wake()  # the session's senders may go on, however full the queue is
+            self._room.wake()  # the session's senders, even if less than half is free
             if self._waiting:
                 self._wake_worker()
 

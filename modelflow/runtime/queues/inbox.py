@@ -56,8 +56,8 @@ class Inbox(ControlledQueue):
     def _go_by(self, policy: InboxPolicy) -> None:
         self.policy = policy
         self._size = policy.batch_size
-        # Several workers share the waiting rows, and each slow row becomes a batch of its own. Not
-        # so if an engine or ``batch_timeout_ms`` asks for batches.
+        # Several workers share the waiting rows, and each slow row becomes a batch of its own. Both
+        # rules are off if an engine or ``batch_timeout_ms`` asks for batches.
         is_free = self._batching is None and policy.batch_size > 1
         self._is_shared = is_free and policy.workers > 1
         self._is_part = self._is_shared or self._most_rows is not None

@@ -50,7 +50,7 @@ class UnitInstances:
         self._figures: dict[Device, Figures] = {}
         self._replicas: dict[Device, Replicas] = {}
         self._lock = threading.Lock()
-        self._made: dict[int, FlowUnit] = {}  # by identity: those that are not closed
+        self._made: dict[int, FlowUnit] = {}  # open instances by ``id()``
         self._is_interrupted = False
 
     def load(self, device: Device) -> None:

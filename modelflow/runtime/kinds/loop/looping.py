@@ -77,7 +77,7 @@ class LoopOrder(Fifo):
         """See `Order.has_room`. The port of returning rows always has room."""
         return port == RETURN or super().has_room(port, session)
 
-    # -- behind the call ------------------------------------------------------------------------
+    # -- after a call ---------------------------------------------------------------------------
 
     def settle(
         self,
