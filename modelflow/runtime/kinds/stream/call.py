@@ -153,8 +153,8 @@ class StreamCall(UnitCall):
             new = len(context.outputs[name])
             if numbering.is_same_count and new + len(given) > numbering.owed:
                 raise ValueError(
-                    f"gave {new} values on output {name!r} for {numbering.owed - len(given)} inputs "
-                    "without a result; a stream unit with Count.SAME gives one for each"
+                    f"gave {new} values on output {name!r} for {numbering.owed - len(given)} "
+                    "inputs without a result; a stream unit with Count.SAME gives one for each"
                 )
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
             buffers = self._wrap_output(context.outputs[name])
