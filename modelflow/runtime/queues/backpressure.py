@@ -21,7 +21,8 @@ The stream unit "window" emits its first result after four rows. Each queue has 
 
 If rows without a partner counted, "read" would wait after row 1, and "window" would never get
 row 3. A queue may exceed its bound: a worker that saw room finishes its batch and appends all
-results. With one input, at most ``bound - 1 + workers before * rows of one call`` rows are ready.
+results. So at most ``bound - 1 + workers before * rows of one call`` rows are ready. This limit
+holds for a queue with one input, unless rows of a paused session come back.
 """
 
 from collections.abc import Callable
