@@ -106,6 +106,19 @@ class WorkerSlot:
         self.is_called = True  # second: a Ctrl-C in between must not leave it asleep
 
 
+# Example: "decode" feeds "resize". Each has one thread. A call of "resize" takes 50 µs, less than
+# `CHEAP`, and no rows wait for "decode"::
+#
+#     thread of "decode"                          slot of "resize"    thread of "resize"
+#     Worker.run: emits an image                  free                asleep in Inbox.take
+#       Inbox.append -> offer -> takes(slot)      lent                asleep, not woken
+#     Handoff.go_on -> Worker.stand_in
+#       take_nowait, run: resizes the image       lent                asleep
+#       rise -> Inbox.give_back                   free                asleep, or woken
+#     Inbox.take: waits for the next batch
+#
+# `give_back` wakes the thread of "resize" if more rows wait for "resize". It also does if the queue
+# behind "resize" is full. Then the thread of "resize" waits for room, and "decode" goes on.
 class Handoff:
     """The slots that a thread was lent, and goes on with when it has emitted. For that thread."""
 

@@ -1,7 +1,8 @@
-"""The inputs of a graph as the submitter sees them, and whole requests that enter together.
+"""The inputs of a graph for the submitter, and groups of whole requests that enter together.
 
-Thirty-two requests of one item, for a graph whose input feeds "decode": thirty-two segments, each
-with its end, are appended to that queue under one lock, and one worker is woken.
+Example: 32 requests of one item arrive for a graph whose input feeds "decode". They become 32
+segments, each with its end. All are appended to the queue of "decode" with one lock, and wake one
+worker.
 """
 
 import math
@@ -26,30 +27,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntryPort:
-    """One graph input: what it feeds, and whether it refuses instead of waiting."""
+    """A graph input, with its receivers and its queue policy."""
 
     name: str
     """The input's name."""
     route: tuple[tuple["Receiver", int], ...]
     """The receivers, with their port numbers."""
     is_rejecting: bool
-    """A node that it feeds says ``queue_policy=reject``."""
+    """True if a node behind the input has ``queue_policy=reject``."""
     expected_wait: Callable[[], float | None]
-    """Gives the expected wait in seconds until there is room, or None."""
+    """Returns the expected wait for room in seconds, or None if unknown."""
 
     def append(
         self, segments: Sequence[Segment], handoff: "Handoff | None" = None
     ) -> list["Receiver"]:
-        """Appends to every receiver; returns those that `call_due` must be called of.
+        """Appends to every receiver; returns the receivers whose `call_due` must be called.
 
         Args:
-            segments: What has come.
-            handoff: What the calling thread may go on with itself; None: others must be woken.
+            segments: The segments to append.
+            handoff: The slots that the calling thread has borrowed, and to which a receiver may
+                add a slot. None if a receiver must wake a worker instead.
         """
-        if len(self.route) == 1:  # every row of most graphs passes here
+        if len(self.route) == 1:  # fast path for most graphs
             receiver, target = self.route[0]
             return [receiver] if receiver.append(target, segments, handoff) else []
-        # Each has its own, made before the first is appended: who reads it may change it at once.
+        # Each receiver gets twins, made before the first append: a worker behind the first receiver
+        # may change the buffers immediately.
         others = [[segment.twin() for segment in segments] for _ in self.route[1:]]
         routed = zip(self.route, (segments, *others), strict=True)
         return [
@@ -59,14 +62,14 @@ class EntryPort:
 
 @dataclass(slots=True)
 class SessionEntry:
-    """All of one session, not yet in the graph."""
+    """A complete session that has not entered the graph yet."""
 
     session: "Session"
-    """Nothing was sent to it, and nothing else will be."""
+    """The new session, which gets these buffers only."""
     columns: Mapping[str, Sequence[Buffer]]
-    """The buffers, by input; an input that is missing gets none."""
+    """The buffers by input; a missing input gets no buffers."""
     due: float | None
-    """Until when somebody waits for the results, by the clock; None: for ever."""
+    """The deadline of the results, in the clock's time, or None."""
 
 
 def count_fitting(
@@ -75,16 +78,16 @@ def count_fitting(
     in_flight: "InFlight | None",
     clock: "Clock",
 ) -> tuple[int, Backpressure | None]:
-    """Returns how many new sessions there is room for now, and what is in the way of the next one.
+    """Returns how many new sessions may enter now, and the backpressure for the next session.
 
-    A session enters whole where there is room for one row. Those behind the first that does not fit
-    are not looked at: the cost is that of those that enter, however many wait.
+    A session enters whole if there is room for one row. Sessions behind the first that does not fit
+    are not read. So the cost depends only on the number of sessions that enter.
 
     Args:
-        columns: What each session brings to each input, in order.
+        columns: For each session in order, its buffers by input.
         ports: The graph's inputs, by name.
-        in_flight: The bound on the rows in the whole graph; None: there is none.
-        clock: What every wait goes by.
+        in_flight: The bound on the rows in the whole graph, or None.
+        clock: The clock of every wait.
     """
     free = math.inf
     if in_flight is not None and in_flight.is_open:
@@ -110,7 +113,7 @@ def count_fitting(
 
 
 def free_rows(ports: Mapping[str, EntryPort], in_flight: "InFlight | None") -> float:
-    """Returns how many rows of new sessions each input has room for now; none: at most 0."""
+    """Returns how many rows of new sessions each input has room for now; at most 0 if full."""
     free = math.inf
     if in_flight is not None and in_flight.is_open:
         free = in_flight.bound - in_flight.rows
@@ -124,14 +127,14 @@ def free_rows(ports: Mapping[str, EntryPort], in_flight: "InFlight | None") -> f
 def count_room(
     rows: int, port: EntryPort, in_flight: "InFlight | None", clock: "Clock", *, is_together: bool
 ) -> tuple[int, Backpressure | None]:
-    """Returns how many rows of a request batch there is room for, and what the next one waits for.
+    """Returns how many rows of a request batch may enter, and the backpressure for the next row.
 
     Args:
-        rows: How many want to go in.
+        rows: The number of rows of the batch.
         port: The graph's only input.
-        in_flight: The bound on the rows in the whole graph; None: there is none.
-        clock: What every wait goes by.
-        is_together: A queue that has room for one row takes all of them.
+        in_flight: The bound on the rows in the whole graph, or None.
+        clock: The clock of every wait.
+        is_together: True if a queue with room for one row takes all rows.
     """
     count: float = rows
     backpressure = None
@@ -147,9 +150,14 @@ def count_room(
 
 
 def count_entering(sizes: Sequence[int], room: int) -> tuple[int, int]:
-    """Returns how many requests of so many rows each enter where there is room, and their rows.
+    """Returns how many requests enter, and the sum of their rows.
 
-    ``[1, 8, 1]`` with room for two rows of the ten: the first two requests, with nine rows.
+    A request enters whole if there is room for one of its rows. Example: requests of ``[1, 8, 1]``
+    rows and ``room=2`` give ``(2, 9)``, the first two requests with nine rows.
+
+    Args:
+        sizes: The number of rows of each request.
+        room: The number of rows for which there is room.
     """
     ends = [*accumulate(sizes, initial=0)]
     count = bisect_left(ends, room)
@@ -159,9 +167,12 @@ def count_entering(sizes: Sequence[int], room: int) -> tuple[int, int]:
 def append_group(
     entries: Sequence[SessionEntry], ports: Mapping[str, EntryPort]
 ) -> list["Receiver"]:
-    """Gives every buffer its position and appends all; returns who must `call_due`.
+    """Numbers and appends the buffers of sessions.
 
-    Those whose session is over already are left out.
+    Skips an entry whose session has ended already.
+
+    Returns:
+        The receivers whose `call_due` must be called.
     """
     queues: dict[str, list[Segment]] = {name: [] for name in ports}
     for entry in entries:
@@ -181,8 +192,9 @@ def append_group(
 
 
 def request_batch_segment(session: "Session", rows: Sequence[Buffer]) -> Segment:
-    """Returns the rows of a request batch as what enters; it has no end, since its rows have
-    no order.
+    """Returns the rows of a request batch as a segment.
+
+    The segment has no end of stream, because the rows of a request batch have no order.
     """
     has_errors = False
     for buffer in rows:
@@ -192,7 +204,7 @@ def request_batch_segment(session: "Session", rows: Sequence[Buffer]) -> Segment
 
 
 def _segment(entry: SessionEntry, buffers: Sequence[Buffer]) -> Segment:
-    """Returns all that an entry brings to a port."""
+    """Returns the buffers of an entry for one port, as a segment with the end."""
     has_errors = False
     for buffer in buffers:
         has_errors = has_errors or buffer.error is not None

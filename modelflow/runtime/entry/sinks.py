@@ -1,12 +1,12 @@
-"""Where data leaves the graph: graph outputs, nodes that nothing follows, and probes of edges.
+"""The exits of a graph (graph outputs and last nodes), and the probes of edges.
 
-Whoever debugs a graph looks at what passes an edge. Where a flow has a probe, the first receiver of
-every output is wrapped when the flow is wired; one without pays nothing.
+A probe shows the buffers on an edge, for debugging. If a flow has a probe, the first receiver of
+every output is wrapped when the flow is wired. A flow without a probe has no extra cost.
 
-The last segment of session 7 arrives at output ``"scores"``, the only one: `append` puts its
-buffers into the session's results, and the session is over; both may be under the lock of the
-outbox before it. `call_due`, which follows with no lock held, calls whoever waited for the
-results, and tells the scheduler.
+Example: the last segment of session 7 arrives at ``"scores"``, the only output. `append` puts its
+buffers into the session's results, and the session has ended. This may run under the lock of the
+outbox before. So `append` calls no callbacks. `call_due` follows without a lock. It calls the
+callbacks that wait for results, and finishes the session.
 """
 
 from collections import deque
@@ -21,21 +21,24 @@ from modelflow.runtime.stages.outbox import Receiver, Route
 from modelflow.runtime.worker_slot import Handoff
 
 Tap = Callable[[str, str, Sequence[Buffer]], None]
-"""Called with a node, its output (of a graph input its name, twice) and the buffers that come from
-there, some of them perhaps in error; on the thread that brings them, perhaps under a lock of the
-runtime: it must not wait, use the flow, raise, or change a buffer. A `Buffer.twin` may be kept."""
+"""A function that is called with a node, its output, and the buffers of that output.
+
+For a graph input, node and output are both the name of the input. Buffers may be in error. The call
+is made on the thread of the producer, maybe under a lock of the runtime. So the function must not
+wait, use the flow, raise, or change a buffer. It may keep a `Buffer.twin`.
+"""
 
 
 def add_probe(tap: Tap | None, node: str, output: str, route: Route) -> Route:
-    """Returns the route of an output, past the tap if there is one."""
+    """Returns the route of an output, with a probe around the first receiver if ``tap`` is set."""
     if tap is None or not route:
         return route
-    (receiver, port), *others = route  # all of them are given the same
+    (receiver, port), *others = route  # all receivers get the same buffers
     return ((_Probe(receiver, tap, node, output), port), *others)
 
 
 class _Probe:
-    """A receiver that shows what it is given, and passes it on."""
+    """A receiver that calls a `Tap` with the buffers, and passes them on."""
 
     append_whole = None
 
@@ -67,23 +70,30 @@ class _Probe:
 
 
 class Terminal:
-    """Counts rows out, and notes the ends of sessions; never full (see `Entrance`)."""
+    """An exit of the graph: counts rows that leave, and detects the ends of sessions.
+
+    A terminal is never full, because the `Submitter` already limits unread results.
+    """
 
     append_whole = None
 
     def __init__(self, exits: Mapping[str, int]) -> None:
-        """Takes, by origin, the terminal's place among the exits of a session."""
+        """Creates the terminal.
+
+        Args:
+            exits: The terminal's place among the exits of a session, by the session's origin.
+        """
         self._exits = exits
         self._touched: deque[tuple[Session, Results | RequestBatch | None, bool, bool]] = deque()
 
     def find_backpressure(self, port: int) -> None:
-        """Returns None: nobody waits here."""
+        """Returns None, because a terminal is never full."""
 
     def wait_for_room(self, port: int) -> None:
-        """Returns at once."""
+        """Returns immediately."""
 
     def call_due(self) -> None:
-        """Calls those who waited for what has arrived, and ends the sessions that are over."""
+        """Calls the callbacks that wait for results, and finishes the sessions that have ended."""
         while self._touched:
             try:
                 session, results, is_counted, is_over = self._touched.popleft()
@@ -103,13 +113,13 @@ class Terminal:
         is_end: bool,
         results: Results | RequestBatch | None = None,
     ) -> bool:
-        """Notes a segment that has passed; True: `call_due` has something to do.
+        """Counts a segment that leaves the graph; returns True if `call_due` must follow.
 
         Args:
-            session: Whose it is.
-            segment: What has passed.
-            is_end: Nothing of the session comes here any more.
-            results: Where somebody waited for what has come.
+            session: The session of the segment.
+            segment: The segment.
+            is_end: True if the segment is the last of the session at this exit.
+            results: The results whose callbacks must be called, if any.
         """
         progress = session.progress
         is_counted = False
@@ -126,20 +136,25 @@ class Terminal:
 
 
 class OutputTerminal(Terminal):
-    """Hands what arrives at a graph output to its session."""
+    """The exit of a graph output, which gives results to their session."""
 
     def __init__(self, output: str, exits: Mapping[str, int]) -> None:
-        """Takes the output's name and, by origin, its place among the session's exits."""
+        """Creates the terminal of an output.
+
+        Args:
+            output: The output's name.
+            exits: See `Terminal`.
+        """
         super().__init__(exits)
         self._output = output
 
     def append(
         self,
-        port: int,  # noqa: ARG002 - there is one
+        port: int,  # noqa: ARG002 - a single port
         segments: Sequence[Segment],
-        handoff: Handoff | None = None,  # noqa: ARG002 - nobody works here
+        handoff: Handoff | None = None,  # noqa: ARG002 - no worker behind
     ) -> bool:
-        """Gives each segment to its session; True: `call_due` must follow."""
+        """Gives each segment to its session; returns True if `call_due` must follow."""
         is_due = False
         for segment in segments:
             session = segment.stream.session
@@ -162,21 +177,26 @@ class OutputTerminal(Terminal):
 
 
 class SinkTerminal(Terminal):
-    """Notes what has passed a node that nothing follows, and the errors that end there."""
+    """The exit behind a last node, which counts rows and reports their errors."""
 
     def __init__(self, node: str, exits: Mapping[str, int]) -> None:
-        """Takes the node's name and, by origin, its place among the session's exits."""
+        """Creates the terminal of a last node.
+
+        Args:
+            node: The node's name.
+            exits: See `Terminal`.
+        """
         super().__init__(exits)
         self._node = node
         self._failed: deque[tuple[Session, Sequence[Buffer]]] = deque()
 
     def append(
         self,
-        port: int,  # noqa: ARG002 - there is one
+        port: int,  # noqa: ARG002 - a single port
         segments: Sequence[Segment],
-        handoff: Handoff | None = None,  # noqa: ARG002 - nobody works here
+        handoff: Handoff | None = None,  # noqa: ARG002 - no worker behind
     ) -> bool:
-        """Notes each segment at its session; True: `call_due` must follow."""
+        """Counts each segment for its session; returns True if `call_due` must follow."""
         is_due = False
         for segment in segments:
             session = segment.stream.session
@@ -194,7 +214,7 @@ class SinkTerminal(Terminal):
         return is_due
 
     def call_due(self) -> None:
-        """Tells of the errors that ended here, and does the rest."""
+        """Reports the errors that arrived here, then does the same as `Terminal.call_due`."""
         while self._failed:
             try:
                 session, column = self._failed.popleft()

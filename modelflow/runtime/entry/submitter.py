@@ -1,8 +1,8 @@
-"""How rows enter the graph: back-pressure, positions, refusals.
+"""The entry of rows into a graph: backpressure, positions, refusals.
 
-Session "3" sends its fifth JPEG to input "image" of a graph whose first queue holds 32: if 32 are
-queued there, `Submitter.send` waits (or refuses, if the node says ``queue_policy=reject``); else
-the buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` and is appended to that queue.
+Example: the input "image" has a queue with ``queue_size=32``. Session "3" sends its fifth JPEG. If
+32 rows are queued, `Submitter.send` waits, or refuses the row with ``queue_policy=reject``.
+Otherwise the buffer becomes ``Segment(stream, range(4, 5), [[buffer]], ...)`` in the queue.
 """
 
 import logging
@@ -37,18 +37,24 @@ from modelflow.runtime.stages.outbox import Receiver
 
 logger = logging.getLogger("modelflow")
 
-# Seconds after which whoever waits to put data in says in a warning what it waits for.
+# A send that waits longer than this number of seconds logs a warning with the reason.
 WARN_AFTER = 5.0
 
 
 class Submitter:
-    """The way into the graph for every session. Safe from any thread.
+    """The entry of a graph for the rows of every session. Safe from any thread.
 
-    A row enters when the session's reader is not too far behind (``unread_bound``), the graph
-    as a whole admits it (``max_in_flight``), and the first queues have room. All of that is looked
-    at, and the row put in, under one lock: two senders cannot take the same last place, and a
-    time-out means that nothing was sent. A Ctrl-C between the count of a row and its queue cancels
-    the session: nobody could say any more what has entered, and nobody is to wait for it.
+    A row may enter under three conditions:
+
+    - Fewer than ``unread_bound`` results of its session are unread.
+    - Fewer than ``max_in_flight`` rows are inside the graph.
+    - The first queues have room.
+
+    One lock covers the checks and the append. So two senders cannot take the same last place, and
+    after a time-out nothing was sent.
+
+    A Ctrl-C between counting a row and appending it cancels the session. Otherwise the counts would
+    be wrong, and a reader would wait for a row that never entered.
     """
 
     def __init__(
@@ -59,20 +65,20 @@ class Submitter:
         clock: Clock,
         cancel: Callable[[Session], None],
     ) -> None:
-        """Makes the submitter of one graph.
+        """Creates the submitter of a graph.
 
         Args:
             ports: The graph's inputs, by name.
-            in_flight: The bound on the rows in the whole graph; None: there is none.
-            unread_bound: Rows of a session that its reader may be behind.
-            clock: What every wait goes by.
-            cancel: Ends a session and drops what is queued for it.
+            in_flight: The bound on the rows in the whole graph, or None.
+            unread_bound: The number of unread results at which a session's new rows must wait.
+            clock: The clock of every wait.
+            cancel: Ends a session and drops its queued rows.
         """
         self._ports = ports
         self.names = frozenset(ports)
-        """The graph's inputs."""
+        """The names of the graph's inputs."""
         self.refusals = 0
-        """How often a row was refused, because there was no room for it."""
+        """The number of rows that were refused because of full queues."""
         self._in_flight = in_flight
         self._unread_bound = unread_bound
         self._clock = clock
@@ -83,7 +89,7 @@ class Submitter:
         """Returns the graph input ``name``.
 
         Raises:
-            KeyError: there is none; the message names those that are.
+            KeyError: the graph has no such input; the message names all inputs.
         """
         port = self._ports.get(name)
         if port is None:
@@ -104,19 +110,19 @@ class Submitter:
         timeout: float | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Puts buffers in at the graph input ``name``, waiting for room.
+        """Sends buffers to the graph input ``name``, and waits for room.
 
         Args:
-            session: Whose they are.
+            session: The session of the buffers.
             name: The graph input.
-            buffers: What to put in, together.
-            is_last: The port ends with them.
-            timeout: Longest wait in seconds; None: as long as it takes.
-            deadline: Seconds from now after which nobody waits for the results; None: none.
+            buffers: The buffers, which enter together.
+            is_last: True if the input ends after these buffers.
+            timeout: The longest wait in seconds, or None for no limit.
+            deadline: The seconds from now after which the results are worthless, or None.
 
         Raises:
             TimeoutError: there was no room in time; nothing was sent.
-            QueueFullError: there is no room and the node says ``queue_policy=reject``.
+            QueueFullError: a queue is full, and a node has ``queue_policy=reject``.
             StreamClosed, Cancelled: the session has ended.
         """
         port = self._ports.get(name) or self.port(name)
@@ -134,7 +140,7 @@ class Submitter:
         is_last: bool = False,
         deadline: float | None = None,
     ) -> Backpressure | None:
-        """Puts buffers in if there is room; else returns what is in the way.
+        """Sends buffers if the queues have room, else returns the backpressure.
 
         Raises:
             QueueFullError, StreamClosed, Cancelled: as `send`.
@@ -148,31 +154,33 @@ class Submitter:
 
     @property
     def free_rows(self) -> float:
-        """How many rows of new sessions may enter now; at most 0: none."""
+        """The number of rows of new sessions that may enter now; at most 0 if the graph is full."""
         with self._lock:
             return free_rows(self._ports, self._in_flight)
 
     def count_fitting(
         self, columns: Iterable[Mapping[str, Sized]]
     ) -> tuple[int, Backpressure | None]:
-        """Returns how many whole requests `enter_many` would put in now; puts nothing in.
+        """Returns how many whole requests `enter_many` would send now, without sending them.
 
         Args:
-            columns: What each brings to each input, in order; read as far as there is room.
+            columns: For each request in order, its buffers by input. Read only as far as requests
+                fit.
 
         Returns:
-            How many, and what keeps the next one out; None: nothing does.
+            The number of requests, and the backpressure of the next request, or None if all fit.
         """
         with self._lock:
             return count_fitting(columns, self._ports, self._in_flight, self._clock)
 
     def enter_many(self, entries: Sequence[SessionEntry]) -> tuple[int, Backpressure | None]:
-        """Puts whole requests in, in order, as long as there is room: one lock, one wake-up.
+        """Sends whole requests in order until a queue is full, with one lock and one wake-up.
 
-        Those whose session is over already count as in.
+        A request whose session has ended already counts as sent.
 
         Returns:
-            How many are in, and what keeps the next one out; None: all are.
+            The number of requests sent, and the backpressure of the next request, or None if all
+            were sent.
         """
         doubtful = entries[:0]
         try:
@@ -200,22 +208,23 @@ class Submitter:
         *,
         is_together: bool = False,
     ) -> tuple[int, Backpressure | None]:
-        """Puts requests in, in order, as long as there is room: as one session.
+        """Sends requests in order until a queue is full, as one session.
 
-        As everywhere, a request enters whole where there is room for one row.
+        A request enters whole if there is room for one of its rows.
 
         Args:
-            session: Made for them.
-            batch_members: Who waits for what becomes of them.
-            rows: What they bring, one after the other, for the graph's only input.
-            sizes: How many of the rows each has, 1 at the least.
-            is_together: All enter where the first queue has room for one row.
+            session: The session of the request batch.
+            batch_members: The receiver of the requests' results.
+            rows: The rows of all requests, in order, for the graph's only input.
+            sizes: The number of rows of each request, at least 1.
+            is_together: True if all requests enter when the first queue has room for one row.
 
         Returns:
-            How many are in, and what keeps the next one out; None: all are.
+            The number of requests sent, and the backpressure of the next request, or None if all
+            were sent.
         """
         request_batch = session.request_batch
-        assert request_batch is not None  # it was made for them
+        assert request_batch is not None  # the session was created for a request batch
         (port,) = self._ports.values()
         is_in_doubt, is_in = False, False
         told: Sequence[Receiver] = ()
@@ -232,7 +241,7 @@ class Submitter:
                     told = port.append((request_batch_segment(session, rows[:end]),))
                     is_in_doubt = False
         finally:
-            if is_in_doubt:  # or empty: nothing will bring its end
+            if is_in_doubt:  # or no request entered, and nothing would end the session
                 self._cancel(session)
         for receiver in told:
             receiver.call_due()
@@ -241,7 +250,7 @@ class Submitter:
         return count, backpressure if count < len(sizes) else None
 
     def close(self, session: Session) -> None:
-        """Ends the inputs of the session that have not ended; what was sent is still worked on."""
+        """Ends all open inputs of the session; rows that were sent are still processed."""
         is_in_doubt = False
         try:
             with self._lock:
@@ -264,7 +273,7 @@ class Submitter:
         self.wake(session)
 
     def wake(self, session: Session) -> None:
-        """Has every `send` of the session look again: its input was closed, or it is over."""
+        """Wakes every `send` of the session to check again, because the session was closed."""
         session.progress.wake()
         if self._in_flight is not None:
             self._in_flight.wake()
@@ -276,14 +285,14 @@ class Submitter:
     def backpressure_for_source(
         self, session: Session, node: str, is_over: Callable[[], bool]
     ) -> Backpressure | None:
-        """Returns what keeps the source ``node`` from producing now, or None.
+        """Returns the backpressure for the source ``node``, or None if new rows may enter.
 
-        Nobody waits for it where ``is_over``; `wake` follows when that changes.
+        A wait ends when ``is_over()`` becomes true. The caller must call `wake` then.
         """
         return self._entry_backpressure(session, "source", node, is_over)
 
     def make_refusal(self, port: EntryPort, backpressure: Backpressure) -> QueueFullError:
-        """Returns the error for a row that there is no room for, with the expected wait."""
+        """Returns the error for a refused row, with the expected wait."""
         with self._lock:
             self.refusals += 1
         wait = port.expected_wait()
@@ -301,7 +310,7 @@ class Submitter:
         is_last: bool,
         due: float | None,
     ) -> Backpressure | None:
-        """Puts buffers in, or returns what is in the way."""
+        """Appends buffers under the lock, or returns the backpressure."""
         is_in_doubt = False
         try:
             with self._lock:
@@ -323,10 +332,10 @@ class Submitter:
         progress = session.progress
         if progress.is_closed or port.name in progress.ended:
             raise self._on_end(session)
-        # Of a whole request nothing is unread.
+        # With ``is_collected`` the caller takes all results at the end, so none counts as unread.
         is_read = progress.is_collected or progress.unread < self._unread_bound
         is_free = self._in_flight is None and is_read
-        # A new row, not a partner of one.
+        # Only for a new row. A row whose partners on other inputs have entered must not wait here.
         if not is_free and progress.has_entered(port.name) >= progress.sent:
             backpressure = self._entry_backpressure(session, "send to", port.name)
             if backpressure is not None:
@@ -339,7 +348,7 @@ class Submitter:
     def _entry_backpressure(
         self, session: Session, what: str, name: str, is_over: Callable[[], bool] | None = None
     ) -> Backpressure | None:
-        """Returns what holds back a new row; ``is_over`` unless given: the input is closed."""
+        """Returns the backpressure for a new row; ``is_over`` defaults to "the input is closed"."""
         progress, in_flight = session.progress, self._in_flight
         if progress.unread >= self._unread_bound:
             is_over = is_over or (lambda: progress.is_closed)
@@ -358,7 +367,7 @@ class Submitter:
         is_last: bool,
         due: float | None,
     ) -> list[Receiver]:
-        """Gives buffers their positions and appends them; returns who must `call_due`."""
+        """Numbers and appends buffers; returns the receivers whose `call_due` must be called."""
         first = session.progress.enter(port.name, len(buffers))
         if first is None:
             raise self._on_end(session)

@@ -1,8 +1,14 @@
-"""The kinds of flow unit as they run: a file each, ending in its `RunningKind`.
+"""The running kinds of flow unit: a file for each kind, which ends with its `RunningKind`.
 
-In: batches of the stage's inbox. Out: results for its outbox: as many rows as came (normal), one
-output of several (condition), many rows for one (expand), one row for many (collapse), any rows
-(stream, source), or rows that go round (loop).
+In: batches of the stage's inbox. Out: results for the stage's outbox. The results depend on the
+kind:
+
+- normal: one row for each input row
+- condition: one row, on one of several outputs
+- expand: many rows for one
+- collapse: one row for many
+- stream, source: any number of rows
+- loop: one row, which leaves or goes round again
 """
 
 from collections.abc import Sequence
@@ -26,5 +32,5 @@ _KINDS: dict[type[Kind], RunningKind] = {
 
 
 def running_kind(units: Sequence[UnitPlan]) -> RunningKind:
-    """Returns how the units of a stage run."""
+    """Returns the running kind of a stage with the given units."""
     return chain.KIND if len(units) > 1 else _KINDS[type(units[0].spec.kind)]

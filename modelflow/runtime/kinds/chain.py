@@ -1,8 +1,9 @@
-"""Chains: normal units that run as one stage, each called with what the one before has given.
+"""Chains: normal units that run as one stage, each called with the results of the unit before.
 
-Units "decode" and "resize" in a chain, a batch of five: "decode" is called with five buffers,
-"resize" with the five that it gave. A row that fails in "decode", or whose deadline passes there,
-passes "resize" in error, as it would in a stage of its own; so does one that is cancelled there.
+Example: "decode" and "resize" are a chain, and a batch has five rows. "decode" is called with five
+buffers, then "resize" with the five results. "resize" is not called for a row that is in error
+after "decode", as if "resize" were a stage of its own. A row gets an error if "decode" fails for
+the row, if its deadline passes, or if its session is cancelled meanwhile.
 """
 
 from collections.abc import Sequence
@@ -23,21 +24,27 @@ from modelflow.runtime.workers.worker import Worker
 
 
 class ChainCall(BatchCall):
-    """A call made of calls."""
+    """A call that consists of the calls of several units."""
 
     has_deadlines: bool
-    """A row of the batch may have one."""
+    """True if a row of the batch may have a deadline."""
     is_lapped: bool
-    """The laps are wanted."""
+    """True if the times of the units' calls are recorded in ``laps``."""
     spans: Sequence[Span]
-    """Whose rows the batch holds, while it is worked on."""
+    """The spans of the batch during the call, otherwise empty."""
     laps: list[CallTime]
-    """When each unit was called for the batch, where that is wanted."""
+    """The times of the units' calls for the batch, if recorded."""
 
     def __init__(
         self, calls: Sequence[BatchCall], stats: Sequence[WorkerStats], clock: Clock
     ) -> None:
-        """Takes the calls of the units, what counts each of them, and what deadlines go by."""
+        """Creates the call of a chain.
+
+        Args:
+            calls: The calls of the units.
+            stats: The counters of the units.
+            clock: The clock of deadlines and times.
+        """
         self._links = list(zip(calls, stats, strict=True))
         self._clock = clock
         self.plan = calls[0].plan
@@ -47,7 +54,7 @@ class ChainCall(BatchCall):
         self.laps = []
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
-        """Runs the units over a batch, one after the other; see `BatchCall.process`."""
+        """Runs all units over a batch, in order; see `BatchCall.process`."""
         failed, self.laps = 0, []
         for call, stats in self._links:
             self.plan = plan = call.plan
@@ -80,10 +87,10 @@ class ChainCall(BatchCall):
 
 
 class ChainWorker(Worker):
-    """The worker of a chain: it has an instance of each unit."""
+    """The worker of a chain, with an instance of each unit."""
 
     def call_of(self, calls: Sequence[UnitCall]) -> ChainCall:
-        """Joins the calls of the units."""
+        """Returns the call of the chain."""
         links = [call for call in calls if isinstance(call, NormalCall)]
         stats = [workers[self.number] for workers in self.stage.figures.units]
         self._chain = ChainCall(links, stats, self._clock)
@@ -95,18 +102,21 @@ class ChainWorker(Worker):
         self._chain.is_lapped = self._owner.is_watched or self.ring is not None
         self._chain.spans = batch.spans
         super().run(batch, handoff)
-        self._chain.spans = ()  # nobody who waits keeps a session
+        self._chain.spans = ()  # an idle worker must not keep a session in memory
 
-    def _laps(self, start: float, end: float) -> Sequence[CallTime]:  # noqa: ARG002 - it knows better
+    def _laps(self, start: float, end: float) -> Sequence[CallTime]:  # noqa: ARG002 - a lap for each unit
         return self._chain.laps
 
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:  # noqa: ARG002
-        self._chain.has_deadlines = True  # it looks before each unit, the first among them
+        self._chain.has_deadlines = True  # `ChainCall` checks before each unit
         return False
 
 
 def _give_up(columns: Columns, plan: UnitPlan, stream_of: StreamOf) -> Columns:
-    """Puts an error in the place of every row whose session was cancelled: nobody will see it."""
+    """Puts an error in the place of every row whose session was cancelled.
+
+    Units are not called for rows in error. So no work is done for results that nobody reads.
+    """
     first = list(columns[0])
     for row, buffer in enumerate(first):
         stream = stream_of(row)

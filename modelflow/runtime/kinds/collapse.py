@@ -1,7 +1,8 @@
-"""Collapse units: a whole stream that an expand began becomes one buffer again.
+"""Collapse units, which turn a whole stream of an expand into one buffer again.
 
-The three faces of row 2 arrive as two segments and the end: with the end they are one row, at
-position 2 of the stream before the expand, whose cell is the list of the three.
+Example: the three faces of row 2 arrive as two segments and the end of their stream. With the end,
+they become one row at position 2 of the stream before the expand. The cell of that row is the list
+of the three buffers.
 """
 
 from collections.abc import Sequence
@@ -20,23 +21,23 @@ from modelflow.runtime.stages.kind import RunningKind
 
 
 class Parts(list[Buffer]):
-    """The buffers of a stream; and what was expanded into it."""
+    """The buffers of a stream, with the row that was expanded into the stream."""
 
     origin: Sequence[Buffer] = ()
 
 
 class CollapseCall(RowCall):
-    """Calls a collapse; a cell that goes in is the list of the stream's buffers.
+    """The call of a collapse, where an input cell is the list of the stream's buffers.
 
-    What it gives has the meta that all buffers of the stream agree on; of a stream without any,
-    those of what was expanded into it. A stream with an error in it becomes its first one.
+    The result has the meta on which all buffers of the stream agree. For an empty stream, the
+    result has the meta of the row that was expanded. A stream with errors becomes its first error.
     """
 
     def _first_error(self, cells: Sequence[Any]) -> Buffer | None:
         found = (buffer for cell in cells for buffer in cell if buffer.error is not None)
         return next(found, None)
 
-    _origin: Sequence[Buffer] = ()  # of the row that is worked on
+    _origin: Sequence[Buffer] = ()  # of the current row
 
     def _call_unit(self, cells: Sequence[Any], stream: Stream | None) -> list[Any]:
         self._origin = cells[0].origin
@@ -59,7 +60,7 @@ class CollapseCall(RowCall):
                     inherit_agreed(buffer, sources)
                 else:
                     inherit(buffer, self._origin)
-        # Of a sink, which gives nothing: one that says that the stream is done.
+        # A sink emits nothing; an empty buffer stands for the finished stream.
         return given or [Buffer()]
 
     def _fail(self, bad: Buffer) -> list[Any]:
@@ -67,20 +68,27 @@ class CollapseCall(RowCall):
 
 
 class CollapseOrder(Fifo):
-    """Gathers the buffers of one stream until it ends: then it is one row of its parent's stream.
+    """The order of a collapse: collects each stream until its end, then makes one row.
 
-    What is not complete is not ready, and never makes a producer wait.
+    The row belongs to the parent stream. An incomplete stream is not ready, and so never makes a
+    producer wait.
     """
 
     def __init__(self, policy: InboxPolicy, width: int, depth: int) -> None:
-        """Takes, beside what `Fifo` does, the ``depth`` of the streams that are collapsed."""
+        """Creates an empty order.
+
+        Args:
+            policy: The bounds.
+            width: The number of ports of a row.
+            depth: The depth of the streams that are collapsed.
+        """
         super().__init__(policy, width)
         self._depth = depth
-        # A session's streams come one after the other: it has one unfinished at most.
+        # A session's streams arrive one after the other, so at most one of them is unfinished.
         self._unfinished: dict[Session, list[Segment]] = {}
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:
-        """Takes in what arrives; a stream that is complete is one row."""
+        """Adds segments; a complete stream becomes one row."""
         found = []
         for segment in segments:
             session = segment.stream.session
@@ -97,7 +105,7 @@ class CollapseOrder(Fifo):
 
     def _row(self, segments: Sequence[Segment]) -> Segment:
         stream = segments[-1].stream
-        assert stream.parent is not None  # the graph's check: it is inside an expand
+        assert stream.parent is not None  # the check of the graph: a collapse is inside an expand
         cells: Columns = []
         for port in range(self._width):
             whole: Any = Parts(buffer for segment in segments for buffer in segment.columns[port])

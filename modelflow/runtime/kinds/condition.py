@@ -1,7 +1,8 @@
-"""Condition units: each buffer leaves by one output; the others see a gap.
+"""Condition units, which send each buffer to a single output out of several.
 
-Rows 0..3 of a session, of which 0 and 3 are faces: output "face" sends ``positions=[0, 3]``, output
-"other" ``[1, 2]``. Where both ways end in one input, its `Merge` is told ``[0, 1, 2, 3]``.
+Example: rows 0 and 3 of the rows 0-3 are faces. Output "face" sends a segment with the positions
+``[0, 3]``, and output "other" a segment with ``[1, 2]``. If both branches end in one input, the
+outbox sends the order ``[0, 1, 2, 3]`` to the `Merge` of that input.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,13 @@ from modelflow.runtime.stages.outbox import InboxView, Outbox, Route, Routed, cu
 
 
 class ConditionCall(RowCall):
-    """Calls a condition; a cell is the buffer, or None where the row leaves by another output.
+    """The call of a condition: a cell is the buffer, or None if the row leaves by another output.
 
-    A row in error leaves by the first output that feeds something.
+    A row in error leaves by the first output that is connected.
     """
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
-        """Runs the unit row by row, or over the whole batch where it says that it can."""
+        """Runs the unit row by row, or over the whole batch if ``batch_size`` allows."""
         is_batched = (self.spec.batch_size or 1) > 1 and len(columns[0]) > 1
         if not is_batched or (has_errors and not self._is_exception_visible) or self._in_place:
             return super().process(columns, has_errors, stream_of)
@@ -42,7 +43,8 @@ class ConditionCall(RowCall):
                 failures = self._failures(error, size, columns, stream_of)
                 return [list(column) for column in zip(*map(self._fail, failures), strict=True)]
             claim(error)
-        # Outside the handler, so that the errors of the rows do not keep the one of the batch.
+        # Outside the handler. Otherwise the errors of the rows would keep the error of the batch in
+        # memory, as their context.
         return super().process(columns, has_errors, stream_of)
 
     def _settle_batch(self, values: list[list[Any]], columns: Columns) -> Columns:
@@ -51,8 +53,7 @@ class ConditionCall(RowCall):
             if len(given) != size:
                 raise ValueError(
                     f"gave {len(given)} values on output {name!r} for {size} inputs; a condition "
-                    "that is called with batches gives as many on every output, with None where "
-                    "the buffer leaves by another"
+                    "gives one for each, or None where another output has the buffer"
                 )
         rows = zip(zip(*values, strict=True), zip(*columns, strict=True), strict=True)
         settled = [
@@ -74,7 +75,7 @@ class ConditionCall(RowCall):
 
 
 class ConditionOutbox(Outbox):
-    """Parts rows by output, and tells the inputs where branches meet again in which order."""
+    """The outbox of a condition: splits rows by output, and sends their order to each `Merge`."""
 
     is_row_for_row = False
 
@@ -85,7 +86,14 @@ class ConditionOutbox(Outbox):
         gate: InboxView | None,
         limit: int,
     ) -> None:
-        """Takes, beside the routes, for each meeting the outputs that lead there and its route."""
+        """Creates an empty outbox.
+
+        Args:
+            routes: The receivers of each output.
+            marks: Each set of outputs that meet again, and the route to their `Merge`.
+            gate: See `Outbox`.
+            limit: See `Outbox`.
+        """
         super().__init__([*routes, *(route for _, route in marks)], gate, limit)
         self._marks = tuple(ports for ports, _ in marks)
 

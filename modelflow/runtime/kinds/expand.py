@@ -1,7 +1,7 @@
-"""Expand units: one buffer becomes a stream of its own, of any length.
+"""Expand units, which turn one buffer into a stream of any length.
 
-Row 2 of a stream becomes three faces: a stream whose parent is the first one, at position 2, with
-the buffers 0, 1, 2 and its end. Row 3 has no face: a stream that ends at once.
+Example: row 2 of a stream becomes three faces. They form a new stream, with the buffers 0, 1, 2 and
+an end. Its parent is the first stream, at position 2. Row 3 has no face: its stream is empty.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ from modelflow.runtime.stages.outbox import Outbox, Routed, cut
 
 
 class Expanded(list[Buffer]):
-    """What a row has become; and the row itself, without its data, where its meta are inherited."""
+    """The results of a row, with the row itself (without data) if its meta are inherited."""
 
     origin: Sequence[Buffer] = ()
 
 
 class ExpandCall(RowCall):
-    """Calls an expand; a cell is the list of buffers that the row has become.
+    """The call of an expand, where an output cell is the list of the row's results.
 
-    Each buffer has the meta of its row. A row in error becomes a stream with that error alone.
+    Each result has the meta of its row. A row in error becomes a stream with that error only.
     """
 
     def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
@@ -44,14 +44,14 @@ class ExpandCall(RowCall):
 
     def _fail(self, bad: Buffer) -> list[Any]:
         failed = [Expanded(column) for column in self._everywhere([bad])]
-        if self._inherits_meta:  # a unit inside that takes errors may leave the stream empty
+        if self._inherits_meta:  # needed if a unit that takes errors drops this error
             for column in failed:
                 column.origin = [strip_data(bad)]
         return failed
 
 
 class ExpandOutbox(Outbox):
-    """Sends each row as a stream, ended, whose parent is the row's own stream."""
+    """The outbox of an expand: sends each row as a complete stream, a child of the row's stream."""
 
     is_row_for_row = False
 

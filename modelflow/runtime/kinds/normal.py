@@ -1,7 +1,12 @@
-"""Normal units and sinks: a batch at a time, as many out as in; only the guilty rows fail.
+"""Normal units and sinks, which are called with a batch and give a result for each row.
 
-A batch of eight in which the sixth item makes the unit raise is tried again in halves: 1-4 pass,
-5-8 raise, 5-6 raise, 5 passes, 6 raises: its error is the sixth buffer; 7-8 pass.
+If a call fails, the batch is tried again in halves until only the rows that cause the error fail.
+Example: of the rows 1-8, row 6 makes the unit raise::
+
+    rows of the call   1-8      1-4      5-8      5-6      5        6        7-8
+    result             raises   passes   raises   raises   passes   raises   passes
+
+The error of the call with row 6 becomes the result of row 6.
 """
 
 from sys import getrefcount
@@ -28,9 +33,9 @@ from modelflow.unit.unit import Context
 
 
 class NormalCall(UnitCall, BatchCall):
-    """Calls a normal unit, or a sink, for whole batches."""
+    """The call of a normal unit, or of a sink, for whole batches."""
 
-    # What a batch gave first, and for how many, where that was not one for each.
+    # The numbers of results and of rows in the first call of a batch where they differed.
     _first_miscount: tuple[int, int] | None = None
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
@@ -47,7 +52,7 @@ class NormalCall(UnitCall, BatchCall):
 
     def _process_batch(self, columns: Columns, stream_of: StreamOf) -> Columns:
         if self._in_place and len(columns[0]) > 1:
-            # A failing call may have written half of its batch: rows are called one by one.
+            # Row by row, because a failing call may have changed the inputs of half of its batch.
             return self._process_rows(columns, stream_of)
         return self._process_all(columns, stream_of)
 
@@ -63,7 +68,7 @@ class NormalCall(UnitCall, BatchCall):
             context = self._context(columns, None)
         failed, has_errors = self.failed, self.has_errors
         try:
-            # Not `_run`: this is the call that every item of most graphs passes.
+            # `_run` is inlined here, because every item of most graphs takes this path.
             returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
             if returned is not None:
                 raise make_return_error(self.unit, returned)
@@ -89,8 +94,9 @@ class NormalCall(UnitCall, BatchCall):
                 return self._everywhere(self._failures(error, size, columns, stream_of))
             claim(error)
             is_process_gone = isinstance(error, WorkerProcessError)
-        # Outside the handler, so that the errors of the parts do not keep the one of the whole.
-        if is_process_gone:  # halves would end a process each time
+        # Outside the handler. Otherwise the errors of the parts would keep the batch's error in
+        # memory, as their context.
+        if is_process_gone:  # each half with the bad row would end another process
             return self._process_rows(columns, stream_of)
         return self._process_halves(columns, stream_of)
 
@@ -103,7 +109,7 @@ class NormalCall(UnitCall, BatchCall):
         return context
 
     def _process_halves(self, columns: Columns, stream_of: StreamOf) -> Columns:
-        """Tries a batch that failed again, half by half, until the guilty rows stand alone."""
+        """Runs a failed batch again in halves, until the rows that cause the error are single."""
         middle = len(columns[0]) // 2
         first = self._process_all([column[:middle] for column in columns], stream_of)
         second = self._process_all(
@@ -143,7 +149,7 @@ class NormalCall(UnitCall, BatchCall):
         return whole
 
     def _settle(self, values: list[Any], place: int, columns: Columns) -> list[Buffer]:
-        """Wraps what the unit gave on one output."""
+        """Wraps the results of a call on one output."""
         sources = columns[0]
         if len(values) != len(sources):
             raise self._miscount(len(values), len(sources), place)
@@ -152,10 +158,11 @@ class NormalCall(UnitCall, BatchCall):
         plain = self._wrap_plain(values, columns)
         if plain is not None:
             return plain
-        # What nobody else refers to, in a list to which nobody does, was made for this call.
+        # A buffer without other references, in a list without other references, was made for this
+        # call. Then no twin is needed.
         fresh = _FRESH if getrefcount(values) <= _LISTED else -1
         settled = []
-        for row in range(len(values)):  # `enumerate` would refer to the value, too
+        for row in range(len(values)):  # `enumerate` would add a reference to the value
             value = values[row]
             if type(value) is Buffer and value.error is None and getrefcount(value) <= fresh:
                 buffer = value
@@ -171,9 +178,10 @@ class NormalCall(UnitCall, BatchCall):
         return settled
 
     def _wrap_plain(self, values: list[Any], columns: Columns) -> list[Buffer] | None:
-        """Wraps a list of numbers, texts and arrays; None: it is none, or meta is to be inherited.
+        """Wraps a list of numbers, texts and arrays, or returns None if the fast path cannot.
 
-        What is no list may give other things one after the other than by place: a dict gives keys.
+        The fast path takes only a list, and only if no meta is inherited. Iterating over another
+        type may give other values than indexing it: a dict gives its keys.
         """
         if type(values) is not list or not _PLAIN.issuperset(types := {*map(type, values)}):
             return None
@@ -188,14 +196,17 @@ class NormalCall(UnitCall, BatchCall):
         return settled
 
     def _take(self, value: Any, source: Buffer | None) -> Buffer:
-        """Returns a buffer of a unit, which may keep its own and give it again, or an error."""
+        """Returns the buffer of a result.
+
+        Returns a twin of a buffer that the unit made, because the unit may emit that buffer again.
+        """
         buffer = self._wrap(value)
         return buffer.twin() if buffer is value and buffer is not source else buffer
 
     def _check_outputs(self, settled: Columns, stream_of: StreamOf) -> Columns:
         """Puts errors in the place of arrays of another type than their output declares."""
         types = self._output_types
-        assert types is not None  # else nobody would ask
+        assert types is not None  # the caller has checked
         for place, column in enumerate(settled):
             wrong = types.wrong_in(place, column)
             if wrong:
@@ -203,9 +214,12 @@ class NormalCall(UnitCall, BatchCall):
         return settled
 
     def _miscount(self, given: int, expected: int, output: int) -> ValueError:
-        """The error of a call that gave too many or too few; it may be one of a batch's parts."""
+        """Returns the error of a call whose results are too many or too few.
+
+        The call may be for a part of a batch. Then the text also names the counts of the batch.
+        """
         first = self._first_miscount = self._first_miscount or (given, expected)
-        at = self.spec.location  # of a function; else of the file that describes the unit
+        at = self.spec.location  # the file of a function unit, or of the unit's description
         is_function = at is not None and at.file.endswith(".py")
         place = f" ({at})" if is_function else place_of(self.unit)
         before = f" (and {first[0]} for the batch of {first[1]})" if first[1] > expected else ""
@@ -217,14 +231,14 @@ class NormalCall(UnitCall, BatchCall):
 
 
 def _references(values: list[Any]) -> tuple[int, int]:
-    """Returns what `_settle` finds of a list, and of a buffer in it, that nobody else has."""
+    """Returns the reference counts of a new list and its first item, as `_settle` sees them."""
     value = values[0]
     return getrefcount(values), getrefcount(value)
 
 
 _LISTED, _FRESH = _references([Buffer()]) if counts_references() else (-1, -1)
 _WRAPPED = (Buffer, Exception, CoroutineType)
-# The types of values that are wrapped as they are. No subclass: it may be one of an exception, too.
+# Types whose values are wrapped directly. Subclasses are excluded: they may also be exceptions.
 _PLAIN = frozenset({np.ndarray, float, int, bool, str, bytes, np.float32, np.float64, np.int64})
 
 

@@ -1,4 +1,4 @@
-"""What condition, expand, collapse and loop have in common: a call for each row."""
+"""The calls of condition, expand, collapse and loop units: a call for each row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +10,13 @@ from modelflow.runtime.stages.inheriting import inherit
 
 
 class RowCall(UnitCall, BatchCall):
-    """Calls a unit row by row. A *cell* is what a row has in one column, in or out."""
+    """The call of a unit row by row.
+
+    A *cell* is the value of a row in an input column or a result column.
+    """
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
-        """Runs the unit over the rows of a batch, one after the other; see `BatchCall.process`."""
+        """Runs the unit over a batch, row by row; see `BatchCall.process`."""
         self.begin()
         results: Columns = [[] for _ in self._outputs or ("",)]
         for row, cells in enumerate(zip(*columns, strict=True)):
@@ -50,21 +53,21 @@ class RowCall(UnitCall, BatchCall):
                     bad.inherit_meta(source)
             return self._fail(bad)
 
-    # -- what a kind says -----------------------------------------------------------------------
+    # -- defined by the kinds -------------------------------------------------------------------
 
     def _first_error(self, cells: Sequence[Any]) -> Buffer | None:
-        """Returns the buffer in error because of which the unit is not called, or None."""
+        """Returns the buffer whose error prevents the call of the unit, or None."""
         return next((cell for cell in cells if cell.error is not None), None)
 
     def _inputs_of(self, cell: Any) -> list[Buffer]:
-        """Returns what the unit is given on one port."""
+        """Returns the input buffers of one port."""
         return [cell]
 
     def _settle(self, values: list[list[Any]], sources: Columns) -> list[Any]:
-        """Checks what the unit gave on each output, and makes the row's cells of it.
+        """Checks the values that the unit emitted on each output, and returns the row's cells.
 
         Raises:
-            ValueError: it gave what its kind must not.
+            ValueError: the numbers of values do not fit the kind of unit.
         """
         raise NotImplementedError
 
@@ -75,7 +78,7 @@ class RowCall(UnitCall, BatchCall):
     def _inheriting(self, value: Any, sources: Columns) -> Buffer:
         buffer = self._wrap(value)
         if buffer is value and not any(source is buffer for (source,) in sources):
-            buffer = buffer.twin()  # the unit may keep its own, and give it again
+            buffer = buffer.twin()  # because the unit may emit its own buffer again
         if self._inherits_meta and any(source is not buffer for (source,) in sources):
             inherit(buffer, [source for (source,) in sources])
         return self._frozen(buffer)

@@ -1,8 +1,8 @@
-"""Sources: units without inputs, which produce until they say that they are done.
+"""Sources: units without inputs, which produce rows until the unit calls ``finish``.
 
-A source of a video gives a frame a call: rows 0, 1, 2, ... of the session that bears its node's
-name. A source of requests opens a session for each of them, and holds until its listener sends it
-an event.
+A video source emits one frame per call: the rows 0, 1, 2, ... of a session with the node's name. A
+request source opens a session for each request. It calls ``hold``, and its next call comes when its
+listener sends an event.
 """
 
 import logging
@@ -30,12 +30,12 @@ logger = logging.getLogger("modelflow")
 
 
 class SourceCall(UnitCall):
-    """Calls a source."""
+    """The call of a source."""
 
     def produce(self, context: StreamContext) -> Columns:
         """Runs the unit once; returns a column for each output port, all of the same length.
 
-        Of a source without outputs: one, which is empty.
+        For a source without outputs, returns one empty column.
 
         Raises:
             FlowUnitError: the source failed, or its outputs differ in length.
@@ -51,20 +51,20 @@ class SourceCall(UnitCall):
         return [self._wrap_output(context.outputs[name]) for name in self._outputs] or [[]]
 
     def row(self, opening: Opening) -> list[Buffer]:
-        """Returns the buffers of an item that begins a session, one an output."""
+        """Returns the buffers of an item that opens a session, a buffer for each output."""
         return self._wrap_output([opening.values[name] for name in self._outputs])
 
 
 class SourceWorker(Worker):
-    """The worker of a source: it produces until the unit says that it is done."""
+    """The worker of a source, which calls the unit until the unit has finished."""
 
     call: SourceCall
     session: Session
-    """What the source feeds; set by the scheduler before the flow starts."""
+    """The session of the source; set by the scheduler before the flow starts."""
     submitter: Submitter
-    """What admits its rows; set likewise."""
+    """The submitter that admits the rows; set by the scheduler before the flow starts."""
     open_session: Callable[[], Session]
-    """Makes a session for one buffer of the source; set likewise."""
+    """Creates a session for an item of the source; set by the scheduler before the flow starts."""
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
@@ -80,7 +80,7 @@ class SourceWorker(Worker):
         self._has_event = threading.Condition()
 
     def begin(self) -> None:
-        """Lets the unit take what comes from outside; an error goes to the owner."""
+        """Calls the unit's ``begin``, which starts listening; reports an error to the owner."""
         self._enter("open")
         try:
             self.call.unit.begin()
@@ -90,17 +90,17 @@ class SourceWorker(Worker):
         super().begin()
 
     def loop(self) -> None:
-        """Produces until the source is done, or the flow drains or stops."""
+        """Calls the source until the unit has finished, or the flow drains or stops."""
         outbox = self.stage.outbox
         while self._wait_for_admission():
-            if outbox.is_blocked():  # what others have admitted may have taken the room
+            if outbox.is_blocked():  # `admit` on other threads may have used the room
                 self._wait_for_room()
             if not self.step():
                 break
             self._wait_for_event()
 
     def wake(self) -> None:
-        """Wakes a source that holds, or waits to produce: the flow drains or stops."""
+        """Wakes a source that holds or waits for admission, because the flow drains or stops."""
         with self._has_event:
             self._has_event.notify_all()
         self.submitter.wake(self.session)
@@ -118,7 +118,7 @@ class SourceWorker(Worker):
             return True
 
     def _post_due(self) -> float | None:
-        """Hands out the delayed events that are due; returns the seconds until the next one."""
+        """Moves due events to the queue of events; returns the seconds until the next event."""
         self._events.extend(self._later.due())
         return self._later.remaining()
 
@@ -142,7 +142,7 @@ class SourceWorker(Worker):
             waited = self._clock.now() - start
             if not has_warned and waited >= WARN_AFTER:
                 has_warned = True
-                logger.warning("it has waited for %.0f s: %s", waited, backpressure.reason)
+                logger.warning("the source has waited for %.0f s: %s", waited, backpressure.reason)
             backpressure.wait(None if has_warned else WARN_AFTER - waited)
         stats.end_block(self._clock.now())
         return not self.session.is_cancelled
@@ -154,7 +154,11 @@ class SourceWorker(Worker):
         return self._owner.is_draining or self.session.is_cancelled
 
     def try_step(self) -> bool:
-        """Produces once, if the source is admitted or is to end; False if not, or if it is over."""
+        """Calls the source once, if rows are admitted or the source must end.
+
+        Returns:
+            False if the source was not called, or has finished.
+        """
         with self._has_event:
             self._post_due()
         if self._is_waiting():
@@ -164,15 +168,19 @@ class SourceWorker(Worker):
         return super().try_step()
 
     def step(self) -> bool:
-        """Calls the source once and sends on what it gave; False once it is over."""
+        """Calls the source once, and sends the results on.
+
+        Returns:
+            False once the source has finished.
+        """
         session = self.session
         if session.is_cancelled or session.progress.is_closed:
             return False
         columns: Columns = [[] for _ in self.stage.plan.routes or ("",)]
-        # What was accepted before the flow drains (a request) is still worked on.
+        # Requests that were reserved before the flow drains are still admitted.
         with self._has_event:
             while self._owner.is_draining and self._reserved and not session.is_cancelled:
-                self._clock.wait(self._has_event, None)  # those who admit wait for nothing
+                self._clock.wait(self._has_event, None)  # short, because `admit` does not wait
             is_last = self._is_over = self._owner.is_draining and not self._events
         if not is_last:
             columns, is_last = self._produce()
@@ -200,14 +208,14 @@ class SourceWorker(Worker):
         try:
             columns, is_last = self.call.produce(context), context.is_finished
         except FlowUnitError as error:
-            # A source that raises has nothing to go on from: its error is its last buffer.
+            # A source that raises cannot go on. Its error is its last buffer.
             columns, is_last = [[Buffer.from_error(error)] for _ in outputs or ("",)], True
             self.call.failed, self.call.has_errors = 1, True
         self._leave()
         with self._has_event:
             self._is_held, self._is_over = context.is_held, is_last
         openings = context.openings or ()
-        with self._has_event:  # who admits counts too
+        with self._has_event:  # `admit` counts on other threads
             self._note((), len(columns[0]) + len(openings), start, columns)
         if context.openings is not None:
             emitted = [(list(row), _EMITTED) for row in zip(*columns, strict=True)]
@@ -227,7 +235,7 @@ class SourceWorker(Worker):
         span = Span(session.stream, range(first, first + count), is_last)
         self.stage.outbox.emit(Batch([span], columns, False), columns, self.call.has_errors)
 
-    # -- beside its own thread; see `Admission` ---------------------------------------------------
+    # -- called on other threads; see `Admission` -------------------------------------------------
 
     def reserve(self) -> bool:
         """See `Admission.reserve`."""
@@ -254,7 +262,7 @@ class SourceWorker(Worker):
         return True
 
     def _begin_sessions(self, rows: Sequence[tuple[list[Buffer], Opening]]) -> None:
-        """Sends items on, each as a whole session, under one lock and with one wake-up."""
+        """Sends items on, each as a complete session, with one lock and one wake-up for all."""
         spans: list[Span] = []
         columns: Columns = [[] for _ in self.stage.plan.routes]
         has_errors = False
@@ -269,7 +277,7 @@ class SourceWorker(Worker):
             self.stage.outbox.emit(Batch(spans, columns, has_errors), columns, has_errors)
 
     def _session_of(self, row: Sequence[Buffer], opening: Opening) -> Session | None:
-        """Makes a session and counts its only item; None: the flow is being stopped."""
+        """Creates a session and counts its only item; returns None if the flow is stopping."""
         session = self.open_session()
         session.context.update(opening.context)
         if opening.on_end is not None:
@@ -284,7 +292,7 @@ class SourceWorker(Worker):
         return session
 
 
-# An item that the source has emitted, and said nothing else of.
+# The opening of an item that the source has emitted without context, callback or deadline.
 _EMITTED = Opening({}, {}, None, None)
 
 KIND = RunningKind(call=SourceCall, worker=SourceWorker, is_ordered=False, is_lendable=False)

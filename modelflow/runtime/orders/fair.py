@@ -1,8 +1,8 @@
-"""The order of a node with ``split_size``: sessions take turns, and none fills the queue.
+"""The order of a node with ``split_size``: sessions take turns, and no session fills the queue.
 
-With ``split_size=2`` and ``batch_size=8``, session A's 700 rows and the single rows of B and C make
-batches of A's first two, B's, C's, and A's next four: A gives shares of two while others wait, and
-fills the batch when nobody else has anything.
+Example: session A has 700 rows, and the sessions B and C have one row each. With ``split_size=2``
+and ``batch_size=8`` the first batch is ``A0 A1 B0 C0 A2 A3 A4 A5``. While other sessions have rows,
+A gets shares of two rows. Then A fills the batch.
 """
 
 from collections import deque
@@ -13,23 +13,29 @@ from modelflow.runtime.orders.order import InboxPolicy, bytes_of
 from modelflow.runtime.session.segment import Batch, Segment
 from modelflow.runtime.session.session import Session
 
-# How many sessions may have their share of the queue full before everyone waits.
+# The number of sessions that may fill their bounds before all producers must wait.
 _SESSIONS = 16
 
 
 class Fair(Fifo):
-    """Hands out at most ``split_size`` rows of a session at a time while others wait.
+    """The order that gives out at most ``split_size`` rows of a session while others wait.
 
-    A batch is filled in rounds: each session gives a share, then each one another, until the batch
-    is full or nothing waits; the next batch begins with the session whose turn it is then. So a
-    session of a thousand buffers and one of a single buffer advance by the same number of rows, and
-    the order within each is as ever.
+    A batch is filled in rounds. In each round, each session gives a share of at most ``split_size``
+    rows. Rounds end when the batch is full or no rows wait. The next batch begins with the next
+    session. So all waiting sessions advance at the same rate, and each session keeps its own order.
 
-    The bound of the queue holds for each session alone; all together may have 16 times that.
+    The bound of the queue applies to each session. All sessions together may have 16 times as many
+    rows.
     """
 
     def __init__(self, policy: InboxPolicy, width: int, split_size: int) -> None:
-        """Takes, beside what `Fifo` does, the most rows of a session while others wait."""
+        """Creates an empty order.
+
+        Args:
+            policy: The bounds.
+            width: The number of ports of a row.
+            split_size: The most rows that a session gives at a time while others wait.
+        """
         super().__init__(policy, width)
         self._split_size = split_size
         # The sessions that have rows here, in the order of their turns.
@@ -37,11 +43,11 @@ class Fair(Fifo):
         self.waiting = self._turns
         self._segments: dict[Session, deque[Segment]] = {}
         self._rows: dict[Session, int] = {}
-        # Rows that count towards the common bound: of a session at most its own bound.
+        # Rows that count towards the common bound. A session counts at most its own bound.
         self._load = 0
 
     def has_room(self, port: int, session: Session | None) -> bool:  # noqa: ARG002 - one bound
-        """Tells whether a producer may go on now (with buffers of ``session``)."""
+        """See `Order.has_room`; with ``session``, its own bound applies as well."""
         if session is not None and self._rows.get(session, 0) >= self._bound:
             return False
         byte_bound = self._policy.byte_bound
@@ -50,15 +56,15 @@ class Fair(Fifo):
         )
 
     def room(self, port: int) -> int:
-        """See `Order.room`; a row of a session beyond its own bound counts as well."""
+        """See `Order.room`; the common bound of all sessions applies."""
         return self._bound * _SESSIONS - self._load if self.has_room(port, None) else 0
 
     def is_roomy(self) -> bool:
-        """Returns True: each waits for its own session, and what was taken may have been its."""
+        """Returns True, because any taken rows may have made room for a waiting session."""
         return True
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
-        """Puts rows behind those of their sessions."""
+        """Appends rows to the rows of their sessions."""
         for segment in segments:
             session, count = segment.stream.session, len(segment.positions)
             waiting = self._segments.get(session)

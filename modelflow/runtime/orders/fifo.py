@@ -1,9 +1,13 @@
 """First come, first served: the order of most nodes.
 
-Sessions A and B have sent three rows each, in turns. With ``batch_size=4`` the first batch holds
-A's first, B's first, A's second and B's second row. If several workers take from here, A's spans
-carry the tickets 0, 1, 2 of A, and B's those of B; the outbox puts each session's results in that
-order.
+Example: sessions A and B alternate and send three rows each. With ``batch_size=4`` and several
+workers, the batches have these spans and tickets::
+
+    batch    spans          tickets
+    first    A0 B0 A1 B1    A: 0, B: 0, A: 1, B: 1
+    second   A2 B2          A: 2, B: 2
+
+The outbox sends the results of each session on in the order of its tickets.
 """
 
 from collections import deque
@@ -14,18 +18,23 @@ from modelflow.runtime.orders.order import InboxPolicy, bytes_of, first_rows
 from modelflow.runtime.session.segment import Batch, Segment, Span
 from modelflow.runtime.session.session import Session
 
-# A session whose earlier rows are held up keeps its rows here; those of all such sessions together
-# may be so many times the bound before producers wait for them. benchmarks/sessions.py.
+# The rows of a paused session wait aside until earlier rows have left the outbox. Producers wait if
+# the rows of all paused sessions reach this multiple of the bound. See benchmarks/sessions.py.
 _PAUSED_SHARE = 16
 
 
 class Fifo:
-    """Hands out rows in the order in which they came."""
+    """The order that gives out rows in the order of their arrival."""
 
     has_delays = False
 
     def __init__(self, policy: InboxPolicy, width: int) -> None:
-        """Takes the policy, and how many ports a row has."""
+        """Creates an empty order.
+
+        Args:
+            policy: The bounds.
+            width: The number of ports of a row.
+        """
         self.ready = 0
         self.ready_bytes = 0
         self.dropped = 0
@@ -33,8 +42,8 @@ class Fifo:
         self._width = width
         self._bound = min(policy.bounds)
         self._is_ordered = policy.is_ordered
-        self._is_simple = policy.byte_bound is None  # rows need not be weighed
-        # A batch that has come whole stays so unless it is to be joined, or cut.
+        self._is_simple = policy.byte_bound is None  # without a bound, bytes are not counted
+        # A whole batch is split into segments only when it must be joined or cut.
         self._queue: deque[Segment | Batch] = deque()
         self.waiting: object = self._queue
         self.add_whole: Callable[[Batch], None] | None = None
@@ -58,7 +67,7 @@ class Fifo:
         return bool(self._paused)
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
-        """Puts rows at the end."""
+        """Appends rows."""
         self._queue.extend(segments)
         ready = self.ready
         for segment in segments:
@@ -72,7 +81,7 @@ class Fifo:
         self.ready += len(batch.columns[0])
 
     def has_room(self, port: int, session: Session | None) -> bool:
-        """See `Order.has_room`; a session that is paused has none."""
+        """See `Order.has_room`; a paused session has no room."""
         policy = self._policy
         if self._paused and (
             session in self._paused or self._paused_rows >= self._bound * _PAUSED_SHARE
@@ -87,7 +96,10 @@ class Fifo:
         return self._policy.bounds[port] - self.ready if self.has_room(port, None) else 0
 
     def is_roomy(self) -> bool:
-        """Tells whether half is free, so that the two sides do not wake each other for each row."""
+        """Returns whether half of the queue is free.
+
+        With less free room, producers and workers would wake each other for every row.
+        """
         if self.ready > self._bound // 2:
             return False
         byte_bound = self._policy.byte_bound
@@ -116,7 +128,7 @@ class Fifo:
         return self._batch(picked)
 
     def _goes_whole(self, batch: Batch, size: int) -> bool:
-        """Tells whether the first batch is what is to be taken: no more, no less, no other."""
+        """Returns whether the first batch can be given out whole, without a cut or a join."""
         rows = len(batch.columns[0])
         if rows > size or (rows < size and len(self._queue) > 1) or self._paused:
             return False
@@ -133,7 +145,7 @@ class Fifo:
         return batch
 
     def _alone(self, segment: Segment) -> Batch:
-        """As `_batch` for one, without a list of it: what most requests travel as."""
+        """Returns a batch of one segment; a fast path of `_batch` for most requests."""
         span = Span(segment.stream, segment.positions, segment.is_last)
         if self._is_ordered:
             span.ticket = self._ticket(span)
@@ -149,9 +161,12 @@ class Fifo:
         return batch
 
     def _take_rows(self, segments: "deque[Any]", size: int, picked: list[Segment]) -> int:
-        """Moves up to ``size`` rows, and the ends behind them, to ``picked``; says how many lack.
+        """Moves up to ``size`` rows, and the ends behind them, to ``picked``.
 
-        What is left of a cancelled session is dropped, and that of a paused one put aside.
+        Drops rows of cancelled sessions, and puts rows of paused sessions aside.
+
+        Returns:
+            The number of rows that are missing to ``size``.
         """
         lacking, paused = size, self._paused
         has_bytes = self._policy.byte_bound is not None
@@ -191,22 +206,22 @@ class Fifo:
     def _ticket(self, span: Span) -> int | None:
         session = span.stream.session
         if session.request_batch is not None:
-            return None  # its rows have no order to keep
+            return None  # the rows of a request batch have no order
         ticket = self._tickets.get(session, 0)
         if not (span.is_last and span.stream.depth == 0):  # `is_session_end`, without a call
             self._tickets[session] = ticket + 1
             return ticket
         self._tickets.pop(session, None)
-        return ticket or None  # all of the session in one span: nothing can overtake it
+        return ticket or None  # None if the session is one span, which no other span can overtake
 
     # -- control --------------------------------------------------------------------------------
 
     def pause(self, session: Session) -> None:
-        """See `Order.pause`; what waits of the session is put aside when it is met."""
+        """See `Order.pause`; `_take_rows` puts the session's rows aside."""
         self._paused.setdefault(session, deque())
 
     def resume(self, session: Session) -> None:
-        """See `Order.resume`; what was put aside comes first."""
+        """See `Order.resume`; rows that were put aside come first."""
         aside = self._paused.pop(session, None)
         if aside is None:
             return
@@ -218,14 +233,14 @@ class Fifo:
                 self.ready_bytes += bytes_of(segment)
 
     def next_due(self) -> float | None:
-        """Returns None: nothing is delayed here."""
+        """Returns None, because this order has no delayed events."""
         return None
 
     def drain(self) -> None:
-        """Does nothing: nothing is delayed here."""
+        """Does nothing, because this order has no delayed events."""
 
     def end_cycles(self) -> None:
-        """Does nothing: no row comes back here."""
+        """Does nothing, because this order has no cycles."""
 
     def drop(self, session: Session) -> None:
         """See `Order.drop`."""
@@ -243,7 +258,7 @@ class Fifo:
                 yield one
 
     def _count_anew(self, kept: Sequence[Segment]) -> None:
-        """Counts the rows that are left: a Ctrl-C may have come between one and its count."""
+        """Counts all rows again: a Ctrl-C may have come between adding and counting a row."""
         self.ready = sum(len(segment.positions) for segment in kept)
         if self._policy.byte_bound is not None:
             self.ready_bytes = sum(map(bytes_of, kept))

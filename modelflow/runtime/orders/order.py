@@ -1,4 +1,4 @@
-"""What an inbox needs of the order in which it hands out rows; the bounds that it keeps."""
+"""The interface of an inbox's order, and the policy with the bounds of an inbox."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,100 +15,104 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InboxPolicy:
-    """How an inbox bounds and cuts."""
+    """The bounds of an inbox, and the rules for its batches."""
 
     bounds: tuple[int, ...]
-    """For each port, the ready rows at which its producers begin to wait."""
+    """For each port, the number of ready rows at which its producers must wait."""
     batch_size: int = 1
-    """Most rows in a batch."""
+    """The most rows of a batch."""
     batch_timeout: float = 0.0
-    """Longest wait in seconds for a fuller batch, once a row is ready."""
+    """The longest wait in seconds for a fuller batch, once a row is ready."""
     byte_bound: int | None = None
-    """Producers wait too while the ready rows hold that many bytes; None: no bound."""
+    """The number of bytes of ready rows at which producers must wait, or None."""
     unmatched_bounds: tuple[int, ...] = ()
-    """For each port, the buffers without a partner at which its producers wait; empty: never. Only
-    the graph's inputs have it: a caller may forget the other port."""
+    """For each port, the number of buffers without a partner at which its producers must wait.
+
+    Only graph inputs have such a bound, because a caller may forget the other input. Otherwise
+    empty.
+    """
     workers: int = 1
-    """How many take from this inbox."""
+    """The number of workers that take from the inbox."""
     is_ordered: bool = False
-    """Spans get tickets, because several workers take from this inbox."""
+    """True if spans get tickets, because several workers take from the inbox."""
     is_measured: bool = False
-    """Why batches close is counted."""
+    """True if the inbox counts why batches close."""
     is_one_by_one: bool = False
-    """Rows that take long are cut one by one: in a batch they would only wait for one another."""
+    """True if each slow row becomes a batch of its own, because a larger batch saves no time."""
 
 
 class Order(Protocol):
-    """The rows that wait in an inbox, and which of them come next.
+    """The waiting rows of an inbox, and the decision which rows come next.
 
-    Not locked: the inbox's lock is held around every call. Rows are *ready* when a worker could be
-    given them now; only those make producers wait.
+    The inbox holds its lock around every call. Rows are *ready* if a worker could take them now.
+    Only ready rows make producers wait.
     """
 
     waiting: object
-    """True where `cut` has something to give; always the same object."""
+    """An object that is true while `cut` has rows to give; always the same object."""
     ready: int
-    """Rows that a worker could be given now."""
+    """The number of rows that a worker could take now."""
     ready_bytes: int
-    """The bytes of their data, where the policy bounds them."""
+    """The size of the ready rows' data, if the policy bounds the bytes."""
     dropped: int
-    """Rows that came or were met after their session was cancelled, and are not handed out."""
+    """The number of rows that were dropped because their session was cancelled."""
     has_delays: bool
-    """`next_due` has something to do."""
+    """True if events are delayed, and `next_due` must be called."""
     add_whole: Callable[[Batch], None] | None
-    """Takes in a batch as it has left the stage before; None: it has to come in segments."""
+    """Adds a whole batch of the stage before. None if batches must be split into segments."""
 
     def set_bounds(self, policy: InboxPolicy) -> None:
-        """Goes by other bounds from now on."""
+        """Applies other bounds from now on."""
 
     @property
     def is_holding(self) -> bool:
-        """Tells whether some session's rows are held back until earlier ones have gone on."""
+        """Returns whether rows of a paused session wait for earlier rows in the outbox."""
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:
-        """Takes in what has arrived at a port, or the matched rows of all ports."""
+        """Adds segments of a port, or matched rows of all ports."""
 
     def cut(self, size: int) -> Batch | None:
-        """Takes out a batch of at most ``size`` rows; None: nothing was left of what waited."""
+        """Removes and returns a batch of at most ``size`` rows, or None if all were dropped."""
 
     def has_room(self, port: int, session: "Session | None") -> bool:
-        """Tells whether a producer of ``port`` may go on with buffers of ``session``."""
+        """Returns whether a producer of ``port`` may go on with buffers of ``session``."""
 
     def room(self, port: int) -> int:
-        """Returns how many rows of new sessions may come to ``port`` now; none: at most 0."""
+        """Returns how many rows of new sessions ``port`` has room for; at most 0 if full."""
 
     def is_roomy(self) -> bool:
-        """Tells whether enough is free that producers who wait should look again."""
+        """Returns whether enough room is free to wake the waiting producers."""
 
     def pause(self, session: "Session") -> None:
-        """Hands out nothing of a session until `resume`: its earlier rows are held up."""
+        """Gives out no rows of a session until `resume`, because too many results wait."""
 
     def resume(self, session: "Session") -> None:
         """Ends a `pause`."""
 
     def next_due(self) -> float | None:
-        """Brings in what was delayed until now; returns the seconds until the next such thing."""
+        """Adds the delayed events that are due; returns the seconds until the next event."""
 
     def drain(self) -> None:
-        """Delays nothing any more: what was to come later comes now."""
+        """Makes delayed events due now, and delays no event from now on."""
 
     def end_cycles(self) -> None:
-        """Lets nothing go on by itself any more: events that bring events, rows that go round."""
+        """Stops cycles: events that cause further events, and rows that go round a loop."""
 
     def drop(self, session: "Session") -> None:
-        """Drops everything of a session."""
+        """Drops the rows and the state of a session."""
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Drops all rows and states."""
 
     def count_held(self) -> int:
-        """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
+        """Returns how many rows and session states are stored; 0 if no session is open."""
 
 
 def first_rows(segment: Segment, size: int, waiting: deque[Segment]) -> Segment:
-    """Returns the first ``size`` rows of a longer segment; its other rows go before ``waiting``.
+    """Returns the first ``size`` rows of a longer segment; the other rows go before ``waiting``.
 
-    Half by half: were it cut off in one piece, all of a long one would be copied for every batch.
+    Splits the segment in halves. Cutting off ``size`` rows directly would copy all other rows of a
+    long segment for every batch.
     """
     while (count := len(segment.positions)) > size:
         segment, rest = segment.split(max(size, count // 2 // size * size))
@@ -117,12 +121,12 @@ def first_rows(segment: Segment, size: int, waiting: deque[Segment]) -> Segment:
 
 
 def bytes_of(segment: Segment) -> int:
-    """Returns how many bytes the data of a segment takes: arrays, bytes, text."""
+    """Returns the size in bytes of a segment's data: arrays, bytes, texts."""
     return sum(map(_size, (buffer for column in segment.columns for buffer in column)))
 
 
 def _size(buffer: Any) -> int:
-    if isinstance(buffer, list):  # a sub-stream, to be collapsed
+    if isinstance(buffer, list):  # a cell of a collapse is a list
         return sum(map(_size, buffer))
     data = buffer.data
     if isinstance(data, np.ndarray):

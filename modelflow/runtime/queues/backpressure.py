@@ -1,4 +1,29 @@
-"""What keeps rows from entering now, and how to learn that it has gone."""
+"""The reasons for which a producer must wait, with functions that wait for each of them to end.
+
+Waiting producers cannot block the graph for ever. Only *ready* rows make a producer wait: rows for
+which every input of the node has its buffer. Edges form no cycle, so behind some full queue every
+queue has room. The workers of that queue do not wait; they take its rows, and its producers go on.
+Three places need a rule of their own:
+
+- A `Merge` makes only the condition wait.
+- The returning edge of a loop always has room.
+- A graph output is never full.
+
+Example: "read" feeds "window" and the input "y" of "join". "window" feeds the input "x" of "join".
+The stream unit "window" emits its first result after four rows. Each queue has the bound 2::
+
+    "read" sends   "window" keeps   at "join": without partner, ready   may "read" send more?
+    row 0          0                y: 0              none              yes
+    row 1          0 1              y: 0 1            none              yes
+    row 2          0 1 2            y: 0 1 2          none              yes
+    row 3          emits 0-3        none              0 1 2 3           no: 4 ready rows >= 2
+                                    none              3 (0-2 taken)     yes: at most half of 2
+
+If rows without a partner counted, "read" would wait after row 1, and "window" would never get
+row 3. A queue may exceed its bound: a worker that saw room finishes its batch and appends all
+results. So at most ``bound - 1 + workers before * rows of one call`` rows are ready. This limit
+holds for a queue with one input, unless rows of a paused session come back.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,24 +38,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Backpressure:
-    """What keeps rows from entering now."""
+    """The reason why rows cannot enter now, and the ways to wait for its end."""
 
     reason: str
-    """For messages."""
+    """The reason, for messages."""
     wait: Callable[[float | None], object]
-    """Waits until it may have gone, at most so many seconds."""
+    """Waits until the reason may be gone, at most the given number of seconds."""
     on_gone: Callable[[Callable[[], None]], None]
-    """Registers a callback for that moment."""
+    """Registers a callback that is called once when the reason may be gone."""
     forget: Callable[[Callable[[], None]], None]
-    """Takes such a callback back."""
+    """Removes a callback of `on_gone`."""
     is_rejectable: bool
-    """``queue_policy=reject`` refuses instead of waiting for it."""
+    """True if ``queue_policy=reject`` refuses the rows instead of waiting."""
 
 
 def check_unread(
     session: "Session", who: str, bound: int, clock: "Clock", is_over: Callable[[], bool]
 ) -> Backpressure:
-    """Returns what ``who`` waits for where ``bound`` results of the session are unread."""
+    """Returns the backpressure for ``who`` while ``bound`` results of the session are unread."""
     unread = ", ".join(
         f"{output!r} ({len(results)} unread)" for output, results in session.results.items()
     )
@@ -48,7 +73,7 @@ def check_unread(
 def check_in_flight(
     in_flight: "InFlight", clock: "Clock", is_over: Callable[[], bool]
 ) -> Backpressure:
-    """Returns what rows wait for while as many as may be are inside the graph."""
+    """Returns the backpressure while ``max_in_flight`` rows are inside the graph."""
     return Backpressure(
         f"max_in_flight={in_flight.bound} buffers are inside the graph",
         lambda timeout: in_flight.wait(clock, timeout, is_over),
@@ -59,7 +84,10 @@ def check_in_flight(
 
 
 def check_inbox(inbox: "Inbox", port: int, session: "Session | None") -> Backpressure:
-    """Returns what rows (of a session, or of any) wait for while a first queue is full."""
+    """Returns the backpressure of a full queue behind a graph input.
+
+    With ``session``, waiting also ends when that session is closed.
+    """
     is_unmatched = inbox.is_unmatched(port)
     if is_unmatched:
         reason = (

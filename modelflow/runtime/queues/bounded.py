@@ -1,7 +1,7 @@
-"""The bounds of a queue, and those who wait for room in it.
+"""The bounds of a queue, and the producers that wait for room in the queue.
 
-A queue with ``bounds=(4,)`` holds four ready rows: `wait_for_room` waits. A worker takes three of
-them; one is left, which is less than half of the bound, and the producer goes on.
+A queue with ``bounds=(4,)`` holds four ready rows, so `wait_for_room` waits. A worker takes three
+of them. One row is left, at most half of the bound, and the producer goes on.
 """
 
 import math
@@ -16,28 +16,30 @@ from modelflow.runtime.waiting import Waiting
 
 
 class BoundedQueue:
-    """What producers see of a queue. They put in first, and wait then, with nothing held.
+    """The part of a queue that producers use.
 
-    Only *ready* rows (each port has its buffer) count towards the bound: waiting could not help
-    those that lack a partner along, so they never block a producer.
+    A producer appends its rows first. Then it waits for room, while it holds no lock and no rows.
+
+    Only *ready* rows (each port has its buffer) count towards the bound. Rows without a partner
+    never make a producer wait. The wait would not bring the partner, and could keep it away.
     """
 
     node: str
-    """Whose queue it is; for messages."""
+    """The name of the node that the queue belongs to, for messages."""
     policy: InboxPolicy
     """The bounds."""
 
     def __init__(
         self, node: str, policy: InboxPolicy, order: Order, matcher: Matcher | None, clock: Clock
     ) -> None:
-        """Makes the bounds of an empty queue.
+        """Creates the bounds of an empty queue.
 
         Args:
-            node: For messages.
+            node: The node's name, for messages.
             policy: The bounds.
-            order: What is ready.
-            matcher: What lacks a partner; None: nothing ever does.
-            clock: What every wait goes by.
+            order: The ready rows.
+            matcher: The rows that lack a partner, or None if the node has one port.
+            clock: The clock of every wait.
         """
         self.node = node
         self.policy = policy
@@ -49,18 +51,18 @@ class BoundedQueue:
         self._is_closed = False
 
     def has_room(self, port: int, session: Session | None = None) -> bool:
-        """Tells whether a producer of ``port`` may go on now (with buffers of ``session``)."""
+        """Returns whether a producer of ``port`` may go on now, with buffers of ``session``."""
         return self._is_closed or (
             self._order.has_room(port, session)
             and (self._matcher is None or not self.is_unmatched(port))
         )
 
     def room(self, port: int) -> float:
-        """Returns how many rows of new sessions, matched ones, may be appended now."""
+        """Returns how many matched rows of new sessions may be appended now."""
         return math.inf if self._is_closed else self._order.room(port)
 
     def is_unmatched(self, port: int) -> bool:
-        """Tells whether so many buffers of ``port`` lack a partner that its producers must wait."""
+        """Returns whether the buffers of ``port`` without a partner have reached their bound."""
         bounds = self.policy.unmatched_bounds
         return (
             bool(bounds)
@@ -69,20 +71,20 @@ class BoundedQueue:
         )
 
     def find_backpressure(self, port: int) -> str | None:
-        """Returns the node for whose queue a producer of ``port`` waits now, or None."""
+        """Returns the name of the node if a producer of ``port`` must wait now, else None."""
         return None if self.has_room(port) else self.node
 
     def wait_for_room(
         self, port: int, timeout: float | None = None, session: Session | None = None
     ) -> bool:
-        """Waits while this inbox holds ready rows of at least its bound.
+        """Waits while the ready rows of this inbox reach its bound.
 
-        A producer that had to wait goes on when half of the queue is free, so that the two sides
-        do not wake each other for every buffer. With ``session`` it goes on, too, when nothing can
-        be sent to that one any more.
+        A producer that had to wait goes on when half of the queue is free. Otherwise producer and
+        worker would wake each other for every buffer. With ``session``, the producer also goes on
+        when that session accepts no more buffers.
 
         Returns:
-            False if ``timeout`` seconds passed and there is still no room.
+            False if ``timeout`` seconds passed and the queue is still full.
         """
         if self.has_room(port, session):
             return True
@@ -98,7 +100,7 @@ class BoundedQueue:
     def on_room(
         self, port: int, callback: Callable[[], None], session: Session | None = None
     ) -> None:
-        """Calls ``callback`` once, when a producer of ``port`` may go on (perhaps at once)."""
+        """Calls ``callback`` once, when a producer of ``port`` may go on (maybe immediately)."""
         with self._lock:
             if not (self.has_room(port, session) or _is_over(session)):
                 self._room.add(callback)
@@ -106,17 +108,17 @@ class BoundedQueue:
         callback()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Takes back an `on_room` whose caller waits no longer."""
+        """Removes a callback of `on_room` whose owner waits no longer."""
         self._room.remove(callback)
 
     def wake_producers(self) -> None:
-        """Has everyone who waits for room look again: some session is over."""
+        """Wakes all waiting producers to check again, because some session has ended."""
         with self._lock:
             self._room.wake()
         self._room.call_due()
 
     def call_due(self) -> None:
-        """Calls those who waited for room; with no lock held."""
+        """Calls the callbacks that are due because of new room; the caller holds no lock."""
         self._room.call_due()
 
 

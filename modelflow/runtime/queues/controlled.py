@@ -1,7 +1,8 @@
-"""What others than producers and workers do with a queue: they hold, change, drop, end it.
+"""The control operations of a queue: hold, change, discard, close.
 
-A session is cancelled: `discard` drops its rows. A stage is to have more threads: `hold` gives out
-nothing until all its workers rest, `set_bounds` sets the new bounds, `release` lets them go.
+If a session is cancelled, `discard` drops its rows. If a stage gets more threads, `hold` stops
+giving out batches and waits until all workers are idle. Then `set_bounds` sets the new bounds, and
+`release` lets the workers go on.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,68 +22,68 @@ Result = TypeVar("Result")
 
 
 class ControlledQueue(BoundedQueue):
-    """The side of a queue for those who neither put rows in nor take them out."""
+    """The part of a queue that the scheduler uses: neither a producer nor a worker."""
 
     stats: QueueStats
-    """What became of its rows."""
+    """Counts dropped rows, and why batches closed."""
 
     def __init__(
         self, node: str, policy: InboxPolicy, order: Order, matcher: Matcher | None, clock: Clock
     ) -> None:
-        """Makes an empty queue that nobody rests at; see `BoundedQueue`."""
+        """Creates an empty queue without idle workers; see `BoundedQueue`."""
         super().__init__(node, policy, order, matcher, clock)
         self.stats = QueueStats()
         self._waiting = order.waiting
         self._idle_workers = IdleWorkers(self._lock, clock)
-        # The most rows that the unit wants now; None: it takes any number.
+        # Returns the most rows that the unit wants now. None if the unit takes any number.
         self._most_rows: Callable[[], int] | None = None
-        # None: nothing is to be noted of what arrives.
+        # None if no batch waits for more rows, and nothing is counted.
         self._batching: DynamicBatching | None = None
         if policy.batch_timeout or policy.is_measured:
             self._batching = DynamicBatching(policy, order, self.stats, clock)
 
     def _go_by(self, policy: InboxPolicy) -> None:
-        """Goes by other bounds, with the lock held."""
+        """Applies other bounds; the caller holds the lock."""
         raise NotImplementedError
 
     @property
     def waiting(self) -> object:
-        """True where there is something to take; always the same object."""
+        """An object that is true while rows can be taken; always the same object."""
         return self._waiting
 
     @property
     def is_noting(self) -> bool:
-        """Tells whether it is noted why each batch closes."""
+        """Returns whether the queue counts why batches close."""
         return self._batching is not None
 
     @property
     def ready(self) -> int:
-        """Rows that a worker could be given now."""
+        """The number of rows that a worker could take now."""
         return self._order.ready
 
     @property
     def dropped(self) -> int:
-        """Rows of cancelled sessions that no worker was given."""
+        """The number of rows of cancelled sessions that no worker got."""
         return self.stats.dropped + self._order.dropped
 
     def pause(self, session: Session) -> None:
-        """Hands out nothing of a session until `resume`; called under the outbox's lock."""
+        """Gives out no rows of a session until `resume`; the caller holds the outbox's lock."""
         with self._lock:
             self._order.pause(session)
 
     def resume(self, session: Session) -> None:
-        """Ends a `pause`; called under the outbox's lock, `call_due` belongs behind it."""
+        """Ends a `pause`; the caller holds the outbox's lock, and calls `call_due` afterwards."""
         with self._lock:
             self._order.resume(session)
-            self._room.wake()  # the session's senders, whatever is free
+            self._room.wake()  # the session's senders, even if less than half is free
             if self._waiting:
                 self._wake_worker()
 
     def change(self, change: Callable[[], Result]) -> Result:
-        """Calls what changes the order, under the lock; wakes those who have something to do then.
+        """Calls ``change`` under the lock, then wakes the threads that may go on.
 
-        `call_due` belongs behind it. For the workers of a kind whose order knows more than rows:
-        events, what goes round.
+        The caller calls `call_due` afterwards. The workers of stream units and loops use it. Their
+        orders contain more than rows: events, or the rows inside the loop.
         """
         with self._lock:
             result = change()
@@ -93,19 +94,19 @@ class ControlledQueue(BoundedQueue):
         return result
 
     def drain(self) -> None:
-        """Delays nothing any more: what was to come later comes now."""
+        """Makes delayed events due now, and delays no event from now on."""
         with self._lock:
             self._order.drain()
             self._wake_all()
 
     def end_cycles(self) -> None:
-        """Lets nothing go on by itself any more: events that bring events, rows that go round."""
+        """Stops cycles: events that cause further events, and rows that go round a loop."""
         with self._lock:
             self._order.end_cycles()
             self._wake_all()
 
     def discard(self, session: Session) -> None:
-        """Drops everything that is queued of a session, and its state."""
+        """Drops the queued rows and the state of a session."""
         with self._lock:
             self._drop(session)
             self._room.wake()
@@ -121,16 +122,16 @@ class ControlledQueue(BoundedQueue):
             self._matcher.discard(session)
 
     def hold(self, workers: int) -> bool:
-        """Gives out nothing until `release`, and waits until all workers rest.
+        """Gives out no batch until `release`, and waits until all workers are idle.
 
-        What they had is done then, and has gone on. Where one of them waits for room behind it,
-        that is waited for as well.
+        By then the workers have finished their batches and sent the results on. If a worker waits
+        for room in the next queue, `hold` waits for that as well.
 
         Args:
-            workers: How many take from here.
+            workers: The number of workers that take from this queue.
 
         Returns:
-            False: the inbox was closed meanwhile.
+            False if the inbox was closed meanwhile.
         """
         with self._lock:
             self._hold(is_held=True)
@@ -145,7 +146,7 @@ class ControlledQueue(BoundedQueue):
         self._wake_all()
 
     def dismiss(self, slots: Sequence[WorkerSlot]) -> None:
-        """Has workers end who rest during a `hold`."""
+        """Ends the workers of the given slots, which are idle because of a `hold`."""
         with self._lock:
             self._idle_workers.dismiss(slots)
 
@@ -155,11 +156,11 @@ class ControlledQueue(BoundedQueue):
             self._hold(is_held=False)
 
     def set_bounds(self, policy: InboxPolicy) -> None:
-        """Goes by other bounds from now on; `call_due` belongs behind it.
+        """Applies other bounds from now on; the caller calls `call_due` afterwards.
 
         Args:
-            policy: The new ones. Where batches are to wait from now on, why they close is noted
-                from now on, too.
+            policy: The new bounds. If they make batches wait for more rows, the queue also counts
+                from now on why batches close.
         """
         with self._lock:
             self._order.set_bounds(policy)
@@ -174,14 +175,17 @@ class ControlledQueue(BoundedQueue):
             self._wake_all()
 
     def count_held(self) -> int:
-        """Counts the rows and the states of sessions that are kept: 0 when no session is open."""
+        """Returns how many rows and session states are stored; 0 if no session is open."""
         with self._lock:
             return self._order.count_held() + (
                 0 if self._matcher is None else self._matcher.count_held()
             )
 
     def close(self) -> None:
-        """Wakes everyone: workers get None, producers go on, what is queued is dropped."""
+        """Closes the queue: drops all rows, and wakes every worker and producer.
+
+        A waiting worker gets None; a waiting producer goes on.
+        """
         with self._lock:
             self._is_closed = True
             self._order.clear()
@@ -191,10 +195,10 @@ class ControlledQueue(BoundedQueue):
             self._room.wake()
         self._room.call_due()
 
-    # -- who is woken ---------------------------------------------------------------------------
+    # -- waking workers -------------------------------------------------------------------------
 
     def _wake_worker(self) -> None:
-        """Has one of those who rest do something about what waits."""
+        """Wakes the worker that collects a batch if its batch is full, else an idle worker."""
         if self._batching is not None and self._batching.collector is not None:
             self._batching.wake()
         else:

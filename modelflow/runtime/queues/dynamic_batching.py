@@ -1,7 +1,7 @@
-"""When the batches of a queue close: what was waited for, how long, and why it ended.
+"""Dynamic batching: how long a batch waits for more rows, and why a batch closes.
 
-A node with ``batch_size=8`` and ``batch_timeout_ms=5`` has three rows. The worker that has come
-for them waits, alone, until there are eight or the oldest has waited for 5 ms; the others rest.
+A node with ``batch_size=8`` and ``batch_timeout_ms=5`` has three rows. One worker, the collector,
+waits until eight rows are ready or the oldest row has waited for 5 ms. The other workers stay idle.
 """
 
 from collections.abc import Callable
@@ -14,27 +14,27 @@ from modelflow.runtime.worker_slot import WorkerSlot
 
 
 class DynamicBatching:
-    """How long rows wait for others to fill their batch; the inbox's lock guards it.
+    """The wait of rows for a fuller batch, guarded by the inbox's lock.
 
-    For queues with a ``batch_timeout``, or whose waits are measured; others close a batch as soon
-    as a worker comes for it.
+    Only queues with a ``batch_timeout``, or whose batches are measured, have such an object. In
+    other queues a batch closes as soon as a worker takes rows.
     """
 
     collector: WorkerSlot | None
-    """Of the worker that waits for a fuller batch, if any."""
+    """The slot of the worker that waits for a fuller batch, if any."""
     is_held: bool
-    """No batch is to be cut; see `Inbox.hold`."""
+    """True while no batch may be cut; see `Inbox.hold`."""
     most_rows: Callable[[], int] | None
-    """The most rows that the unit wants now; None: it takes any number."""
+    """Returns the most rows that the unit wants now. None if the unit takes any number."""
 
     def __init__(self, policy: InboxPolicy, order: Order, stats: QueueStats, clock: Clock) -> None:
-        """Makes that of an empty queue.
+        """Creates the batching of an empty queue.
 
         Args:
-            policy: The size of a batch, and how long it may wait.
-            order: What waits.
-            stats: What counts why batches close.
-            clock: What the waits go by.
+            policy: The size of a batch, and how long a batch may wait.
+            order: The waiting rows.
+            stats: The counters of the reasons why batches close.
+            clock: The clock of the waits.
         """
         self.collector = None
         self.is_held = False
@@ -47,7 +47,7 @@ class DynamicBatching:
         self._oldest: float | None = None
 
     def set_bounds(self, policy: InboxPolicy) -> None:
-        """Goes by another policy from now on."""
+        """Applies another policy from now on."""
         self._timeout = policy.batch_timeout
         self._size = policy.batch_size
         # Producers stop at the bound: a batch of that many rows cannot become fuller.
@@ -56,19 +56,23 @@ class DynamicBatching:
             self.collector.wake()
 
     def arrive(self, now: float) -> None:
-        """Notes that something is about to be added to the order."""
+        """Stores the arrival time of the oldest row, just before rows are added to the order."""
         if not self._waiting:
             self._oldest = now
 
     def is_over(self, slot: WorkerSlot) -> bool:
-        """Waits in ``slot`` for a fuller batch; True when one is to be cut, False to look again."""
+        """Waits in ``slot`` for a fuller batch.
+
+        Returns:
+            True if a batch can be cut now, False if the worker must check the queue again.
+        """
         order, waiting = self._order, self._waiting
         if not self._timeout or order.ready == 0:
             return True
         self.collector = slot
         try:
             while waiting and not self._is_full() and not self.is_held:
-                if self._oldest is None:  # what was paused has come back
+                if self._oldest is None:  # rows of a resumed session are back
                     self._oldest = self._clock.now()
                 left = self._oldest + self._timeout - self._clock.now()
                 if left <= 0:
@@ -76,15 +80,19 @@ class DynamicBatching:
                 slot.rest(self._clock, left)
         finally:
             self.collector = None
-        return bool(waiting) and not self.is_held  # nothing waits in a closed queue
+        return bool(waiting) and not self.is_held  # a closed queue has no rows
 
     def wake(self) -> None:
-        """Wakes the collector, if its batch has become full."""
+        """Wakes the collector if its batch is full now."""
         if self.collector is not None and self._is_full():
             self.collector.wake()
 
     def note_cut(self, batch: Batch | None) -> None:
-        """Notes that a batch was cut; None: nothing was left of what waited."""
+        """Counts why a batch closed, and restarts the wait for the remaining rows.
+
+        Args:
+            batch: The batch, or None if all waiting rows were dropped.
+        """
         if batch is not None and batch.size:
             waited = self._clock.now() - batch.arrived
             self._stats.closed[self._reason(batch, waited)] += 1

@@ -1,7 +1,7 @@
-"""The workers of an inbox that rest: who is woken, whose slot is lent, and when all are held.
+"""The idle workers of an inbox: which worker is woken, and which slot is lent.
 
-Three workers rest when a batch comes: the last to have come is woken, or its slot is lent to the
-thread that has brought the batch. Held, nobody is: whoever holds waits until all of them rest.
+Three workers are idle when a batch arrives. The inbox wakes the worker that became idle last, or
+lends its slot to the thread that brought the batch. During `Inbox.hold` the inbox does neither.
 """
 
 import threading
@@ -13,24 +13,29 @@ from modelflow.runtime.worker_slot import Handoff, WorkerSlot
 
 
 class IdleWorkers:
-    """Those who rest at an inbox, whose lock guards it."""
+    """The idle workers of an inbox, guarded by the inbox's lock."""
 
     __slots__ = ("_clock", "_quiet", "is_held", "slots")
 
     slots: list[WorkerSlot]
-    """Those who rest; the last to come is the first to be woken."""
+    """The slots of the idle workers. The last one is woken first."""
     is_held: bool
-    """Nobody is given anything."""
+    """True while no worker gets a batch; see `Inbox.hold`."""
 
     def __init__(self, lock: Lock, clock: Clock) -> None:
-        """Takes the inbox's lock, and what the waits go by."""
+        """Creates an empty list of idle workers.
+
+        Args:
+            lock: The inbox's lock.
+            clock: The clock of the waits.
+        """
         self.slots = []
         self.is_held = False
         self._quiet = threading.Condition(lock)
         self._clock = clock
 
     def rest(self, slot: WorkerSlot, timeout: float | None, *, is_ordered: bool) -> None:
-        """Waits in a slot until it is woken; see `WorkerSlot.rest`."""
+        """Waits until ``slot`` is woken; see `WorkerSlot.rest`."""
         self.slots.append(slot)
         if self.is_held:
             self._quiet.notify_all()
@@ -40,7 +45,11 @@ class IdleWorkers:
             self.slots.remove(slot)
 
     def offer(self, handoff: Handoff | None) -> None:
-        """Has one of those who rest woken, or its slot lent to who has brought what there is."""
+        """Wakes an idle worker, or lends its slot to the calling thread.
+
+        Args:
+            handoff: The slots of the calling thread, or None if the thread may borrow no slot.
+        """
         if self.is_held:
             return
         for slot in reversed(self.slots):
@@ -50,25 +59,25 @@ class IdleWorkers:
                 return
 
     def look_again(self) -> None:
-        """Has who waits for all to rest look again: a slot was given back."""
+        """Wakes the thread in `hold` to check again, because a slot was given back."""
         self._quiet.notify_all()
 
     def wake_all(self) -> None:
-        """Wakes all of them, and who waits for them to rest."""
+        """Wakes all idle workers, and the thread that waits in `hold`."""
         for slot in self.slots:
             slot.wake()
         self._quiet.notify_all()
 
     def is_quiet(self, workers: int) -> bool:
-        """Tells whether so many rest, all in their own slots."""
+        """Returns whether at least ``workers`` workers are idle and no slot is lent."""
         return len(self.slots) >= workers and not any(slot.borrower for slot in self.slots)
 
     def wait(self) -> None:
-        """Waits until somebody rests, a slot is given back, or all are woken."""
+        """Waits until a worker becomes idle, a slot is given back, or all are woken."""
         self._clock.wait(self._quiet, None)
 
     def dismiss(self, slots: Sequence[WorkerSlot]) -> None:
-        """Has the workers of these slots end, which rest."""
+        """Ends the idle workers of these slots."""
         for slot in slots:
             slot.is_leaving = True
             slot.wake()

@@ -1,8 +1,10 @@
-"""The bounded queue in front of a stage: it pairs several inputs, and gives out batches.
+"""The bounded queue in front of a stage, which pairs several inputs and gives out batches.
 
-``append`` -> (`Matcher`, where there are several ports) -> `Order` -> ``take``. Three rows of one
-session and two of another are appended; a worker whose batches have at most four takes the three
-and one, and the next call of ``take`` gives the last.
+The path of a row is ``append`` -> `Matcher` (only with several ports) -> `Order` -> ``take``.
+
+Example: a producer appends three rows of one session and two of another. With ``batch_size=4`` the
+first ``take`` returns the three rows and one of the other session. The next ``take`` returns the
+last row.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +21,10 @@ from modelflow.runtime.worker_slot import Handoff, SlotOwner, WorkerSlot
 
 
 class Inbox(ControlledQueue):
-    """The queue of one stage: lock, bounds, waiting, closing; what comes next its order says.
+    """The queue of one stage: lock, bounds, waiting, closing.
 
-    Producers `append` and then `wait_for_room`; workers `take`. Every method may be called from any
-    thread.
+    The `Order` decides which rows come next. Producers call `append` and then `wait_for_room`;
+    workers call `take`. You may call every method from any thread.
     """
 
     def __init__(
@@ -35,15 +37,15 @@ class Inbox(ControlledQueue):
         *,
         is_matching: bool = True,
     ) -> None:
-        """Makes an empty queue.
+        """Creates an empty queue.
 
         Args:
-            node: For messages.
+            node: The node's name, for messages.
             ports: The connected inputs.
             policy: The bounds.
-            order: What it hands out next; empty, and nobody else's.
-            clock: What every wait goes by.
-            is_matching: Several ports are paired, row by row.
+            order: An empty order, used by this queue only.
+            clock: The clock of every wait.
+            is_matching: True if several ports are paired, row by row.
         """
         matcher = Matcher(node, ports) if len(ports) > 1 and is_matching else None
         super().__init__(node, policy, order, matcher, clock)
@@ -54,8 +56,8 @@ class Inbox(ControlledQueue):
     def _go_by(self, policy: InboxPolicy) -> None:
         self.policy = policy
         self._size = policy.batch_size
-        # Several workers share what waits, and rows that take long go one by one, unless batches
-        # are what is wanted: by an engine, or by ``batch_timeout_ms``.
+        # Several workers share the waiting rows, and each slow row becomes a batch of its own. Both
+        # rules are off if an engine or ``batch_timeout_ms`` asks for batches.
         is_free = self._batching is None and policy.batch_size > 1
         self._is_shared = is_free and policy.workers > 1
         self._is_part = self._is_shared or self._most_rows is not None
@@ -69,18 +71,19 @@ class Inbox(ControlledQueue):
     def append(
         self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None
     ) -> bool:
-        """Puts segments at the end of a port's queue, whatever its bound; never waits.
+        """Appends segments to a port's queue without waiting, even beyond the bound.
 
         Args:
             port: The port.
-            segments: What it is given.
-            handoff: What the calling thread may go on with; it is lent the slot of a worker that
-                rests, or that one is woken.
+            segments: The segments to append.
+            handoff: The slots that the calling thread has borrowed. With it, the thread may borrow
+                the slot of an idle worker; otherwise an idle worker is woken.
 
         Returns:
-            True: `call_due` must follow once the caller holds no lock.
+            True if the caller must call `call_due` once it holds no lock.
         """
-        now = 0.0  # as good as at once behind the stage before, which has said when
+        # The stage before has set ``arrived`` to the end of its call. That is accurate enough here.
+        now = 0.0
         is_timed = self._batching is not None or self._matcher is not None
         if is_timed or not (segments and segments[0].arrived):
             now = self._clock.now()
@@ -92,7 +95,7 @@ class Inbox(ControlledQueue):
             if self._matcher is not None:
                 self._match(self._matcher, port, segments, now)
             elif self._batching is None:
-                self._order.add(port, segments)  # a cancelled session's are dropped when taken
+                self._order.add(port, segments)  # `cut` drops the rows of cancelled sessions
             else:
                 self._add(port, segments, now)
             if self._batching is not None and self._batching.collector is not None:
@@ -104,9 +107,9 @@ class Inbox(ControlledQueue):
     def _append_whole(
         self, add: Callable[[Batch], None], batch: Batch, handoff: Handoff | None
     ) -> None:
-        """Does what `append` does for a batch as it has left the stage before.
+        """Appends a whole batch of the stage before, not split into segments; see `append`.
 
-        Nothing is matched or dropped here, so nobody is to be called for it.
+        No row is matched or dropped here, so the caller need not call `call_due`.
         """
         with self._lock:
             if self._is_closed:
@@ -137,21 +140,22 @@ class Inbox(ControlledQueue):
     # -- workers --------------------------------------------------------------------------------
 
     def limit_by(self, most_rows: Callable[[], int]) -> None:
-        """Has batches be of no more rows than a unit wants, which is asked for each of them."""
+        """Limits each batch to ``most_rows()`` rows, called before every batch is cut."""
         with self._lock:
             self._most_rows, self._is_part = most_rows, True
             if self._batching is not None:
                 self._batching.most_rows = most_rows
 
     def slot(self, worker: SlotOwner | None = None, stats: WorkerStats | None = None) -> WorkerSlot:
-        """Returns a new place here, for a worker that will `take`; ``stats`` count its calls."""
+        """Returns a new slot for a worker of this queue; ``stats`` count the worker's calls."""
         return WorkerSlot(self._lock, worker, stats)
 
     def take(self, slot: WorkerSlot | None = None) -> Batch | None:
-        """Waits for a batch; None once the inbox is closed.
+        """Waits for a batch; returns None once the inbox is closed.
 
-        While the slot is lent it sleeps on: who is in the slot wakes it with `give_back`. Where
-        that one owes a wait for room, what it returns is a batch of nothing.
+        While the slot is lent, the worker's own thread stays asleep until the borrower calls
+        `give_back`. If the borrower left a wait for room to this worker, `take` returns an empty
+        batch, which makes the worker check for room.
         """
         order, waiting = self._order, self._waiting
         slot = slot or self.slot()
@@ -167,12 +171,12 @@ class Inbox(ControlledQueue):
                     slot.is_owing = False
                     batch = Batch([], [[]], False)
                     break
-                # Looked at once: what it brings in is seen in the next line.
+                # Before ``waiting`` is read: `next_due` may add delayed events that are due now.
                 remaining = order.next_due() if order.has_delays else None
-                filling = self._batching  # anew: it may have come while the worker rested
+                filling = self._batching  # read again: `set_bounds` may have set it meanwhile
                 if waiting and (filling is None or filling.collector is None):
                     if filling is None or filling.is_over(slot):
-                        # Asked only where it may be less: every batch passes here.
+                        # `_part` costs a call, so it is called only if the result may differ.
                         is_slow = self._is_one_by_one and slot.stats.row > SLOW_ROW
                         is_part = is_slow or self._is_part
                         batch = order.cut(self._part(slot, is_slow) if is_part else self._size)
@@ -180,17 +184,17 @@ class Inbox(ControlledQueue):
                             self._note_cut(batch)
                         if self._resting and waiting:
                             self._wake_worker()
-                    continue  # it may have waited: look again at everything
+                    continue  # `is_over` may have waited: check everything again
                 self._idle_workers.rest(slot, remaining, is_ordered=order.is_holding)
         if self._room.due:
             self._room.call_due()
         return batch
 
     def take_nowait(self, slot: WorkerSlot | None = None) -> Batch | None:
-        """Returns a batch of what is ready, or None; waits where only delayed events are left.
+        """Returns a batch of ready rows, or None; waits only if all that remains is delayed events.
 
         Args:
-            slot: The slot that the calling thread was lent, if any.
+            slot: The slot that the calling thread has borrowed, if any.
         """
         batch, order, waiting = None, self._order, self._waiting
         if not waiting and not order.has_delays:
@@ -207,22 +211,23 @@ class Inbox(ControlledQueue):
                 batch = order.cut(part)
                 if self._room.count or self._batching is not None:
                     self._note_cut(batch)
-            if self._resting and waiting:  # others need not wait for this call
+            if self._resting and waiting:  # other workers can start before this call ends
                 self._wake_worker()
         if self._room.due:
             self._room.call_due()
         return batch
 
     def give_back(self, slot: WorkerSlot, handoff: Handoff, is_owing: bool) -> None:
-        """Takes back a slot that was lent: its worker's own thread rests there again, or works.
+        """Takes back a lent slot, and wakes a worker if rows wait.
 
         Args:
             slot: The slot.
-            handoff: Who was lent it.
-            is_owing: Its worker is to wait for room behind the stage before it takes more.
+            handoff: The borrower.
+            is_owing: True if the slot's worker must wait for room in the next queue before it
+                takes more rows.
         """
         with self._lock:
-            if slot.borrower is handoff:  # else it was given back, and may be somebody else's
+            if slot.borrower is handoff:  # else it was given back, and may have a new borrower
                 slot.is_owing = is_owing
                 slot.borrower = None
                 if self._idle_workers.is_held:
@@ -233,13 +238,14 @@ class Inbox(ControlledQueue):
                 self._wake_worker()
 
     def _part(self, slot: WorkerSlot, is_slow: bool) -> int:
-        """Returns the most rows that a worker takes of a burst: its part of what waits.
+        """Returns the most rows that a worker takes at once, to share waiting rows fairly.
 
-        All, where a call is not worth waking another thread for.
+        Returns a whole batch if a call costs less than waking another thread.
 
         Args:
-            slot: The worker's.
-            is_slow: They take long and gain nothing from one another: each goes by itself.
+            slot: The worker's slot.
+            is_slow: True if a row takes long and gains nothing from a batch. Then each row becomes
+                a batch of its own.
         """
         ready, size = self._order.ready, self._size
         if self._most_rows is not None:

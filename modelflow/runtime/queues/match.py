@@ -1,8 +1,16 @@
-"""Pairing the inputs of a node: the heads of its ports' queues, stream by stream.
+"""Pairs the inputs of a node: for each stream, the first waiting buffers of all ports.
 
-An image is at position 4 of its stream on port "image", and waits; the boxes found in it come to
-port "boxes" with position 4 too: now row 4 is complete, and the inbox may hand it out. Where
-"boxes" ends after three buffers, image 4 is paired with an error that says so.
+Example: node "draw" has the ports "image" and "boxes". A `Matcher` gets these segments of one
+stream (``i0`` is the image at position 0)::
+
+    call                          rows returned                    waiting(image), waiting(boxes)
+    add(image, i0 i1 i2)          none                             3, 0
+    add(boxes, b0)                (i0, b0)                         2, 0
+    add(boxes, b1, is_last)       (i1, b1), (i2, error)            0, 0
+    add(image, i3, is_last)       (i3, error), end of the stream   0, 0
+
+Images 2 and 3 are paired with an error: "input 'boxes' ended after 2 buffers, and another input has
+more".
 """
 
 from collections.abc import Sequence
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Pending:
-    """What one stream has on each port that waits for a partner."""
+    """The buffers of one stream that wait for a partner, by port."""
 
     __slots__ = ("buffers", "counts", "has_errors", "is_ended", "positions")
 
@@ -30,10 +38,11 @@ class _Pending:
 
 
 class Matcher:
-    """Pairs the ports of one node. Not locked: its inbox's lock is held around every call.
+    """The buffers of a node's ports that wait to be paired.
 
-    All inputs of a node carry the same streams in order (the graph's check proves it), so the heads
-    belong together; that their positions agree is checked all the same.
+    The inbox holds its lock around every call. All inputs of a node carry the same streams in the
+    same order, which the check of the graph proves. So the first buffers of all ports belong
+    together. The matcher checks nevertheless that their positions are equal.
     """
 
     def __init__(self, node: str, ports: Sequence[str]) -> None:
@@ -43,15 +52,15 @@ class Matcher:
         self._waiting = [0] * len(self._ports)
 
     def waiting(self, port: int) -> int:
-        """Returns how many buffers of ``port`` wait, over all streams."""
+        """Returns how many buffers of ``port`` wait, summed over all streams."""
         return self._waiting[port]
 
     def count_held(self) -> int:
-        """Returns how many streams have something that waits."""
+        """Returns how many streams have waiting buffers or an end that waits."""
         return len(self._pending)
 
     def add(self, port: int, segment: Segment) -> list[Segment]:
-        """Takes in a segment of one port; returns the rows that are now complete."""
+        """Adds a segment of one port; returns the rows that are complete now."""
         stream = segment.stream
         pending = self._pending.get(stream)
         if pending is None:
@@ -71,17 +80,17 @@ class Matcher:
         return found
 
     def discard(self, session: "Session") -> None:
-        """Drops everything of a session."""
+        """Drops all buffers of a session."""
         kept = {s: pending for s, pending in self._pending.items() if s.session is not session}
         self._pending = kept
-        # Counted anew: a Ctrl-C may have come between a row and its count.
+        # Counted again: a Ctrl-C may have come between adding a row and counting it.
         self._waiting = [
             sum(len(pending.buffers[port]) for pending in kept.values())
             for port in range(len(self._ports))
         ]
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Drops all buffers."""
         self._pending.clear()
         self._waiting = [0] * len(self._ports)
 

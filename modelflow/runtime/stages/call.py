@@ -1,11 +1,14 @@
-"""Calls of a flow unit: typed input made writable or not, output wrapped and frozen.
+"""Calls of a flow unit: checks and prepares the inputs, wraps and freezes the outputs.
 
-A unit whose output declares ``uint8`` and that emits a float64 array for the second of three rows:
-`wrong_in` gives ``(1, ValueError("out: got a float64 array; expected uint8"))``.
+Example of types: the output "out" declares ``uint8``, and the unit emits a float64 array for the
+second of three rows. Then `PortTypes.wrong_in` returns
+``[(1, ValueError("out: got a float64 array; expected uint8"))]``.
 
-A unit that is given ``Buffer(array a, meta {"path": "x.jpg"})`` and emits ``array b`` has given
-``Buffer(b, meta {"path": "x.jpg"})``, with ``b`` read-only from then on. One that raises has given
-``Buffer(error=FlowUnitError(node, unit, session, its text))``.
+Example of results: the input is ``Buffer(a, meta {"path": "x.jpg"})``.
+
+- The unit emits the array ``b``: the result is ``Buffer(b, meta {"path": "x.jpg"})``. From then on
+  ``b`` is read-only.
+- The unit raises: the result is ``Buffer(error=FlowUnitError(node, unit, session, text))``.
 """
 
 import re
@@ -27,31 +30,35 @@ from modelflow.unit.unit import Context, FlowUnit
 
 
 class PortTypes:
-    """What the inputs, or the outputs, of a unit declare."""
+    """The array types that the inputs, or the outputs, of a unit declare."""
 
     @classmethod
     def of(cls, ports: Sequence[Port], names: Sequence[str]) -> "PortTypes | None":
-        """Returns what ports declare; None: nothing, so that nothing is looked at.
+        """Returns the declared types of the ports, or None if no port declares a type.
 
         Args:
-            ports: Those of the unit.
-            names: Those in use, in the order of the columns.
+            ports: The unit's ports.
+            names: The names of the connected ports, in the order of the columns.
         """
         found = {port.name: port.tensor.dtype for port in ports if port.tensor is not None}
         return cls([(n, found[n]) if n in found else None for n in names]) if found else None
 
     def __init__(self, types: "list[tuple[str, np.dtype[Any]] | None]") -> None:
-        """Takes, for each port in use, its name and type; None: any."""
+        """Stores the types.
+
+        Args:
+            types: Name and type of each connected port. None for a port that takes any type.
+        """
         self._types = types
 
     def check(self, columns: Sequence[Sequence[Any]]) -> None:
         """Checks all columns of one call.
 
         Args:
-            columns: The values of each port in use, in buffers or as they are.
+            columns: The values of each connected port, as buffers or plain.
 
         Raises:
-            ValueError: an array of another type than declared.
+            ValueError: an array has another type than its port declares.
         """
         for place, values in enumerate(columns):
             buffers = [value if isinstance(value, Buffer) else Buffer(value) for value in values]
@@ -59,11 +66,11 @@ class PortTypes:
                 raise error
 
     def wrong_in(self, place: int, column: Sequence[Buffer]) -> Sequence[tuple[int, ValueError]]:
-        """Returns the rows of a column whose arrays are of another type than declared, and why.
+        """Returns the rows whose arrays have another type than declared, each with its error.
 
         Args:
-            place: The column's place among the ports in use.
-            column: Its buffers; those without an array are not looked at.
+            place: The column's place among the connected ports.
+            column: The buffers; a buffer without an array is not checked.
         """
         declared = self._types[place]
         if declared is None:
@@ -78,41 +85,47 @@ class PortTypes:
         return wrong
 
 
-# As NumPy and OpenCV say it: "assignment destination is read-only", "array marked as readonly".
+# The messages of NumPy and OpenCV: "assignment destination is read-only", "array marked as
+# readonly".
 _READ_ONLY = re.compile("(array|destination) is read-only|array marked as readonly")
 
 WAIT = "wait"
-"""The phase of an error that a row has because it was never given to the unit."""
+"""The phase of the error of a row for which the unit was never called."""
 
-# Gives the stream that a row of the batch belongs to; None outside a graph.
+# Returns the stream that a row of the batch belongs to; None outside a graph.
 StreamOf = Callable[[int], Stream | None]
 
 
 class Call:
-    """What a worker sees of a call, whatever is called."""
+    """The part of a call that a worker uses, for a single unit as for a chain."""
 
     plan: UnitPlan
-    """The unit that is called; in a chain the one that is being called, or was last."""
+    """The unit that is called; in a chain the unit that runs now, or ran last."""
     failed: int
-    """How many rows of the last call failed in the unit."""
+    """The number of rows of the last call that failed in the unit."""
     has_errors: bool
-    """Something that the last call gave is in error, its own or one passed on."""
+    """True if a result of the last call is in error, new or passed on."""
 
 
 class UnitCall(Call):
-    """What every kind does around a call: contexts, wrapping, errors.
+    """The steps around a call that all kinds share: contexts, wrapping, errors.
 
-    Its subclasses (`modelflow.runtime.kinds`) know what the kinds of unit are called with, and what
-    they must give.
+    A subclass (see `modelflow.runtime.kinds`) defines the inputs of one kind of unit, and checks
+    its outputs.
     """
 
     unit: FlowUnit
-    """The instance, opened."""
+    """The opened instance."""
     inputs: tuple[str, ...]
     """The connected input ports, in the order of the columns."""
 
     def __init__(self, unit: FlowUnit, plan: UnitPlan) -> None:
-        """Takes what does not change between batches: the instance, opened, and its plan."""
+        """Stores the values that do not change between batches.
+
+        Args:
+            unit: The opened instance.
+            plan: The unit's plan.
+        """
         self.unit = unit
         self.plan = plan
         self.failed = 0
@@ -137,16 +150,16 @@ class UnitCall(Call):
         """Calls ``process``.
 
         Raises:
-            TypeError: it returned something: what is given is emitted.
-            BaseException: whatever it raised.
+            TypeError: ``process`` returned a value instead of emitting it.
+            BaseException: the error that ``process`` raised.
         """
-        # Typed as returning nothing; authors forget.
+        # ``process`` is typed to return nothing, but authors forget that.
         returned: object = self.unit.process(context)  # type: ignore[func-returns-value]
         if returned is not None:
             raise make_return_error(self.unit, returned)
 
     def begin(self) -> None:
-        """Forgets the call before."""
+        """Resets the counters before a call."""
         self.failed = 0
         self.has_errors = False
 
@@ -155,7 +168,7 @@ class UnitCall(Call):
         self.has_errors = True
 
     def _context(self, columns: Columns, stream: Stream | None) -> Context:
-        """Makes what the unit is given; ``stream``: all rows are of that one."""
+        """Returns the context of a call; ``stream`` if all rows belong to one stream, else None."""
         inputs = dict(zip(self.inputs, columns, strict=True))
         outputs: dict[str, list[Any]] = {name: [] for name in self._outputs}
         if stream is None:
@@ -163,9 +176,13 @@ class UnitCall(Call):
         return Context(inputs, outputs, stream.session.context, None, stream.meta)
 
     def _check_inputs(self, columns: Columns, stream_of: StreamOf) -> tuple[Columns, bool]:
-        """Puts errors in the place of inputs of another type than declared; True: there are any."""
+        """Replaces inputs of another type than declared by errors.
+
+        Returns:
+            The columns, and True if an input was replaced.
+        """
         types = self._input_types
-        assert types is not None  # else nobody would ask
+        assert types is not None  # the caller has checked
         found = columns
         for place, column in enumerate(columns):
             wrong = types.wrong_in(place, column)
@@ -182,7 +199,7 @@ class UnitCall(Call):
         *,
         is_refusal: bool = False,
     ) -> list[Buffer]:
-        """Returns a copy of the column with errors in the place of the rows that are wrong."""
+        """Returns a copy of the column with an error in the place of each wrong row."""
         found = list(column)
         for row, error in wrong:
             bad = Buffer.from_error(self._error(error, stream_of(row), is_refusal=is_refusal))
@@ -192,7 +209,7 @@ class UnitCall(Call):
         return found
 
     def _writable(self, columns: Columns) -> Columns:
-        """Gives the columns of the ports that the unit writes to arrays that it may write to."""
+        """Returns the columns, with writable arrays for the ports that the unit writes to."""
         columns = list(columns)
         for index in self._in_place:
             columns[index] = [writable(buffer) for buffer in columns[index]]
@@ -201,7 +218,7 @@ class UnitCall(Call):
     def _failures(
         self, error: BaseException, size: int, columns: Columns, stream_of: StreamOf
     ) -> list[Buffer]:
-        """Returns a buffer in error for each row, with the meta of what the unit was given."""
+        """Returns a buffer in error for each row, with the meta of the row's inputs."""
         self._count_failed(size)
         failures = []
         for row in range(size):
@@ -241,16 +258,16 @@ class UnitCall(Call):
         return Buffer(value)
 
     def _wrap_output(self, values: Sequence[Any]) -> list[Buffer]:
-        """Wraps and freezes what a unit gave on one output."""
+        """Wraps and freezes the values that a unit emitted on one output."""
         given = []
         for value in values:
             buffer = self._wrap(value)
-            # A unit may keep a buffer of its own, and give it again.
+            # A twin, because a unit may keep a buffer and emit it again.
             given.append(self._frozen(buffer.twin() if buffer is value else buffer))
         return given
 
     def _everywhere(self, column: list[Buffer]) -> Columns:
-        """Returns a column for each output (for a sink: one), with the same items."""
+        """Returns a column for each output, at least a single column, with the same items."""
         more = len(self._outputs) - 1
         return [column] + [[buffer.twin() for buffer in column] for _ in range(more)]
 
@@ -260,32 +277,33 @@ class UnitCall(Call):
 
 
 class BatchCall(Call):
-    """A call for the rows of a batch: of all kinds but streams and sources, or of a chain."""
+    """A call for the rows of a batch, for all kinds but streams and sources, and for chains."""
 
     def process(self, columns: Columns, has_errors: bool, stream_of: StreamOf) -> Columns:
         """Runs the unit over a batch.
 
         Args:
-            columns: The inputs, a column a port.
-            has_errors: Whether a buffer among them may be in error.
-            stream_of: Gives the stream of a row.
+            columns: The inputs, a column for each port.
+            has_errors: True if an input may be in error.
+            stream_of: Returns the stream of a row.
 
         Returns:
-            A column for each output port, as long as the inputs. A sink gives one column: its first
+            A column for each output port, as long as the inputs. For a sink, one column: its first
             input, with errors at the rows that failed.
         """
         raise NotImplementedError
 
 
 def claim(error: BaseException) -> None:
-    """Takes what a call of a unit raised as the error of its buffers, be it a `SystemExit`.
+    """Accepts an exception of a unit, even a `SystemExit`, as the error of the unit's buffers.
 
-    A kept error must not keep the batch: the local variables of its frames are let go.
+    Clears the local variables of the traceback's frames. Otherwise a stored error would keep the
+    whole batch in memory.
 
     Raises:
         EndFlow: the unit wants the flow to end.
-        KeyboardInterrupt: it is a Ctrl-C, and none of the unit's own: Python raises it on the main
-            thread alone, where units run if the flow is inline (``threads=0``).
+        KeyboardInterrupt: the user pressed Ctrl-C. Python raises it on the main thread only, where
+            units run if the flow is inline (``threads=0``). On another thread the unit raised it.
     """
     is_on_main = threading.current_thread() is threading.main_thread()
     if isinstance(error, EndFlow) or (isinstance(error, KeyboardInterrupt) and is_on_main):
@@ -299,7 +317,7 @@ def claim(error: BaseException) -> None:
 
 
 def make_return_error(unit: FlowUnit, value: object) -> TypeError:
-    """Returns the error about a ``process`` that has returned something."""
+    """Returns the error for a ``process`` that returned a value."""
     if type(value) is CoroutineType:
         return coroutine_error(value)
     message = (
@@ -310,19 +328,22 @@ def make_return_error(unit: FlowUnit, value: object) -> TypeError:
 
 
 def coroutine_error(coroutine: "CoroutineType[Any, Any, Any]") -> TypeError:
-    """Returns the error about a coroutine that a unit has given; closes the coroutine."""
+    """Returns the error for a coroutine that a unit returned or emitted; closes the coroutine."""
     code = coroutine.cr_code
-    coroutine.close()  # else Python warns that nothing has awaited it
+    coroutine.close()  # else Python warns that the coroutine was never awaited
     message = (
         f"got a coroutine of 'async def {code.co_name}' ({below_here(code.co_filename)}:"
-        f"{code.co_firstlineno}); expected a value: nothing awaits what a unit gives; call "
+        f"{code.co_firstlineno}); expected a value: modelflow does not await coroutines; call "
         "asyncio.run(...) in the unit"
     )
     return TypeError(message)
 
 
 def place_of(unit: FlowUnit) -> str:
-    """Returns `` (units/net/net.py:7)``, where ``process`` is; "" where it is no user's code."""
+    """Returns the file and line of a unit's ``process``, as `` (units/net/net.py:7)``.
+
+    Returns "" if the code is not the user's.
+    """
     code = getattr(type(unit).process, "__code__", None)
     if code is None or not is_users(code.co_filename):
         return ""

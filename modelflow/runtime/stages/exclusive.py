@@ -1,7 +1,8 @@
-"""Who may write to an array: a unit or caller that no other one shares its memory with.
+"""Write access to arrays: a unit may write to an array whose memory no other code uses.
 
-A unit gives ``array``, which owns its memory, to one consumer and forgets it: the consumer may
-write to it. It gives ``table[3]``, a view: the consumer gets a copy where it wants to write.
+Example: a unit emits ``array``, which owns its memory, to one consumer and keeps no reference. The
+consumer may write to the array itself. If the unit emits ``table[3]``, a view, the consumer gets a
+copy to write to.
 """
 
 import sys
@@ -13,7 +14,7 @@ from modelflow.device.pool import Lease
 
 
 def freeze(buffer: Buffer, is_single: bool) -> None:
-    """Makes the buffer's array read-only; notes whether its next consumer is the only one."""
+    """Makes the buffer's array read-only, and stores whether only a single consumer follows."""
     data = buffer.data
     if type(data) is np.ndarray:
         if data.flags.writeable:
@@ -24,9 +25,10 @@ def freeze(buffer: Buffer, is_single: bool) -> None:
 
 
 def writable(buffer: Buffer) -> Buffer:
-    """Gives a buffer whose array may be written: the same where nobody else sees it, or a copy.
+    """Returns a buffer with a writable array: the buffer itself, or a copy.
 
-    A tensor, or an array of a subclass, is copied always: whether it owns its memory is not known.
+    Copies an array that other code uses. Always copies a tensor or an array of a subclass, because
+    it may not own its memory.
     """
     data = buffer.data
     if type(data) is np.ndarray:
@@ -36,10 +38,10 @@ def writable(buffer: Buffer) -> Buffer:
         if is_alone(buffer):
             buffer.data.flags.writeable = True
             return buffer
-    elif not hasattr(data, "__dlpack__"):  # no array of any library: lists and texts, say
+    elif not hasattr(data, "__dlpack__"):  # not an array of any library, but a list or a text
         return buffer
     copy = getattr(buffer.data, "clone", None) or getattr(buffer.data, "copy", None)
-    if copy is None:  # of a library whose arrays nobody writes to, as TensorFlow's
+    if copy is None:  # a library with immutable arrays, such as TensorFlow
         return buffer
     copied = Buffer(copy())
     copied.inherit_meta(buffer)
@@ -48,13 +50,13 @@ def writable(buffer: Buffer) -> Buffer:
 
 
 def is_alone(buffer: Buffer) -> bool:
-    """Tells whether a unit made the buffer's array, with its memory, and nobody else refers to it.
+    """Returns whether the buffer has the only reference to an array that owns its memory.
 
-    A view shares memory that others may see, as does ``tensor.numpy()``: it is never alone.
+    False for a view, such as ``tensor.numpy()``, because other code may use the same memory.
     """
     return (
         buffer._is_exclusive
-        and type(buffer.data) is np.ndarray  # the unit may have put something else there
+        and type(buffer.data) is np.ndarray  # the unit may have replaced the data
         and (buffer.data.flags.owndata or type(buffer.data.base) is Lease)
         and _references(buffer) <= _ALONE
     )
@@ -65,9 +67,9 @@ def _references(buffer: Buffer) -> int:
 
 
 def counts_references() -> bool:
-    """Tells whether reference counts can be relied on: not in a build without the lock."""
+    """Returns whether reference counts are exact, which they are not in a build without the GIL."""
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
-# What `_references` says of an array that nobody else has: it differs between interpreters.
+# The result of `_references` for an array without other references. Interpreters differ in it.
 _ALONE = _references(Buffer(np.empty(0))) if counts_references() else -1

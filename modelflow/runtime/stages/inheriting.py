@@ -1,8 +1,8 @@
-"""What the result of a call takes over from the inputs that it was made of.
+"""The meta that a result inherits from the inputs of its call.
 
-The meta of the item (``path``, ``index``) go along: what the result has not, from the first input
-that has it. The format of an image belongs to its array, and goes along only as
-`modelflow.pixels` says.
+The meta of the item (``path``, ``index``) are inherited. A key that the result lacks comes from the
+first input that has the key. The format of an image belongs to its array: `modelflow.pixels` says
+when a result inherits the format.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from modelflow.pixels import (
 )
 
 _OF_IMAGES = frozenset((*FORMAT_KEYS, *SIZE_KEYS))
-# Values that can be compared: others may compare in any way, or not at all.
+# Types whose values can be compared safely. Values of other types may raise, or return an array.
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 def inherit(buffer: Buffer, sources: Sequence[Buffer]) -> None:
-    """Gives a result the meta of what it was made of: a buffer an input."""
+    """Copies meta to a result from its sources, a buffer for each input."""
     for source in sources:
         theirs = source._meta
         if theirs and ("pix_fmt" in theirs or "layout" in theirs):
@@ -36,28 +36,33 @@ def inherit(buffer: Buffer, sources: Sequence[Buffer]) -> None:
 
 
 def inherit_agreed(buffer: Buffer, columns: Sequence[Sequence[Buffer]]) -> None:
-    """Gives what was made of whole streams, one an input, the meta that all their parts agree on.
+    """Copies to a result of whole streams the meta on which all buffers of a stream agree.
 
-    Its format is that of its parts, if it is one.
+    The result gets the image format of the buffers if all have the same format.
+
+    Args:
+        buffer: The result.
+        columns: The buffers of the stream, a column for each input.
     """
     parts = [part for column in columns for part in column]
     _merge(buffer, map(_intersect, columns), parts)
 
 
 class StreamInputs:
-    """What a stream unit of any count was given: of which input a result is made, is not known.
+    """The inputs of a stream unit that may emit any number of results.
 
-    A result that is an input's array has all that the input has. Another array has the format of
-    the stream's images, if all that came so far are of one.
+    The runtime cannot know from which input such a unit made a result. A result that is the array
+    of an input inherits all meta of that input. Another array gets the format of the stream's
+    images, if all images so far have the same format.
     """
 
     def __init__(self) -> None:
-        """Begins a stream."""
+        """Starts a stream without inputs."""
         self._formats: dict[Format, Buffer] = {}
         self._by_data: dict[int, Buffer] = {}
 
     def begin(self, sources: Iterable[Buffer]) -> None:
-        """Takes what the unit is given in its next call."""
+        """Stores the inputs of the next call."""
         self._by_data = {}
         for source in sources:
             if hasattr(source.data, "shape"):
@@ -73,10 +78,10 @@ class StreamInputs:
         self._by_data = {}
 
     def give(self, buffer: Buffer) -> set[str]:
-        """Gives a result what is certain.
+        """Copies meta to a result, but only from inputs that certainly match.
 
         Returns:
-            Keys of the inputs that a picture without any other meta does not get: ``timestamp``.
+            Keys of the inputs that an image without meta of its own loses, such as ``timestamp``.
         """
         source = self._by_data.get(id(buffer.data))
         if source is not None:
@@ -91,7 +96,7 @@ class StreamInputs:
 
 
 def strip_data(source: Buffer) -> Buffer:
-    """Returns a buffer without data, from which can be inherited as from ``source``."""
+    """Returns a buffer without data that has the meta and sizes of ``source``."""
     kept = Buffer()
     kept.inherit_meta(source)
     sizes = source.sizes()
@@ -117,7 +122,7 @@ def _is_image(buffer: Buffer) -> bool:
 
 
 def _of_item(source: Buffer) -> Mapping[str, Any]:
-    """Gives the meta that are not of the array, but of the item."""
+    """Returns the meta that belong to the item, not to its array."""
     if not _is_image(source):
         return source._meta or {}
     return {key: value for key, value in source.meta.items() if key not in _OF_IMAGES}
@@ -143,7 +148,7 @@ def _images(sources: Iterable[Buffer]) -> Iterator[tuple[Any, Format, Size | Non
         if not _is_image(source):
             yield source.data, NO_FORMAT, None
             continue
-        # Anybody may have put anything into the meta.
+        # The types are checked, because units may store any value under these keys.
         pix_fmt, layout = (v if type(v) is str else None for v in source.get_many(*FORMAT_KEYS))
         width, height, channel = source.get_many("width", "height", "channel")
         is_known = all(type(extent) is int for extent in (width, height, channel))

@@ -1,7 +1,7 @@
-"""The instances of one node's unit: one a worker, or one a device where the unit is shared.
+"""The instances of one node's unit: an instance per worker, or per device if the unit is shared.
 
-Node "infer" with ``threads=2`` on two GPUs, of a shared unit: two workers, and two instances, one a
-device; each is opened by its first worker and closed by its last.
+Example: node "infer" runs a shared unit with ``threads=4`` on two GPUs. It has four workers and two
+instances. The first worker of a device opens the instance, and the last worker closes it.
 """
 
 import logging
@@ -24,21 +24,21 @@ Replicas = Mapping[str, Mapping[str, NodeStats]]
 
 
 class OpeningInterrupted(Exception):  # noqa: N818 - it is no failure
-    """The flow was stopped while a unit opened, and the unit has given that up."""
+    """The flow was stopped while a unit was in ``open``, and the unit did not open."""
 
 
 class UnitInstances:
-    """Makes, opens, shares and closes the instances of a node's unit."""
+    """The instances of a node's unit: creates, opens, shares and closes them."""
 
     plan: UnitPlan
-    """What was planned for the node."""
+    """The plan of the node."""
 
     def __init__(self, plan: UnitPlan, batch_size: int, executor: str) -> None:
-        """Makes nothing yet.
+        """Prepares the instances, but creates none.
 
         Args:
-            plan: What was planned for the node.
-            batch_size: Most rows in a call.
+            plan: The plan of the node.
+            batch_size: The most rows of a call.
             executor: Where the unit runs; see `StagePlan.executor`.
         """
         self.plan = plan
@@ -50,32 +50,32 @@ class UnitInstances:
         self._figures: dict[Device, Figures] = {}
         self._replicas: dict[Device, Replicas] = {}
         self._lock = threading.Lock()
-        self._made: dict[int, FlowUnit] = {}  # by identity: those that are not closed
+        self._made: dict[int, FlowUnit] = {}  # open instances by ``id()``
         self._is_interrupted = False
 
     def load(self, device: Device) -> None:
-        """Imports what instances need, where they run in this process.
+        """Imports the module of the unit if instances run in this process.
 
         Raises:
-            Exception: whatever a module raises when it is imported.
+            Exception: an error of a module during its import.
         """
         module = self.plan.spec.load(device.kind) if self._is_here else None
         if module is not None:
-            from modelflow.image.opencv import opencv, uses_opencv  # only for those who have units
+            from modelflow.image.opencv import opencv, uses_opencv  # needed only here
 
             if uses_opencv(module):
                 opencv()
 
     def open(self, device: Device) -> FlowUnit:
-        """Gives an opened instance; where the unit is shared, the one of this device.
+        """Returns an opened instance; if the unit is shared, the instance of this device.
 
         Raises:
-            OpeningInterrupted: it did not open because it was interrupted.
-            Exception: whatever the unit's constructor or ``open`` raised.
+            OpeningInterrupted: the unit did not open because it was interrupted.
+            Exception: an error of the unit's constructor or ``open``.
         """
         if not self.plan.spec.is_shared:
             return self._open(device)
-        with self._lock:  # the others wait while the first one opens
+        with self._lock:  # other workers wait while the first opens the instance
             unit = self._shared.get(device)
             if unit is None:
                 unit = self._shared[device] = self._open(device)
@@ -83,10 +83,10 @@ class UnitInstances:
             return unit
 
     def close(self, unit: FlowUnit, device: Device) -> None:
-        """Closes an instance; a shared one when its last worker is done with it.
+        """Closes an instance; if shared, only when its last worker calls this.
 
         Raises:
-            Exception: whatever the unit's ``close`` raised.
+            Exception: an error of the unit's ``close``.
         """
         if self.plan.spec.is_shared:
             with self._lock:
@@ -98,7 +98,7 @@ class UnitInstances:
                 del self._shared[device]
         self._made.pop(id(unit), None)
         unit.close()
-        if self.plan.spec.is_shared:  # what runs elsewhere has told all now
+        if self.plan.spec.is_shared:  # remote nodes have sent their last statistics
             last = unit.elsewhere()
             with self._lock:
                 self._replicas[device] = last
@@ -108,7 +108,7 @@ class UnitInstances:
         unit.device = device
         unit.batch_size = self._batch_size
         unit.allowed_batch_sizes = self.plan.allowed_batch_sizes
-        self._made[id(unit)] = unit  # before it opens: a stop interrupts that, too
+        self._made[id(unit)] = unit  # before ``open``, which a stop must be able to interrupt
         if self._is_interrupted and type(unit).interrupt is not FlowUnit.interrupt:
             raise OpeningInterrupted
         try:
@@ -121,20 +121,20 @@ class UnitInstances:
         return unit
 
     def interrupt(self) -> None:
-        """Tells every instance that the flow ends, and nobody waits for its call any more."""
+        """Calls ``interrupt`` of every instance, because the flow ends and drops its results."""
         self._is_interrupted = True
         for unit in list(self._made.values()):
             try:
                 unit.interrupt()
-            except Exception:  # the author's; the others are to be interrupted all the same
+            except Exception:  # of the unit; the other instances must be interrupted too
                 logger.exception("node %r: interrupt() raised", self.plan.node)
 
     def reload(self) -> None:
-        """Lets the shared instances take up what has changed outside; on the caller's thread.
+        """Calls ``reload`` of the shared instances, on the caller's thread.
 
         Raises:
-            NotImplementedError: the unit has nothing to take up.
-            Exception: whatever its ``reload`` raised.
+            NotImplementedError: the unit has nothing to reload.
+            Exception: an error of the unit's ``reload``.
         """
         with self._lock:
             units = list(self._shared.values())
@@ -144,23 +144,24 @@ class UnitInstances:
             unit.reload()
 
     def tensor(self, port: str) -> TensorSpec | None:
-        """Returns what an open shared unit knows of one item at ``port``; None: nothing."""
+        """Returns the tensor of an item at ``port``, from an open shared unit, or None."""
         with self._lock:
             units = list(self._shared.values())
         return next((unit.tensors().get(port) for unit in units), None)
 
     def figures(self) -> dict[str, dict[Any, int]]:
-        """Returns the counters of the shared instances, added up; closed ones included."""
+        """Returns the summed counters of the shared instances, closed instances included."""
         with self._lock:
             running = {device: unit.figures() for device, unit in self._shared.items()}
             figures = {**self._figures, **running}
         return _add(figures.values())
 
     def replicas(self) -> dict[str, dict[str, NodeStats]]:
-        """Returns what nodes have done that run elsewhere for the shared instances."""
+        """Returns the statistics of remote nodes that work for the shared instances."""
         with self._lock:
             units, before = dict(self._shared), dict(self._replicas)
-        now = {device: unit.elsewhere() for device, unit in units.items()}  # it may wait
+        # Without the lock, because `elsewhere` may wait.
+        now = {device: unit.elsewhere() for device, unit in units.items()}
         found = {**before, **now}.values()
         return {name: dict(nodes) for replicas in found for name, nodes in replicas.items()}
 

@@ -1,4 +1,4 @@
-"""What the runtime knows of a kind of unit: a value, at the end of the kind's own file."""
+"""The description of a kind of unit for the runtime, which ends the kind's own file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a stage's outputs feed, and what stands before it."""
+    """The receivers of a stage's outputs, and the stage's own queue."""
 
     routes: Sequence[Route]
-    """For each output, the receivers that it feeds."""
+    """The receivers of each output."""
     marks: Sequence[tuple[frozenset[int], Route]]
-    """A condition's: which outputs meet where."""
+    """For a condition: each set of outputs that meet again, and the route to their `Merge`."""
     inbox: Inbox
     """The stage's own queue."""
     gate: Inbox | None
-    """The same, where several workers take from it and their results must be put in order."""
+    """The stage's own queue if several workers' results must be put in order, else None."""
     order: Order
-    """The order of that queue."""
+    """The order of the stage's queue."""
     limit: int
-    """Most rows of a session that may wait for their turn behind the stage."""
+    """The most rows of a session that may wait for their turn in the outbox."""
 
 
 def in_turn(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Order:  # noqa: ARG001
-    """Makes the order of most kinds: first come, first served, or sessions by turns."""
+    """Returns the order of most kinds: `Fair` with ``split_size``, else `Fifo`."""
     size = plan.unit.settings.split_size
     return Fair(policy, width, size) if size else Fifo(policy, width)
 
@@ -48,21 +48,21 @@ def _outbox(plan: StagePlan, to: Connection) -> Outbox:  # noqa: ARG001 - as oth
 
 @dataclass(frozen=True, slots=True)
 class RunningKind:
-    """How units of one kind run. What is not given is as for normal units."""
+    """The classes that run units of one kind. The defaults are those of normal units."""
 
     call: Callable[[FlowUnit, UnitPlan], UnitCall]
-    """What calls an instance."""
+    """Creates the call of an instance."""
     order: Callable[[InboxPolicy, int, StagePlan, Clock], Order] = in_turn
-    """Makes the order of the inbox: policy, ports a row has, plan, clock."""
+    """Creates the order of the inbox from policy, number of ports, plan and clock."""
     outbox: Callable[[StagePlan, Connection], Outbox] = _outbox
-    """Makes the outbox."""
+    """Creates the outbox."""
     worker: "type[Worker] | None" = None
-    """The life of a thread; None: `Worker`."""
+    """The worker class, or None for `Worker`."""
     is_ordered: bool = True
-    """With several workers, what they give must be put in order again."""
+    """True if the results of several workers must be put in order again."""
     is_matching: bool = True
-    """Several inputs are paired, row by row."""
+    """True if several inputs are paired, row by row."""
     is_lendable: bool = True
-    """A thread that has brought a batch may run it."""
+    """True if a thread that brings a batch may borrow a worker's slot and run the batch."""
     is_gathering: bool = True
-    """``batch_timeout_ms`` is obeyed."""
+    """True if ``batch_timeout_ms`` has an effect."""

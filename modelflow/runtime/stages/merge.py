@@ -1,8 +1,18 @@
-"""Where the branches of a condition meet in one input: the order before the condition, restored.
+"""The merge of a condition's branches in one input, in the order of rows before the condition.
 
-The condition has sent the rows 0 and 3 to branch "face", 1 and 2 to "other", and told the merge
-``[0, 1, 2, 3]``. When "other" has brought 1 and 2 they wait; with 0 from "face" the rows 0, 1, 2 go
-on.
+Example: a condition sends the rows 0 and 3 of a stream to branch "face", and 1 and 2 to branch
+"other". Both branches end in the input of "join". The condition also sends the order to the merge::
+
+    call                       sent to "join"   rows that wait
+    append(ORDER, 0 1 2 3)     none             none
+    append(BRANCH, 1 2)        none             1 2     "other" was faster than "face"
+    append(BRANCH, 0)          0 1 2            none
+    append(BRANCH, 3)          3                none
+    append(ORDER, end)         none             none
+    append(BRANCH, end)        none             none    the end of "face"
+    append(BRANCH, end)        end              none    the end of "other", the last branch
+
+If a unit in "other" drops row 1, row 2 waits until both branches have ended. Then 2 goes on.
 """
 
 from collections import deque
@@ -21,40 +31,46 @@ if TYPE_CHECKING:
     from modelflow.runtime.session.session import Session
 
 
-# Port numbers of a merge: what the branches bring, and the order in which it goes on.
+# Port numbers of a merge: the rows from the branches, and the order of these rows.
 BRANCH, ORDER = 0, 1
 
 
 class _Waits:
-    """What waits of one session: the order that the condition told, and the buffers by stream."""
+    """The waiting data of one session: the order from the condition, and the buffers by stream."""
 
     __slots__ = ("ends", "has_errors", "order", "rows", "taken")
 
     def __init__(self) -> None:
         self.order: deque[Segment] = deque()
-        self.taken = 0  # rows of the first segment of the order that have gone on
+        self.taken = 0  # how many rows of the order's first segment were sent on
         self.rows: dict[Stream, dict[int, Buffer]] = {}
-        self.ends: dict[Stream, int] = {}  # on how many branches the stream has ended
+        self.ends: dict[Stream, int] = {}  # the number of branches on which the stream has ended
         self.has_errors = False
 
 
 class Merge:
-    """A receiver in front of an input that several edges feed. Safe from any thread.
+    """The receiver in front of an input that several edges feed. Safe from any thread.
 
-    The condition tells it, on the port `ORDER`, the numbers of what it sent to the branches that
-    meet here, and the ends of streams. A buffer goes on when all before it have. What waits for
-    its turn never blocks a branch. It holds back the condition alone, when ``bound`` buffers a
-    session wait here: what they wait for has passed the condition already.
+    On the port `ORDER`, the condition sends the positions of the rows that it sent to the branches,
+    and the ends of streams. The merge sends a row on when all rows before it were sent.
+
+    Waiting rows never make a branch wait. They make only the condition wait, if ``bound`` rows per
+    session wait here. This cannot block the graph: the missing row has already passed the
+    condition, and is on a branch.
     """
 
     def __init__(
         self, name: str, target: tuple[Receiver, int], edges: int, bound: int | None, clock: Clock
     ) -> None:
-        """Takes the node's name, what is fed there, how many ``edges`` meet here, and
-        ``bound``.
+        """Creates an empty merge.
 
-        The bound is None where what has passed the condition may wait for more: where a stream unit
-        is on a branch, which may keep buffers until others come.
+        Args:
+            name: The name of the node behind the merge, for messages.
+            target: The receiver behind the merge, and its port.
+            edges: The number of edges that meet here.
+            bound: The number of waiting rows per session that makes the condition wait. None if a
+                branch has a stream unit: it may keep a row until the condition sends further rows.
+            clock: The clock of the waits.
         """
         self._edges = edges
         self._name = name
@@ -72,10 +88,10 @@ class Merge:
     def append(
         self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None
     ) -> bool:
-        """Takes in what a branch brings, or the order; passes on what has its turn.
+        """Adds rows of a branch, or of the order, and sends on all rows whose turn has come.
 
         Returns:
-            True: `call_due` must follow with no lock held.
+            True if the caller must call `call_due` once it holds no lock.
         """
         with self._lock:
             if self._is_closed:
@@ -97,11 +113,11 @@ class Merge:
             if not due:
                 return False
             self._room.wake()
-            # Under the lock: what goes on must be appended in its order.
+            # Under the lock: otherwise two threads could append their rows in the wrong order.
             return self._target.append(self._port, due, handoff)
 
     def call_due(self) -> None:
-        """Calls those who waited for what has happened in the input behind."""
+        """Calls the callbacks that are due in the receiver behind the merge."""
         self._target.call_due()
 
     def _take(self, waits: _Waits, segment: Segment) -> None:
@@ -119,7 +135,7 @@ class Merge:
             first = waits.order[0]
             stream, positions = first.stream, first.positions
             rows = waits.rows.get(stream, {})
-            # What has not come when every branch has ended never will: a unit has dropped it.
+            # When every branch has ended, a missing row never arrives: a unit has dropped it.
             is_ended = waits.ends.get(stream) == self._edges
             start = end = waits.taken
             while end < len(positions) and (positions[end] in rows or is_ended):
@@ -127,7 +143,7 @@ class Merge:
             is_whole = end == len(positions) and (is_ended or not first.is_last)
             part = [position for position in positions[start:end] if position in rows]
             if is_whole and first.is_last:
-                part += sorted(rows.keys() - set(part))  # more than was told: a unit multiplied
+                part += sorted(rows.keys() - set(part))  # not in the order: added by a unit
             if part or (is_whole and first.is_last):
                 column = [rows.pop(position) for position in part]
                 self._waiting -= len(part)
@@ -145,7 +161,7 @@ class Merge:
                     del self._sessions[session]
 
     def wait_for_room(self, port: int) -> None:
-        """Waits while the input behind is full; a condition also while too much waits here."""
+        """Waits while the input behind is full; the condition, while too many rows wait here."""
         if port == BRANCH:
             self._target.wait_for_room(self._port)
             return
@@ -154,7 +170,7 @@ class Merge:
                 self._room.wait(self._clock, None)
 
     def find_backpressure(self, port: int) -> str | None:
-        """Returns what a producer of ``port`` waits for now, or None."""
+        """Returns a text for the place for which a producer of ``port`` waits now, or None."""
         if port == BRANCH:
             return self._target.find_backpressure(self._port)
         return None if self._has_room() else f"the branches that meet before {self._name!r}"
@@ -165,17 +181,17 @@ class Merge:
         return self._waiting < self._bound * max(1, len(self._sessions))
 
     def count_held(self) -> int:
-        """Returns how many sessions have something that waits here."""
+        """Returns how many sessions have waiting data here."""
         return len(self._sessions)
 
     def discard(self, session: "Session") -> None:
-        """Drops everything of a session."""
+        """Drops the waiting data of a session."""
         with self._lock:
             self._forget(session)
             self._room.wake()
 
     def close(self) -> None:
-        """Wakes those who wait; what waits here is dropped."""
+        """Drops all waiting data, and wakes the waiting threads."""
         with self._lock:
             self._is_closed = True
             self._sessions.clear()

@@ -1,7 +1,17 @@
-"""Behind a stage: order restored session by session, and buffers sent to every inbox they feed.
+"""The outbox of a stage: restores the order of each session, and sends results to the receivers.
 
-Two workers have rows 0-7 (ticket 0) and 8-15 (ticket 1) of a session. The second is done first: its
-results wait here. When the first is done, 0-15 go on as two segments, under one lock.
+If several workers take from an inbox, its order gives the spans of each session the tickets 0, 1,
+2, ... (see ``orders/fifo.py``). The outbox sends the results on in the order of the tickets.
+
+Example: three workers take rows 0-3 (ticket 0), 4-7 (ticket 1) and 8-11 (ticket 2) of a session.
+The outbox has ``limit=4``. The workers finish in another order::
+
+    call                sent on          rows that wait        session in the inbox
+    emit(ticket 1)      none             4-7                   gives out rows
+    emit(ticket 2)      none             4-7, 8-11: 8 > limit  paused
+    emit(ticket 0)      0-3, 4-7, 8-11   none                  resumed
+
+The last call sends three segments under one lock. Rows of other sessions do not wait meanwhile.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,57 +24,61 @@ from modelflow.runtime.worker_slot import Handoff
 
 
 class Receiver(Protocol):
-    """What an outbox can feed: an inbox, a meeting of branches, the results of the sessions."""
+    """A receiver of results: an `Inbox`, a `Merge`, or the results of the sessions."""
 
     @property
     def append_whole(self) -> Callable[[Batch, Handoff | None], None] | None:
-        """Does what `append` does for a batch as it is, at the only port; None: it is to be cut.
+        """Appends a whole batch at the only port, or None if the receiver wants segments.
 
-        Nobody is to be called for it.
+        The caller need not call `call_due` afterwards.
         """
 
     def append(
         self, port: int, segments: Sequence[Segment], handoff: Handoff | None = None, /
     ) -> bool:
-        """Takes segments in, without waiting; True: `call_due` must follow with no lock held.
+        """Appends segments without waiting.
 
         Args:
             port: The receiver's port.
-            segments: What it is given.
-            handoff: What the calling thread may go on with itself; None: others must be woken.
+            segments: The segments to append.
+            handoff: The slots that the calling thread has borrowed, and to which the receiver may
+                add a slot. None if the receiver must wake a worker instead.
+
+        Returns:
+            True if the caller must call `call_due` once it holds no lock.
         """
 
     def call_due(self) -> None:
-        """Calls those who waited for what has happened in `append`."""
+        """Calls the callbacks that became due in `append`."""
 
     def wait_for_room(self, port: int) -> object:
-        """Waits while it is full."""
+        """Waits while the receiver is full."""
 
     def find_backpressure(self, port: int) -> str | None:
-        """Returns the node for whose queue a producer of ``port`` waits now, or None."""
+        """Returns the node whose full queue makes a producer of ``port`` wait, or None."""
 
 
 class InboxView(Protocol):
-    """The inbox before the stage, as far as the outbox behind it must know it."""
+    """The methods of a stage's inbox that its outbox uses."""
 
     def pause(self, session: Session) -> None:
-        """Hands out nothing of a session until `resume`."""
+        """Gives out no rows of a session until `resume`."""
 
     def resume(self, session: Session) -> None:
         """Ends a `pause`."""
 
     def call_due(self) -> None:
-        """Calls those who waited for what has happened in `resume`; with no lock held."""
+        """Calls the callbacks that became due in `resume`; the caller holds no lock."""
 
 
-# For one output port: the receivers that it feeds, with their port numbers.
+# The receivers of one output port, with their port numbers.
 Route = tuple[tuple[Receiver, int], ...]
-# What one span of a batch has become: for each route, the segments to send.
+# The results of one span of a batch: for each route, the segments to send.
 Routed = Sequence[Sequence[Segment]]
 
 
 class _HeldResults:
-    """What waits of one session: results by ticket, until those before them have gone on."""
+    """The results of one session that wait for results with lower tickets."""
 
     __slots__ = ("by_ticket", "expected", "is_paused", "rows")
 
@@ -76,27 +90,30 @@ class _HeldResults:
 
 
 class Outbox:
-    """Sends what the workers of one stage give on its way.
+    """The exit of a stage, which sends the workers' results to the next queues.
 
-    With one worker, whatever comes is in order. With several, a span waits here until those with
-    the lower tickets of its session have passed. When more than ``limit`` rows of a session wait
-    so, the workers are given no more of that session until they have gone on; the worker that holds
-    the lowest ticket is running, so they will. Other sessions pass.
+    With one worker, results arrive in order. With several workers, a span waits here until all
+    spans of its session with lower tickets were sent.
+
+    If more than ``limit`` rows of a session wait, the inbox gives out no more rows of that session.
+    The pause always ends: a worker has the span with the lowest ticket, and will finish it. Other
+    sessions do not wait.
     """
 
     is_row_for_row: ClassVar[bool] = True
-    """What goes on of a span are its own rows, each of them; not with other `_pieces`."""
+    """True if each row of a span has one result, which `_pieces` of a subclass may change."""
 
     def __init__(self, routes: Sequence[Route], gate: InboxView | None, limit: int) -> None:
-        """Makes an empty one.
+        """Creates an empty outbox.
 
         Args:
-            routes: For each output, the receivers that it feeds.
-            gate: The stage's own inbox, which gives out tickets; None: what comes is in order.
-            limit: Most rows of a session that may wait here before ``gate`` is told to pause it.
+            routes: The receivers of each output.
+            gate: The stage's own inbox, which gives out tickets. None if results arrive in order.
+            limit: The most rows of a session that may wait here before the inbox pauses the
+                session.
         """
         self._routes = tuple(routes)
-        # Most nodes have one output, which feeds one receiver.
+        # Fast path: most nodes have one output with one receiver.
         is_one = self.is_row_for_row and len(self._routes) == 1 and len(self._routes[0]) == 1
         self._only = self._routes[0][0] if is_one else None
         self._append_whole = None if self._only is None else self._only[0].append_whole
@@ -106,27 +123,26 @@ class Outbox:
         self._sessions: dict[Session, _HeldResults] = {}
 
     def go_by(self, gate: InboxView | None, limit: int) -> None:
-        """Goes by another order and limit from now on; see the constructor."""
+        """Applies another gate and limit from now on; see the constructor."""
         with self._lock:
             self._gate = gate
             self._limit = limit
 
     def refresh(self) -> None:
-        """Looks anew at how the only receiver takes a batch."""
+        """Reads again whether the only receiver takes whole batches."""
         self._append_whole = None if self._only is None else self._only[0].append_whole
 
     def emit(
         self, batch: Batch, results: Columns, has_errors: bool, handoff: Handoff | None = None
     ) -> None:
-        """Sends the results of a batch, a column an output port, to where they belong.
-
-        Does not wait; `wait_for_room` does.
+        """Sends the results of a batch to the receivers, without waiting.
 
         Args:
-            batch: What was worked on.
-            results: What it became.
-            has_errors: Some of it may be in error.
-            handoff: What the calling thread may go on with itself.
+            batch: The batch that was processed.
+            results: The results, a column for each output port.
+            has_errors: True if a result may be in error.
+            handoff: The slots that the calling thread has borrowed, and to which receivers may add
+                slots.
         """
         gate, only = self._gate, self._only
         if only is not None and (gate is None or _is_alone(batch)):
@@ -136,7 +152,7 @@ class Outbox:
         if gate is None:
             told = self._send(self._pieces(batch, results, has_errors), handoff)
         else:
-            # Under the lock: two workers that release one after the other append in turn.
+            # Under the lock: otherwise two workers could append their results in the wrong order.
             with self._lock:
                 if only is not None and self._passes(batch):
                     is_due = self._forward(only, batch, results, has_errors, handoff)
@@ -155,7 +171,7 @@ class Outbox:
         has_errors: bool,
         handoff: Handoff | None,
     ) -> bool:
-        """Gives a batch to the only receiver, whole if that takes it so; True: `call_due`."""
+        """Sends a batch to the only receiver, whole if possible; True if `call_due` must follow."""
         batch.columns = results if len(results) == 1 else [results[0]]
         batch.has_errors = has_errors
         if self._append_whole is not None:
@@ -164,7 +180,10 @@ class Outbox:
         return to[0].append(to[1], batch.segments(), handoff)
 
     def _passes(self, batch: Batch) -> bool:
-        """Lets a batch pass as a whole if all of it has its turn, and nothing waits behind it."""
+        """Returns whether the batch can go on whole, and if so advances the expected tickets.
+
+        The batch can, if every span has the expected ticket and no later span waits.
+        """
         held_of = self._sessions
         for span in batch.spans:
             if span.ticket is not None:
@@ -191,7 +210,7 @@ class Outbox:
     def _due(
         self, gate: InboxView, batch: Batch, results: Columns, has_errors: bool
     ) -> Sequence[Routed]:
-        """Keeps what is ahead of its turn, and returns what has it."""
+        """Returns the results whose turn has come, and stores the other results of the batch."""
         due: list[Routed] = []
         routed = self._pieces(batch, results, has_errors)
         for span, piece in zip(batch.spans, routed, strict=True):
@@ -204,41 +223,41 @@ class Outbox:
         return due
 
     def send(self, piece: Routed) -> None:
-        """Sends what is in order already; does not wait."""
+        """Sends results that are in order already; does not wait."""
         for receiver in self._send([piece], None):
             receiver.call_due()
 
     def wait_for_room(self) -> None:
-        """Waits until every inbox fed from here has room."""
+        """Waits until every receiver has room."""
         for route in self._routes:
             for receiver, port in route:
                 receiver.wait_for_room(port)
 
     def is_blocked(self) -> bool:
-        """Tells whether `wait_for_room` would wait."""
+        """Returns whether `wait_for_room` would wait."""
         if self._only is not None:
             receiver, port = self._only
             return receiver.find_backpressure(port) is not None
         return bool(self.find_backpressure())
 
     def find_backpressure(self) -> list[str]:
-        """Returns the nodes whose queues are full, so that the workers wait."""
+        """Returns the nodes whose full queues make the workers of this stage wait."""
         found = [
             receiver.find_backpressure(port) for route in self._routes for receiver, port in route
         ]
         return [node for node in dict.fromkeys(found) if node is not None]
 
     def count_held(self) -> int:
-        """Returns how many sessions have a place in an order here."""
+        """Returns how many sessions have an expected ticket here."""
         return len(self._sessions)
 
     def discard(self, session: Session) -> None:
-        """Drops what is held of a session."""
+        """Drops the waiting results of a session."""
         with self._lock:
             self._sessions.pop(session, None)
 
     def close(self) -> None:
-        """Drops what is held."""
+        """Drops all waiting results."""
         with self._lock:
             self._sessions.clear()
 
@@ -280,7 +299,7 @@ class Outbox:
         return pieces
 
     def _send(self, pieces: Sequence[Routed], handoff: Handoff | None) -> list[Receiver]:
-        """Appends to every receiver; returns those that `call_due` must be called of."""
+        """Appends to every receiver; returns the receivers whose `call_due` must be called."""
         told: list[Receiver] = []
         for port, route in enumerate(self._routes):
             if len(pieces) == 1:
@@ -292,8 +311,8 @@ class Outbox:
                 if segments and receiver.append(target, segments, handoff):
                     told.append(receiver)
             elif segments and route:
-                # Each has its own, made before the first is appended: who reads it may change the
-                # list, and the buffers' meta, at once.
+                # Each receiver gets twins, made before the first append: a worker behind the first
+                # receiver may change the list and the buffers' meta immediately.
                 others = [[segment.twin() for segment in segments] for _ in route[1:]]
                 for (receiver, target), own in zip(route, (segments, *others), strict=True):
                     if receiver.append(target, own, handoff):
@@ -302,12 +321,12 @@ class Outbox:
 
 
 def _is_alone(batch: Batch) -> bool:
-    """Tells whether a batch is of one session that nothing can overtake."""
+    """Returns whether a batch is one span without a ticket, which no other span can overtake."""
     return len(batch.spans) == 1 and batch.spans[0].ticket is None
 
 
 def cut(batch: Batch, results: Columns) -> Iterator[tuple[Span, Columns]]:
-    """Gives the spans of a batch, each with its rows of the results."""
+    """Yields the spans of a batch, each with its rows of the results."""
     start = 0
     for span in batch.spans:
         end = start + len(span.positions)

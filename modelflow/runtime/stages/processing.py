@@ -1,8 +1,8 @@
-"""How a batch is given to a unit where one plain call will not do: stream by stream, on a device.
+"""Calls of a unit that need more than a plain call: stream by stream, or on a device.
 
-A batch has two rows of session "3" and one of session "4". A unit that is called for one stream at
-a time is called twice. Where the unit runs on a device, the three rows are moved there first; if
-that fails, each of them is in error, and the unit passes them on.
+Example: a batch has two rows of session "3" and one row of session "4". A unit that takes one
+stream per call is called twice. If the unit runs on a device, the three rows are moved to the
+device first. If that fails, all three rows get an error, like rows that failed in an earlier node.
 """
 
 from functools import partial
@@ -18,15 +18,15 @@ from modelflow.runtime.stages.transfer import Transfer
 
 
 def process_by_stream(call: BatchCall, batch: Batch, has_errors: bool) -> Columns:
-    """Makes a call for each stream of a batch; ``call`` counts then what failed in all of them.
+    """Calls a unit for each stream of a batch, and sums the failures in ``call``.
 
     Args:
-        call: What calls the unit.
-        batch: With rows.
-        has_errors: Some of them may be in error.
+        call: The call of the unit.
+        batch: A batch with at least one row.
+        has_errors: True if a row may be in error.
 
     Returns:
-        For each output, what all rows became.
+        The results of all rows, a column for each output.
     """
     failed, has_given_errors, results = 0, False, []
     for span, columns in cut(batch, batch.columns):
@@ -38,38 +38,39 @@ def process_by_stream(call: BatchCall, batch: Batch, has_errors: bool) -> Column
     return [[b for result in results for b in result[port]] for port in range(len(results[0]))]
 
 
-def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of this one
+def _same(stream: Stream, row: int) -> Stream:  # noqa: ARG001 - every row is of this stream
     return stream
 
 
 class OnDevice:
-    """A worker's device: batches are brought there, and results to who awaits them elsewhere.
+    """The calls on a worker's device: moves batches to the device, and results to their consumers.
 
-    What cannot be moved is an error of each row that it concerns, which names the node.
+    If data cannot be moved, each of its rows gets an error that names the node.
     """
 
     def __init__(self, transfer: Transfer, plan: UnitPlan, is_per_stream: bool) -> None:
-        """Takes what does not change between batches.
+        """Stores the values that do not change between batches.
 
         Args:
-            transfer: What moves data.
+            transfer: Moves the data.
             plan: The unit that errors name.
-            is_per_stream: A call for each stream of a batch.
+            is_per_stream: True if each stream of a batch needs a call of its own.
         """
         self._transfer = transfer
         self._plan = plan
         self._is_per_stream = is_per_stream
 
     def process(self, call: BatchCall, batch: Batch, has_errors: bool) -> tuple[Columns, bool]:
-        """Brings a batch there, makes the call, and marks or moves what it gave.
+        """Moves a batch to the device, calls the unit, and marks or moves the results.
 
         Args:
-            call: What calls the unit.
-            batch: With rows.
-            has_errors: Some of them may be in error.
+            call: The call of the unit.
+            batch: A batch with at least one row.
+            has_errors: True if a row may be in error.
 
         Returns:
-            For each output, what the rows became; and whether rows were in error before the call.
+            The results, a column for each output, and whether a row may have been in error before
+            the call.
         """
         with self._transfer.running():
             has_errors = self.arrive(batch) or has_errors
@@ -85,7 +86,7 @@ class OnDevice:
         return results, has_errors
 
     def arrive(self, batch: Batch) -> bool:
-        """Brings a batch to the device; True where that failed, for all of its rows."""
+        """Moves a batch to the device; returns True if that failed, and all rows got an error."""
         try:
             batch.columns = self._transfer.arrive(batch.columns)
         except Exception as error:

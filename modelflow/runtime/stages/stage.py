@@ -1,8 +1,8 @@
-"""A running node, or a chain of them: its inbox, its outbox, its unit instances.
+"""A running node, or a chain of nodes: its inbox, its outbox, its unit instances.
 
-Node "infer" with ``threads=2``: one inbox, one outbox, two workers. Nodes "decode" and "resize" as
-one stage: the same, and each worker has an instance of both units. The plan says all of that; the
-stage holds it.
+Node "infer" with ``threads=2`` has one inbox, one outbox and two workers. Nodes "decode" and
+"resize" may run as one stage. Then each worker has an instance of both units. The plan decides all
+of this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,34 +20,36 @@ from modelflow.runtime.stages.stage_stats import StageStats
 from modelflow.runtime.stages.transfer import Transfer
 from modelflow.unit.unit import FlowUnit
 
-# Buffers of one input of the graph that may wait for partners that their caller has not sent.
+# The most buffers of a graph input that may wait for partners which the caller has not sent yet.
 UNMATCHED_BOUND = 1024
 
 
 class Stage:
-    """One node, or a chain of them, while it runs; made by `Wiring`, used by its workers."""
+    """A running node, or a running chain of nodes; created by `Wiring`, used by its workers."""
 
     plan: StagePlan
-    """What was planned for it."""
+    """The plan of the stage."""
     clock: Clock
-    """What every wait goes by."""
+    """The clock of every wait."""
     kind: RunningKind
-    """How units of its kind run."""
+    """The classes that run units of this kind."""
     inbox: Inbox
-    """The queue in front of it."""
+    """The queue in front of the stage."""
     outbox: Outbox
-    """Behind it; set by `connect`."""
+    """The exit of the stage; set by `connect`."""
     exits: Mapping[str, int]
-    """Origin -> the stage's place among the exits of its sessions; only where rows are counted out
-    at this stage, and somebody wants to know."""
+    """The stage's place among the exits of a session, by the session's origin.
+
+    Empty unless the stage counts the rows that leave the graph here, for ``max_in_flight``.
+    """
     instances: tuple[UnitInstances, ...]
-    """Of each of its units."""
+    """The instances of each unit."""
     figures: StageStats
-    """What its workers count."""
+    """The statistics of the stage."""
     is_lendable: bool
-    """A thread of a stage before it may run it, as far as the stage goes."""
+    """True if the stage allows a thread of an earlier stage to borrow a worker's slot."""
     unread_bound: int
-    """Unread results of a session at which a stream unit makes no more of them."""
+    """The number of unread results of a session at which a stream unit gets no more events."""
 
     def __init__(
         self,
@@ -57,14 +59,14 @@ class Stage:
         unread_bound: int,
         clock: Clock,
     ) -> None:
-        """Makes the stage of a plan.
+        """Creates the stage of a plan.
 
         Args:
-            plan: What was planned for it.
-            kind: How units of its kind run.
-            entry_ports: Its ports that are fed by the graph's own inputs.
-            unread_bound: Unread results of a session at which a stream unit makes no more of them.
-            clock: What every wait goes by.
+            plan: The plan of the stage.
+            kind: The classes that run units of this kind.
+            entry_ports: The ports that graph inputs feed.
+            unread_bound: See the attribute.
+            clock: The clock of every wait.
         """
         self.plan = plan
         self.clock = clock
@@ -121,11 +123,12 @@ class Stage:
         marks: Sequence[tuple[frozenset[int], Route]],
         exits: Mapping[str, int],
     ) -> None:
-        """Gives the stage what its outputs feed.
+        """Creates the outbox, which connects the stage to its receivers.
 
         Args:
-            routes: For each output, what it feeds.
-            marks: A condition's: which outputs meet where.
+            routes: The receivers of each output.
+            marks: For a condition: each set of outputs that meet again, and the route to their
+                `Merge`.
             exits: See the attribute.
         """
         plan = self.plan
@@ -136,7 +139,7 @@ class Stage:
         )
 
     def calls_of(self, units: Sequence[FlowUnit]) -> list[UnitCall]:
-        """Returns what calls opened instances, one of each unit."""
+        """Returns the calls of opened instances, an instance of each unit."""
         first = units[0]
         if type(first).most_rows is not FlowUnit.most_rows:
             self.inbox.limit_by(first.most_rows)
@@ -149,7 +152,7 @@ class Stage:
         return self.plan.devices[worker % len(self.plan.devices)]
 
     def transfer(self, worker: int) -> Transfer | None:
-        """Returns what moves the data of worker number ``worker``; None where nothing can move."""
+        """Returns the transfer of worker number ``worker``, or None if no data is ever moved."""
         plan = self.plan
         if not plan.moves:
             return None
@@ -161,15 +164,15 @@ class Stage:
     # -- changes ---------------------------------------------------------------------------------
 
     def go_by(self, plan: StagePlan) -> None:
-        """Goes by another plan of the same units: other batches, bounds, threads.
+        """Applies another plan of the same units: other batches, bounds, threads.
 
-        `call_due` of the inbox belongs behind it. Where there are more threads than one from now
-        on, nobody may be at work here: results are put in order from now on.
+        The caller calls `call_due` of the inbox afterwards. If the plan changes from one thread to
+        several, no worker may be in a call: from now on spans have tickets and results are ordered.
         """
         self._is_ordered = self._is_ordered or (plan.threads > 1 and self.kind.is_ordered)
         self.plan = plan
         policy = self._policy(self._entry_ports)
-        with self.figures.lock:  # who looks sees the old rules, or the new ones
+        with self.figures.lock:  # a reader sees only old rules or only new rules
             was_noting = self.inbox.is_noting
             self.inbox.set_bounds(policy)
             self.figures.go_by(plan, was_noting=was_noting)
@@ -177,7 +180,7 @@ class Stage:
         self.outbox.go_by(self.inbox if self._is_ordered else None, _limit(plan))
 
     def close(self) -> None:
-        """Wakes every worker and producer of this stage; what is queued is dropped."""
+        """Drops all queued rows, and wakes every worker and producer of this stage."""
         self.inbox.close()
         self.outbox.close()
         for instances in self.instances:
@@ -185,5 +188,5 @@ class Stage:
 
 
 def _limit(plan: StagePlan) -> int:
-    """Returns how many rows of a session may wait for their turn behind the stage."""
+    """Returns how many rows of a session may wait for their turn in the outbox."""
     return max(plan.bounds, default=1) + plan.threads * plan.batch_size

@@ -1,7 +1,7 @@
-"""The figures of a stage: the counters of its workers, of those too that have left it.
+"""The statistics of a stage: the counters of its current and its former workers.
 
-A stage of "decode" and "resize" with two workers: for each unit two counters, and two for both
-together. One worker leaves: what it has counted is kept as one sum.
+A stage of "decode" and "resize" with two workers has two counters for each unit, and two for the
+whole stage. If a worker ends, its counts are added to a sum, which remains.
 """
 
 import threading
@@ -18,23 +18,23 @@ from modelflow.runtime.stats import NodeStats, WorkerStats
 
 
 class StageStats:
-    """What the workers of a stage count, and what is made of it."""
+    """The counters of a stage's workers, and the statistics computed from the counters."""
 
     workers: list[WorkerStats]
-    """The counters of its workers."""
+    """The counters of the workers."""
     units: tuple[list[WorkerStats], ...]
-    """The same by unit; of a stage with one unit these are its own."""
+    """The workers' counters by unit. A stage with one unit uses ``workers`` itself."""
 
     def __init__(
         self, plan: StagePlan, inbox: Inbox, instances: Sequence[UnitInstances], clock: Clock
     ) -> None:
-        """Begins with nothing counted.
+        """Creates counters of zero.
 
         Args:
-            plan: What was planned for the stage.
-            inbox: Its queue.
-            instances: Of each of its units, whose own figures belong to them.
-            clock: What the times go by.
+            plan: The plan of the stage.
+            inbox: The queue of the stage.
+            instances: The instances of each unit, which may have counters of their own.
+            clock: The clock of the times.
         """
         self._plan = plan
         self._inbox = inbox
@@ -44,21 +44,25 @@ class StageStats:
         self.units = (self.workers,)
         if len(plan.units) > 1:
             self.units = tuple([] for _ in plan.units)
-        # Held while workers leave or the rules change: no call may be counted twice, or not.
+        # Held while workers end or the plan changes. Otherwise a reader could count a call twice,
+        # or miss it.
         self.lock = threading.RLock()
-        # What workers that have left had counted: of the stage, and of each of its units.
+        # The counts of workers that have ended: of the stage, then of each unit.
         self._left: list[NodeStats | None] = [None] * (1 + len(plan.units))
-        # Why batches closed, as counted by rules that held before; see `go_by`.
+        # Why batches closed, as counted under earlier plans; see `go_by`.
         self._closed_before: Counter[str] = Counter()
         self.add_workers(plan.threads)
 
     def add_workers(self, count: int) -> None:
-        """Adds the counters of more workers, until there are so many."""
+        """Adds counters of new workers, up to ``count`` workers."""
         for counters in {id(one): one for one in (self.workers, *self.units)}.values():
             counters.extend(WorkerStats() for _ in range(count - len(counters)))
 
     def drop_workers(self, count: int) -> None:
-        """Keeps the counters of so many; those of the others, which have ended, as a sum."""
+        """Removes the counters of all but ``count`` workers, after adding them to the sums.
+
+        The removed workers have ended.
+        """
         with self.lock:
             self._drop(count)
 
@@ -76,15 +80,16 @@ class StageStats:
             del counters[count:]
 
     def go_by(self, plan: StagePlan, *, was_noting: bool) -> None:
-        """Goes by another plan; the queue goes by it already.
+        """Applies another plan, which the queue has applied already.
 
         Args:
-            plan: The new one.
-            was_noting: Whether the queue noted before why batches close. Where that changes nobody
-                may be at work.
+            plan: The new plan.
+            was_noting: True if the queue counted before why batches close. If that changes, no
+                worker may be in a call.
         """
         with self.lock:
-            # What was said of closed batches stays said: the rules are others from now on.
+            # Batches that have closed keep their reasons, although the new plan would count other
+            # reasons for them.
             copied = [_copy(worker) for worker in self.workers]
             noted = self._inbox.stats.closed
             before = noted if was_noting else _reasons(copied, self._plan.batch_size)
@@ -94,12 +99,15 @@ class StageStats:
             self._plan = plan
 
     def count_calls(self) -> int:
-        """Returns how many calls have been made: a figure that grows while something moves."""
+        """Returns the number of calls so far, which grows while the flow makes progress."""
         left = self._left[0]
         return sum(stats.batches for stats in self.workers) + (0 if left is None else left.batches)
 
     def estimate_wait(self) -> float | None:
-        """Returns the seconds until what is queued now is done, from the rate so far."""
+        """Returns the seconds to process the queued rows, estimated from the rate so far.
+
+        Returns None if no row has been processed yet.
+        """
         done = [stats.done for stats in self.workers]
         rows = sum(count for count, _ in done)
         if not rows:
@@ -108,7 +116,7 @@ class StageStats:
         return self._inbox.ready * spent / rows / self._plan.threads
 
     def nodes(self) -> list[NodeStats]:
-        """Returns the figures of each of its nodes at this moment."""
+        """Returns the current statistics of each node of the stage."""
         owns = [
             {"figures": instances.figures(), "replicas": instances.replicas()}
             for instances in self._instances
@@ -129,7 +137,7 @@ class StageStats:
         return stats if left is None else stats + left
 
     def _with_queue(self, first: NodeStats, now: float) -> NodeStats:
-        """Returns the figures of the first node with those of the whole stage."""
+        """Returns the first node's statistics, with the queue and the times of the whole stage."""
         plan, whole = self._plan, first
         if len(plan.units) > 1:
             whole = self._whole(0, NodeStats.of(plan.name, "", plan.name, self.workers, now))
@@ -151,7 +159,7 @@ class StageStats:
         )
 
     def _describe_closing(self) -> Counter[str]:
-        """Tells why batches closed."""
+        """Returns how many batches closed for each reason."""
         found = Counter(self._closed_before)
         if self._inbox.is_noting:
             found.update(dict(self._inbox.stats.closed))
@@ -161,9 +169,10 @@ class StageStats:
 
 
 def _reasons(workers: Sequence[WorkerStats], batch_size: int) -> Counter[str]:
-    """Tells why batches closed where nobody waits for fuller ones, and nobody noted it.
+    """Returns why batches closed in a queue that does not count the reasons.
 
-    What was not full had nothing more to take, or left it to others.
+    In such a queue no batch waits. A batch that is not full took all waiting rows, or left rows to
+    other workers.
     """
     found: Counter[str] = Counter()
     for worker in list(workers):
@@ -175,7 +184,7 @@ def _reasons(workers: Sequence[WorkerStats], batch_size: int) -> Counter[str]:
 
 
 def _copy(worker: WorkerStats) -> WorkerStats:
-    """Returns counters of calls that nobody changes any more."""
+    """Returns a copy of the counters of calls, which no thread changes."""
     copied = WorkerStats()
     copied.by_size = {size: list(found) for size, found in list(worker.by_size.items())}
     copied.parts = {size: list(found) for size, found in list(worker.parts.items())}

@@ -1,4 +1,16 @@
-"""Copies between devices: on the thread of the worker that needs the data, a batch at a time."""
+"""Copies of data between devices, made by the worker's thread for a whole batch.
+
+Example: "decode" runs on the CPU, "infer" and "rank" on ``cuda:0``. The output of "rank" leaves the
+graph. A batch of three images moves as follows::
+
+    step               data                                 copies
+    "infer": arrive    three images, CPU -> cuda:0          one upload if all shapes are equal
+    "infer": depart    stays on cuda:0, marked by a fence   none
+    "rank": arrive     stays, waits for the fence           none
+    "rank": depart     three results, cuda:0 -> CPU         one download, then read-only
+
+The fence delays the calls of "rank" on the device until the results of "infer" are complete.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -15,10 +27,10 @@ ANY = "any"
 
 
 class Transfer:
-    """Brings a worker's inputs to where its unit wants them, and its results to who awaits them.
+    """The copies of a worker: moves inputs to the unit's device, and delivered results to the host.
 
-    Where the data lies already it is not touched. A column moves as one copy where its arrays are
-    of one shape.
+    Data that is on the right device is not copied. A column moves as one copy if its arrays have
+    the same shape.
     """
 
     def __init__(
@@ -28,13 +40,13 @@ class Transfer:
         delivered: frozenset[int],
         stats: WorkerStats,
     ) -> None:
-        """Takes what does not change between batches.
+        """Stores the values that do not change between batches.
 
         Args:
             device: The worker's device.
             ports: The connected inputs, in the order of the columns.
-            delivered: The outputs whose results leave the graph: they go to the host.
-            stats: Counts what is moved.
+            delivered: The outputs whose results leave the graph, and so move to the host.
+            stats: The counters of moved data.
         """
         self._device = device
         self._memory = memory_of(device.kind)
@@ -47,10 +59,10 @@ class Transfer:
         return self._memory.running(self._device)
 
     def arrive(self, columns: Columns) -> Columns:
-        """Returns the inputs of a batch where the unit wants them.
+        """Returns the inputs of a batch, moved to the devices that the ports ask for.
 
         Raises:
-            Exception: whatever the device's library raised; out of memory, say.
+            Exception: an error of the device's library, such as "out of memory".
         """
         return [
             self._on_arrival(column, target)
@@ -58,10 +70,10 @@ class Transfer:
         ] + list(columns[len(self._targets) :])
 
     def depart(self, columns: Columns) -> None:
-        """Marks results of the device with a fence, and brings those that leave to the host.
+        """Marks results of the device with a fence, and moves delivered results to the host.
 
         Raises:
-            Exception: whatever the device's library raised.
+            Exception: an error of the device's library.
         """
         if self._device.kind == CPU.kind:
             return
@@ -98,7 +110,7 @@ class Transfer:
         arrays = [buffer.data for buffer in held]
         start = perf_counter()
         if target.kind not in (memory.kind, CPU.kind) and memory.kind != CPU.kind:
-            arrays = list(memory.download(arrays))  # by way of the host
+            arrays = list(memory.download(arrays))  # from device to device through the host
         copies = (memory.download if target.kind == CPU.kind else self._upload)(arrays)
         self._count(arrays, start)
         for buffer, copied in zip(held, copies, strict=True):
@@ -133,7 +145,7 @@ def _wait(memory: Memory, held: list[Buffer]) -> None:
 
 
 def _target(port: Port, device: Device) -> Device | None:
-    """Gives where the data of a port must lie; None: anywhere."""
+    """Returns the device on which a port needs its data, or None for any device."""
     if port.device == ANY:
         return None
     if port.device is None or port.device == device.kind:
@@ -143,7 +155,7 @@ def _target(port: Port, device: Device) -> Device | None:
 
 def _flat(column: Sequence[Any]) -> list[Buffer]:
     flat: list[Buffer] = []
-    for cell in column:  # a sub-stream that is to be collapsed is a list
+    for cell in column:  # a cell of a collapse is a list
         if isinstance(cell, list):
             flat.extend(cell)
         elif cell is not None:

@@ -318,7 +318,9 @@ def test_a_source_waits_while_too_much_of_it_is_unread_and_says_so(caplog):
             session.reader.took()
         assert got == list(range(10))
     (said,) = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]
-    assert said.startswith("it has waited for 5 s: source 'source' waits because 3 buffers of")
+    assert said.startswith(
+        "the source has waited for 5 s: source 'source' waits because 3 buffers of"
+    )
     assert "'output' (3 unread)" in said
 
 

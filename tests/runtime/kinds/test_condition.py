@@ -387,7 +387,7 @@ def test_a_batch_that_gives_too_little_is_in_error_and_says_so(monkeypatch):
     condition = Called(batch_size=8, kind=Condition(is_batch_retried=False))
     monkeypatch.setattr(condition.call.unit, "process", process)
     (error, _), _ = condition.process(1, 2)
-    assert "gave 1 values on output 'odd' for 2 inputs; a condition that is" in str(error)
+    assert "gave 1 values on output 'odd' for 2 inputs; a condition gives one" in str(error)
 
 
 # -- what leaves ----------------------------------------------------------------------------------

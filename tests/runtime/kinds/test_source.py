@@ -481,7 +481,7 @@ def test_a_source_waits_for_admission_and_warns_once_at_its_time(monkeypatch, ca
         assert source.worker._wait_for_admission()
     assert waits == [WARN_AFTER, WARN_AFTER - 3.0, None, None]
     said = [r.getMessage() for r in caplog.records if "has waited" in r.getMessage()]
-    assert said == ["it has waited for 6 s: it is full"]
+    assert said == ["the source has waited for 6 s: it is full"]
 
 
 def test_a_source_of_several_outputs_ends_on_each():

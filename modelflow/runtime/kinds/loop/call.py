@@ -1,4 +1,4 @@
-"""How a loop unit is called: a row at a time, which goes round or leaves."""
+"""The call of a loop unit, for one row at a time."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from modelflow.runtime.session.segment import Columns
 
 
 class LoopCall(RowCall):
-    """Calls a loop; a cell is the buffer, or None where the row leaves by the other output.
+    """The call of a loop: a cell is the buffer, or None if the row leaves by the other output.
 
     A row in error leaves by the exit.
     """

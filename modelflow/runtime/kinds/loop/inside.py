@@ -1,4 +1,4 @@
-"""What is inside a loop: of each session the rows, in the order in which they must leave."""
+"""The rows inside a loop, for each session in the order in which they must leave."""
 
 from collections import deque
 
@@ -8,13 +8,13 @@ from modelflow.runtime.session.session import Session
 
 
 class Entry:
-    """A row inside the loop, or an end that waits for the rows before it."""
+    """A row inside the loop, or the end of a stream that waits for earlier rows."""
 
     __slots__ = ("buffer", "is_done", "is_last", "position", "rounds", "stream")
 
     def __init__(self, stream: Stream, position: int | None, is_last: bool) -> None:
         self.stream = stream
-        self.position = position  # None: an end alone
+        self.position = position  # None for the end of a stream
         self.is_last = is_last
         self.is_done = position is None
         self.rounds = 0
@@ -22,20 +22,20 @@ class Entry:
 
 
 class LoopContents:
-    """What a session has inside the loop."""
+    """The rows of a session that are inside the loop."""
 
     __slots__ = ("entries", "going", "has_gone", "is_ending", "stream")
 
     entries: deque[Entry]
-    """What has not left yet, in the order in which it entered."""
+    """The rows and ends that have not left yet, in the order of entry."""
     stream: Stream
-    """The numbering of what goes round: a new number each time."""
+    """The inner stream. A row gets a new position there for each round."""
     going: dict[int, Entry]
-    """By that number, what is on its way round."""
+    """The rows that are going round, by position in the inner stream."""
     has_gone: int
-    """How many such numbers were given."""
+    """The number of positions used in the inner stream."""
     is_ending: bool
-    """The session's end is on its way round."""
+    """True once the session's end goes round."""
 
     def __init__(self, session: Session) -> None:
         self.entries = deque()
@@ -46,7 +46,7 @@ class LoopContents:
 
 
 class LoopBatch(Batch):
-    """A batch that knows the entry of every row."""
+    """A batch with the entry of every row."""
 
     __slots__ = ("entries",)
 

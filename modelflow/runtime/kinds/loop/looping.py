@@ -14,14 +14,14 @@ from modelflow.runtime.session.session import Session
 
 logger = logging.getLogger("modelflow")
 
-# A buffer that has gone round so often is named in a warning.
+# The number of rounds after which a warning names a buffer.
 WARN_ROUNDS = 10_000
-# Port numbers of a loop's inbox: what enters, and what comes back.
+# Port numbers of a loop's inbox: rows that enter, and rows that return.
 ENTRY, RETURN = 0, 1
 
 
 class _Work:
-    """True where a loop has something to hand out."""
+    """An object that is true while a loop can give out rows."""
 
     __slots__ = ("_order",)
 
@@ -33,14 +33,21 @@ class _Work:
 
 
 class LoopOrder(Fifo):
-    """Hands out what comes back before what enters, and bounds what is inside. An `Order`.
+    """The `Order` of a loop: gives out returning rows first, and bounds the number of rows inside.
 
-    What comes back never makes its producer wait; what enters does, and is let in while fewer rows
-    than the queue's bound are inside.
+    Returning rows never make a producer wait, because a loop that waits for itself would never go
+    on. Entering rows do. They enter while fewer rows than the queue's bound are inside.
     """
 
     def __init__(self, policy: InboxPolicy, width: int, node: str, unit: str) -> None:
-        """Takes, beside what `Fifo` does, the names of node and unit for messages."""
+        """Creates an empty order.
+
+        Args:
+            policy: The bounds.
+            width: The number of ports of a row.
+            node: The node's name, for messages.
+            unit: The unit's name, for messages.
+        """
         super().__init__(policy, width)
         self._node, self._unit = node, unit
         self._returned: deque[Segment] = deque()
@@ -56,21 +63,21 @@ class LoopOrder(Fifo):
         self._most_inside = max(policy.bounds[ENTRY], policy.batch_size)
 
     def has_work(self) -> bool:
-        """Tells whether something has come back, or may enter."""
+        """Returns whether rows have returned, or may enter."""
         return bool(self._returned) or bool(self._queue and self._inside < self._most_inside)
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:
-        """Takes in what enters, or what comes back."""
+        """Adds rows that enter, or rows that return."""
         if port == ENTRY:
             super().add(port, segments)
         else:
             self._returned.extend(segments)
 
     def has_room(self, port: int, session: Session | None) -> bool:
-        """See `Order.has_room`: for what comes back there is always room."""
+        """See `Order.has_room`. The port of returning rows always has room."""
         return port == RETURN or super().has_room(port, session)
 
-    # -- behind the call ------------------------------------------------------------------------
+    # -- after a call ---------------------------------------------------------------------------
 
     def settle(
         self,
@@ -79,12 +86,13 @@ class LoopOrder(Fifo):
         has_errors: bool,
         exit_port: int,
     ) -> tuple[list[Segment], list[Segment]]:
-        """Sorts the rows of a batch into those that go round and those that leave.
+        """Splits the results of a batch into rows that go round and rows that leave.
 
-        Called under the outbox's lock, so that what it returns is sent in this order.
+        The caller holds the outbox's lock. Otherwise two threads could send their segments in the
+        wrong order.
 
         Returns:
-            What leaves by the exit, and what goes round.
+            The segments for the exit, and the segments that go round.
         """
         assert isinstance(batch, LoopBatch)  # made by `cut`
         leaving: list[Segment] = []
@@ -107,7 +115,7 @@ class LoopOrder(Fifo):
             if found is not None:
                 touched[found] = None
                 if span.is_last and span.stream is found.stream:
-                    found.entries[0].is_done = True  # the end has gone all the way round
+                    found.entries[0].is_done = True  # the end has returned
         for inside in touched:
             self._release(inside, leaving, going)
         return leaving, going
@@ -118,8 +126,8 @@ class LoopOrder(Fifo):
         entry.rounds += 1
         if entry.rounds == WARN_ROUNDS:
             logger.warning(
-                "node %r: a buffer of session %r has gone round %d times; a loop that never lets "
-                "it go ends when its session is cancelled, or by a deadline",
+                "node %r: a buffer of session %r has gone round %d times; if it never leaves the "
+                "loop, cancel the session or set a deadline",
                 self._node,
                 entry.stream.session.name,
                 entry.rounds,
@@ -171,7 +179,7 @@ class LoopOrder(Fifo):
                 continue  # cancelled
             for position, buffer in zip(segment.positions, segment.columns[0], strict=True):
                 entry = inside.going.pop(position)
-                assert entry.position is not None  # an end does not go round as a row
+                assert entry.position is not None  # an end returns as ``is_last``, not as a row
                 spans.append(Span(entry.stream, (entry.position,), False))
                 entries.append(entry)
                 column.append(buffer)
@@ -205,7 +213,7 @@ class LoopOrder(Fifo):
     # -- control --------------------------------------------------------------------------------
 
     def end_cycles(self) -> None:
-        """Sends nothing round any more: what would go leaves with an error."""
+        """Stops the rounds: a row that would go round leaves with an error instead."""
         self._is_ending = True
 
     def drop(self, session: Session) -> None:

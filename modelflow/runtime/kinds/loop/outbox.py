@@ -1,4 +1,4 @@
-"""Behind a loop unit: what goes round, and what leaves."""
+"""The outbox of a loop, for rows that go round and rows that leave."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,19 @@ from modelflow.runtime.worker_slot import Handoff
 
 
 class LoopOutbox(Outbox):
-    """Sends what goes round and what leaves, each in its order."""
+    """The outbox that sends rows round or to the exit, each in their order."""
 
     def __init__(
         self, routes: Sequence[Route], inbox: Inbox, order: LoopOrder, exit_port: int
     ) -> None:
-        """Takes, beside the routes, the inbox with its order, and which output is the exit."""
+        """Creates the outbox of a loop.
+
+        Args:
+            routes: The receivers of each output.
+            inbox: The loop's own inbox.
+            order: The order of that inbox.
+            exit_port: The place of the exit among the outputs.
+        """
         super().__init__(routes, None, 0)
         self._loop = inbox
         self._order = order
@@ -26,7 +33,7 @@ class LoopOutbox(Outbox):
     def emit(
         self, batch: Batch, results: Columns, has_errors: bool, handoff: Handoff | None = None
     ) -> None:
-        """Sends on what has settled; does not wait."""
+        """Sends the results of a batch as far as their order allows; does not wait."""
         with self._turn:
             leaving, going = self._loop.change(
                 lambda: self._order.settle(batch, results, has_errors, self._exit)

@@ -1,4 +1,4 @@
-"""Stream units: the buffers of one stream, in order, one call at a time."""
+"""Stream units, which get the buffers of one stream in order, one call at a time."""
 
 from modelflow.plan import StagePlan
 from modelflow.runtime.clock import Clock
@@ -15,7 +15,7 @@ def _order(policy: InboxPolicy, width: int, plan: StagePlan, clock: Clock) -> Or
     return BySession(policy, width, clock)
 
 
-# A session's calls are one after the other, so that there is no order to restore behind them.
+# ``is_ordered=False``: a session's calls never overlap, so its results are in order already.
 KIND = RunningKind(
     call=StreamCall,
     order=_order,

@@ -1,9 +1,9 @@
 """The order of a stream unit: one call at a time for each session, in the session's order.
 
-Session A has sent the rows 0..9 and its end, B one row. With ``batch_size=4`` a worker gets A's
-rows 0..3; meanwhile another one may get B's row, but nobody A's 4..7 before the first has come
-back. If the unit sends itself an event in its first call, the events and the rows of A take turns;
-its stream ends when the rows are over and no event is left.
+Example: session A has sent the rows 0-9 and its end, B one row. With ``batch_size=4`` one worker
+gets A's rows 0-3. Meanwhile another worker may get B's row. No worker gets A's rows 4-7 before the
+first worker has called `mark_done`. If the unit sends itself events, A's batches alternate between
+rows and events. A's stream ends after its last row and its last event.
 """
 
 from collections import deque
@@ -18,16 +18,22 @@ from modelflow.runtime.session.session import Session
 
 
 class BySession:
-    """Hands out one batch a session at a time; sessions take turns. An `Order`.
+    """The `Order` that gives out one batch of a session at a time; sessions take turns.
 
-    The streams of a session are worked on one after the other. Buffers behind a stream that waits
+    The unit gets the streams of a session one after the other. Buffers behind a stream that waits
     for an event are not ready, and never make a producer wait.
     """
 
     is_holding = False
 
     def __init__(self, policy: InboxPolicy, width: int, clock: Clock) -> None:
-        """Takes the policy, how many ports a row has, and what delayed events go by."""
+        """Creates an empty order.
+
+        Args:
+            policy: The bounds.
+            width: The number of ports of a row.
+            clock: The clock of delayed events.
+        """
         self.ready = 0
         self.dropped = 0
         self.ready_bytes = 0
@@ -50,7 +56,7 @@ class BySession:
     # -- in -------------------------------------------------------------------------------------
 
     def add(self, port: int, segments: Sequence[Segment]) -> None:  # noqa: ARG002 - one way in
-        """Puts rows into the lanes of their sessions."""
+        """Appends rows to the queues of their sessions."""
         for segment in segments:
             session = segment.stream.session
             if session.is_cancelled:
@@ -102,9 +108,17 @@ class BySession:
     def post(
         self, session_queue: SessionQueue, stream: OpenStream, event: Any, delay: float
     ) -> bool:
-        """Takes an event for a stream; False if the stream is over, or the flow ends.
+        """Adds an event for a stream.
 
-        ``delay``: seconds after which the unit is called for it; refused while the flow drains.
+        Args:
+            session_queue: The queue of the stream's session.
+            stream: The stream.
+            event: The event.
+            delay: The seconds after which the unit is called. A delayed event is refused while the
+                flow drains.
+
+        Returns:
+            False if the event is refused, or the stream has ended, or the flow ends.
         """
         if stream.is_over or session_queue.is_dropped or self._is_ending:
             return False
@@ -120,19 +134,19 @@ class BySession:
         return True
 
     def next_due(self) -> float | None:
-        """Hands out the delayed events that are due; returns the seconds until the next one."""
+        """Moves due events to their streams; returns the seconds until the next event."""
         self._bring(self._later.due())
         self.has_delays = bool(self._later)
         return self._later.remaining()
 
     def drain(self) -> None:
-        """Brings every delayed event now; no other one is delayed."""
+        """Makes every delayed event due now, and refuses delayed events from now on."""
         self._is_draining = True
         self._bring(self._later.all())
         self.has_delays = False
 
     def end_cycles(self) -> None:
-        """Takes no event any more, and ends the streams that only wait for one."""
+        """Refuses events from now on, and ends the streams that only wait for an event."""
         self._is_ending = True
         for session_queue in self._session_queues.values():
             self._offer(session_queue)
@@ -147,7 +161,7 @@ class BySession:
     # -- out ------------------------------------------------------------------------------------
 
     def cut(self, size: int) -> Batch | None:
-        """See `Order.cut`; the lane comes back by `mark_done`."""
+        """See `Order.cut`. The worker returns the session queue with `mark_done`."""
         session_queue = self._turns.popleft()
         session_queue.is_queued = False
         is_ending = self._is_ending and session_queue.is_kept_open
@@ -158,7 +172,8 @@ class BySession:
         if stream is not None and session_queue.is_dropped:
             return StreamBatch(session_queue, Span(stream.stream, (), True), self._nothing())
         if stream is not None and session_queue.has_event:
-            # By turns: a unit that sends an event in every call must not starve its input.
+            # Events and rows alternate, because a unit that sends an event in every call would
+            # otherwise never get rows.
             stream.was_event = not (
                 stream.was_event and session_queue.segments and not session_queue.is_stalled
             )
@@ -196,10 +211,10 @@ class BySession:
     def _nothing(self) -> Columns:
         return [[] for _ in range(self._width)]
 
-    # -- a worker has come back -----------------------------------------------------------------
+    # -- after a call ---------------------------------------------------------------------------
 
     def try_end(self, session_queue: SessionQueue, stream: OpenStream) -> bool:
-        """Notes that no more buffers come in; True if nothing else keeps the stream open."""
+        """Stores that the stream has no more buffers; returns True if the stream can end now."""
         if not stream.is_ended:
             self.ready -= session_queue.rows
             self.ready_bytes -= session_queue.bytes
@@ -213,15 +228,16 @@ class BySession:
     def mark_done(
         self, session_queue: SessionQueue, *, is_session_end: bool, is_parked: bool
     ) -> bool:
-        """Takes a lane back after a call.
+        """Takes a session queue back after a call.
 
         Args:
-            session_queue: The lane that `cut` gave.
-            is_session_end: The session's end has passed.
-            is_parked: Too much of the session is unread: its events wait until `unpark`.
+            session_queue: The queue of the batch from `cut`.
+            is_session_end: True if the session's end has passed.
+            is_parked: True if too many results of the session are unread. Then its events wait
+                until `unpark`.
 
         Returns:
-            True if the lane is parked now.
+            True if the queue is parked now.
         """
         session = session_queue.session
         if session_queue.open is not None and session_queue.open.is_over:
@@ -240,26 +256,26 @@ class BySession:
         return session_queue.is_parked
 
     def unpark(self, session_queue: SessionQueue) -> None:
-        """Lets the events of a lane come."""
+        """Gives out the events of a session again; see `mark_done`."""
         session_queue.is_parked = False
         self._offer(session_queue)
 
     # -- control --------------------------------------------------------------------------------
 
     def pause(self, session: Session) -> None:
-        """Does nothing: a session's calls are one after the other, in order."""
+        """Does nothing, because a session's calls never overlap and its results are in order."""
 
     def resume(self, session: Session) -> None:
         """Does nothing; see `pause`."""
 
     def drop(self, session: Session) -> None:
-        """Drops what waits of a session; the unit ends the stream that it has begun."""
+        """Drops the rows of a session; the unit still gets the end of its open stream."""
         session_queue = self._session_queues.get(session)
         if session_queue is None:
             return
         session_queue.segments.clear()
         session_queue.rows = session_queue.bytes = 0
-        # Counted anew: a Ctrl-C may have come between a row and its count.
+        # Counted again: a Ctrl-C may have come between adding a row and counting it.
         going = [one for one in self._session_queues.values() if not one.is_stalled]
         self.ready = sum(one.rows for one in going)
         self.ready_bytes = sum(one.bytes for one in going)
@@ -269,7 +285,7 @@ class BySession:
         self._offer(session_queue)
 
     def clear(self) -> None:
-        """Drops what waits; the streams that have begun are ended by `end_abandoned`."""
+        """Drops all rows; `end_abandoned` ends the open streams later."""
         self._is_ending = self._is_closed = True
         self._turns.clear()
         self._later.clear()
@@ -289,7 +305,7 @@ class BySession:
         return len(self._session_queues) + len(self._turns) + self.ready + bool(self._later)
 
     def end_abandoned(self) -> StreamBatch | None:
-        """Returns the end of a stream that has begun and got none, once the inbox is closed."""
+        """Returns the end of a stream that is still open after the inbox was closed, or None."""
         for session_queue in self._session_queues.values():
             if session_queue.open is not None and not session_queue.is_busy:
                 session_queue.is_busy = session_queue.is_dropped = True

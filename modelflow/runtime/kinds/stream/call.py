@@ -1,9 +1,13 @@
 """Calls of a stream unit: its hooks, its rows, its events.
 
-For one batch of the rows 4, 5, 6 of a stream that is new to the unit: `start` calls
-``stream_start``; `rows` calls ``process`` once with three buffers (twice, with 4 and with 6, if 5
-came in in error); if the stream is over with them, `end` calls ``stream_end``. What all of them
-gave is in `StreamCall.given`.
+Example: a batch has the rows 4, 5, 6 of a stream that is new to the unit::
+
+    method     calls of the unit                if row 5 is in error
+    start      stream_start                     stream_start
+    rows       process(4 5 6)                   process(4), process(6)
+    end        stream_end, if the stream ends   stream_end, if the stream ends
+
+`StreamCall.given` collects the results of all calls for the batch.
 """
 
 import logging
@@ -22,19 +26,19 @@ Post = Callable[[Any, float], bool]
 
 
 class StreamCall(UnitCall):
-    """Calls a stream unit, and gathers what the calls for one batch give."""
+    """The calls of a stream unit, with the results of all calls for one batch."""
 
     given: Columns
-    """For each output (for a sink: one), the buffers not numbered yet."""
+    """The results without positions, a column for each output. A sink has a single column."""
     _is_loss_noted = False
 
     def begin(self) -> None:
-        """Forgets the batch before."""
+        """Resets the results and counters before a batch."""
         super().begin()
         self.given = [[] for _ in self._outputs or ("",)]
 
     def start(self, stream: OpenStream, post: Post) -> None:
-        """Calls ``stream_start``; what it raises becomes the error of every buffer."""
+        """Calls ``stream_start``; an exception becomes the error of every buffer."""
         context = self._stream_context(stream, post)
         try:
             self.unit.stream_start(context)
@@ -48,7 +52,7 @@ class StreamCall(UnitCall):
     def rows(
         self, stream: OpenStream, positions: Sequence[int], columns: Columns, post: Post
     ) -> None:
-        """Calls the unit for the rows of a batch; those in error pass it untouched."""
+        """Calls the unit for the rows of a batch; rows in error are passed on without a call."""
         good: list[tuple[Buffer, ...]] = []
         for position, cells in zip(positions, zip(*columns, strict=True), strict=True):
             is_bad = any(cell.error is not None for cell in cells)
@@ -71,7 +75,7 @@ class StreamCall(UnitCall):
         self._process(context, stream, 1)
 
     def end(self, stream: OpenStream, *, is_cancelled: bool) -> None:
-        """Calls ``stream_end``, and makes up for what a unit that keeps the count still owes."""
+        """Calls ``stream_end``; with `Count.SAME`, missing results become errors."""
         error = None if stream.is_failure_given else stream.failure
         if stream.is_started:
             context = self._stream_context(stream, _refuse)
@@ -86,7 +90,11 @@ class StreamCall(UnitCall):
             self._fail(error, stream, 1)
 
     def _give_owed(self, stream: OpenStream, error: BaseException | None) -> bool:
-        """Puts errors where a unit that keeps the count gave nothing; False if it gave all."""
+        """With `Count.SAME`, adds an error for each missing result.
+
+        Returns:
+            True if a result was missing.
+        """
         is_short = False
         names = self._outputs or ("",)
         for given, numbering, name in zip(self.given, stream.outputs, names, strict=True):
@@ -116,7 +124,8 @@ class StreamCall(UnitCall):
             columns = self._writable(columns)
         context = self._stream_context(stream, post)
         context.inputs = dict(zip(self.inputs, columns, strict=True))
-        if self._inherits_meta and not stream.outputs[0].is_same_count:  # alike for all outputs
+        # All outputs have the same `Count`.
+        if self._inherits_meta and not stream.outputs[0].is_same_count:
             stream.inputs.begin(buffer for column in columns for buffer in column)
         is_failed = self._process(context, stream, len(rows))
         stream.inputs.end()
@@ -135,17 +144,17 @@ class StreamCall(UnitCall):
         return False
 
     def _take(self, context: StreamContext, stream: OpenStream) -> None:
-        """Takes over what a call gave.
+        """Wraps and stores the results of a call.
 
         Raises:
-            ValueError: the unit keeps the count, and gave more than came in.
+            ValueError: with `Count.SAME`, the unit gave more results than it got rows.
         """
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
             new = len(context.outputs[name])
             if numbering.is_same_count and new + len(given) > numbering.owed:
                 raise ValueError(
-                    f"gave {new} values on output {name!r} for {numbering.owed - len(given)} that "
-                    "are owed; a stream unit with Count.SAME gives one for each"
+                    f"gave {new} values on output {name!r} for {numbering.owed - len(given)} "
+                    "inputs without a result; a stream unit with Count.SAME gives one for each"
                 )
         for name, given, numbering in zip(self._outputs, self.given, stream.outputs, strict=False):
             buffers = self._wrap_output(context.outputs[name])
@@ -155,11 +164,11 @@ class StreamCall(UnitCall):
             given.extend(buffers)
 
     def _note_lost(self, keys: set[str]) -> None:
-        """Warns once, in this instance, of meta that pictures lose here: a video its times."""
+        """Warns once per instance that images lose meta here, such as the times of a video."""
         if keys and not self._is_loss_noted:
             self._is_loss_noted = True
             logger.warning(
-                "node %r: the unit gives new pictures, and does not say that it keeps the count: "
+                "node %r: the unit gives new images without Count.SAME: "
                 "they lose the meta %s of its inputs; declare kind=Stream(Count.SAME), or give "
                 "modelflow.image.like(frame, array)",
                 self.plan.node,
@@ -174,13 +183,13 @@ class StreamCall(UnitCall):
                 given.append(bad.twin())
 
     def _fail(self, error: BaseException, stream: OpenStream, size: int) -> None:
-        """Puts an error in the place of what a call would have given."""
+        """Adds an error for each result that a failed call did not give."""
         self._count_failed(size)
         bad = Buffer.from_error(self._error(error, stream.stream))
         for given, numbering in zip(self.given, stream.outputs, strict=True):
             room = numbering.owed - len(given) if numbering.is_same_count else size
             given.extend(bad.twin() for _ in range(min(size, room)))
-            if room <= 0:  # nothing is owed that could carry it
+            if room <= 0:  # no row waits for a result, so no result can carry the error
                 session = stream.stream.session
                 session.progress.record_errors([bad])
                 session.tell_errors([bad])

@@ -1,9 +1,10 @@
-"""How what a stream unit gives is numbered.
+"""The positions of a stream unit's results.
 
-A unit that keeps the count was given the rows 4, 5, 6, of which 5 came in in error. It gives one
-buffer, later a second one: they are numbered 4 and 6, and the error stands at 5 between them. A
-unit of any count that has given seven buffers so far gives the next one number 7, in a stream of
-its own.
+Example: a unit with `Count.SAME` gets the rows 4, 5, 6, where row 5 is in error. It emits one
+result, later a second result. They get the positions 4 and 6, and the error gets position 5.
+
+Example: a unit with `Count.ANY` has emitted seven results. The next result gets position 7, in a
+stream of its own.
 """
 
 from collections import deque
@@ -16,37 +17,45 @@ from modelflow.unit.kind import Count
 
 
 class Numbering:
-    """Gives the buffers of one output their numbers, and knows what is still owed.
+    """The positions of one output's results, and the number of results that are still missing.
 
-    A unit that keeps the count gives its k-th buffer the number and the meta of the k-th that came
-    in, however late; one whose count is assumed gives as many as it likes so; any other counts
-    anew, in a stream of its own.
+    - `Count.SAME`: the k-th result gets the position and the meta of the k-th row, however late.
+    - `Count.ASSUMED`: the k-th result gets the position of the k-th row, but the number of results
+      may differ from the number of rows.
+    - `Count.ANY`: the results are numbered from 0, in a stream of their own.
     """
 
     __slots__ = ("_is_assumed", "_kept", "_next", "is_same_count", "owed", "stream")
 
     stream: Stream
-    """The stream that the buffers belong to."""
+    """The stream of the results."""
     is_same_count: bool
-    """The unit keeps the count: what is owed must come."""
+    """True with `Count.SAME`, where the unit must emit a result for each row."""
     owed: int
-    """How many buffers are owed, without those that came in in error."""
+    """The number of missing results. Rows that arrived in error are not counted."""
 
     def __init__(self, source: Stream, count: Count = Count.ANY) -> None:
         self.is_same_count = count is Count.SAME
         self._is_assumed = count is Count.ASSUMED
         self.stream = source.renumber() if count is Count.ANY else source
         self.owed = 0
-        # Number, error or what carries the deadline, and what it was made of, without its data.
+        # For each row without a result, three values: its position, its error (or an empty buffer
+        # with its deadline), and its inputs without data. The result inherits meta from the inputs.
         self._kept: deque[tuple[int, Buffer, list[Buffer]]] = deque()
         self._next = 0
 
     def owe(self, position: int, cells: Sequence[Buffer], inherits_meta: bool = True) -> None:
-        """Notes what came in, a buffer a port; one in error is passed on when it has its turn."""
+        """Stores a row that needs a result; an error is passed on in its place.
+
+        Args:
+            position: The row's position.
+            cells: The row's buffers, one for each port.
+            inherits_meta: True if the result inherits meta from the row.
+        """
         if not (self.is_same_count or self._is_assumed):
             return
         bad = next((cell for cell in cells if cell.error is not None), None)
-        kept = Buffer() if bad is None else bad  # not the data: it may be owed for long
+        kept = Buffer() if bad is None else bad  # without the data, because the result may be late
         sources: list[Buffer] = []
         if bad is None:
             self.owed += 1
@@ -56,7 +65,7 @@ class Numbering:
         self._kept.append((position, kept, sources))
 
     def number(self, buffers: Iterable[Buffer]) -> tuple[Sequence[int], list[Buffer]]:
-        """Returns the buffers with their numbers, and what came in in error at its place."""
+        """Returns positions and buffers of the results, with passed-on errors in their places."""
         given = list(buffers)
         if self.is_same_count:
             return self._in_place(iter(given))
@@ -87,7 +96,7 @@ class Numbering:
                 self.owed -= 1
                 inherit(buffer, sources)
                 buffer._deadline = kept._deadline
-            assert buffer is not None  # one of the two
+            assert buffer is not None  # either the error or a result
             self._kept.popleft()
             positions.append(position)
             column.append(buffer)

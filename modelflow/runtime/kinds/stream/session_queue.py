@@ -1,4 +1,4 @@
-"""What waits of one session at a stream unit, and the stream that the unit works on."""
+"""The queue of one session at a stream unit, and the open stream of the session."""
 
 from collections import deque
 from typing import Any
@@ -10,7 +10,7 @@ from modelflow.runtime.stages.inheriting import StreamInputs
 
 
 class OpenStream:
-    """A stream while a unit works on it; one worker at a time has it."""
+    """A stream between its first and its last call; one worker at a time uses the stream."""
 
     __slots__ = (
         "delayed",
@@ -29,31 +29,31 @@ class OpenStream:
     )
 
     stream: Stream
-    """The stream that comes in."""
+    """The input stream."""
     outputs: list[Numbering]
-    """How the buffers of each output are numbered."""
+    """The positions of the results of each output."""
     state: dict[str, Any]
-    """The unit's own dict."""
+    """The dict of the unit for this stream."""
     events: deque[Any]
-    """What `Context.send_event` was given and the unit has not seen; the inbox's lock guards it."""
+    """The events of `Context.send_event` that wait for a call, guarded by the inbox's lock."""
     delayed: int
-    """How many events are to come later."""
+    """The number of delayed events."""
     was_event: bool
-    """The last call was for an event."""
+    """True if the last call was for an event."""
     is_held: bool
-    """`Context.hold` was called in the last call."""
+    """True if the last call used `Context.hold`."""
     is_started: bool
-    """``stream_start`` has returned."""
+    """True once ``stream_start`` has returned."""
     is_ended: bool
-    """No more buffers come in."""
+    """True once the last input buffer has arrived."""
     is_over: bool
-    """``stream_end`` is called, or never will be: no event is taken any more."""
+    """True once the stream accepts no events, because ``stream_end`` is called now or never."""
     inputs: StreamInputs
-    """What the unit was given, from which results inherit."""
+    """The inputs of the unit, from which results inherit meta."""
     failure: BaseException | None
-    """What ``stream_start`` raised: the error of every buffer."""
+    """The exception of ``stream_start``, which becomes the error of every buffer."""
     is_failure_given: bool
-    """Some buffer has that error."""
+    """True once a buffer has that error."""
 
     def __init__(self, stream: Stream, outputs: list[Numbering]) -> None:
         self.stream = stream
@@ -85,21 +85,21 @@ class SessionQueue:
     session: Session
     """The session of the rows."""
     segments: deque[Segment]
-    """The rows that wait, in order."""
+    """The waiting rows, in order."""
     rows: int
-    """How many rows that is."""
+    """The number of waiting rows."""
     bytes: int
-    """How many bytes their data takes, where the policy bounds them."""
+    """The size of the waiting rows' data, if the policy bounds the bytes."""
     open: OpenStream | None
-    """The stream that the unit works on."""
+    """The open stream of the session, if any."""
     is_busy: bool
-    """A worker has the lane."""
+    """True while a worker has a batch of this session."""
     is_queued: bool
-    """The lane is among those that workers may take."""
+    """True while workers may take a batch of this session."""
     is_parked: bool
-    """Its events wait until the session's results are read."""
+    """True while events wait because too many results of the session are unread."""
     is_dropped: bool
-    """The session is cancelled: the open stream is to be ended, and nothing else."""
+    """True if the session is cancelled, and only the end of the open stream must still be sent."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -110,24 +110,24 @@ class SessionQueue:
 
     @property
     def is_stalled(self) -> bool:
-        """Tells whether what waits must let the open stream have its events first."""
+        """Returns whether waiting rows must wait for the events of the open stream."""
         return self.open is not None and self.open.is_ended
 
     @property
     def has_event(self) -> bool:
-        """Tells whether the unit may be called for an event now."""
+        """Returns whether the unit may be called for an event now."""
         return self.open is not None and bool(self.open.events) and not self.is_parked
 
     @property
     def has_work(self) -> bool:
-        """Tells whether a worker could do something now."""
+        """Returns whether a worker could take a batch now."""
         if self.is_busy or self.is_dropped:
             return not self.is_busy and self.open is not None
         return self.has_event or (bool(self.segments) and not self.is_stalled)
 
     @property
     def is_kept_open(self) -> bool:
-        """Tells whether the open stream waits for an event, and for nothing else."""
+        """Returns whether the open stream waits for an event only."""
         return (
             not self.is_busy and self.open is not None and self.is_stalled and not self.open.events
         )
@@ -139,9 +139,9 @@ class StreamBatch(Batch):
     __slots__ = ("event", "session_queue")
 
     session_queue: SessionQueue
-    """Where the rows came from; goes back by `BySession.mark_done`."""
+    """The queue of the rows, which the worker returns with `BySession.mark_done`."""
     event: Any
-    """What the unit is called with instead of rows, or None."""
+    """The event for which the unit is called instead of rows, or None."""
 
     def __init__(
         self, session_queue: SessionQueue, span: Span, columns: Columns, *, event: Any = None

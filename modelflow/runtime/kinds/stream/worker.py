@@ -1,7 +1,7 @@
-"""One thread of a stream unit's stage.
+"""The worker thread of a stream unit's stage.
 
-It takes the lane of session A with a batch of A's rows, opens the stream if these are its first
-rows, has the unit called, sends on what the unit gave, and gives the lane back.
+The worker takes the queue of a session with a batch of its rows. It opens the stream if the rows
+are its first rows. It calls the unit, sends the results on, and returns the queue.
 """
 
 from typing import Any
@@ -22,7 +22,10 @@ from modelflow.unit import kind as kinds
 
 
 class StreamWorker(Worker):
-    """Works on one stream at a time, and passes on the ends of those that enclose it."""
+    """The worker of a stream unit: processes one stream at a time.
+
+    The ends of enclosing streams are passed on without a call.
+    """
 
     call: StreamCall
 
@@ -37,20 +40,20 @@ class StreamWorker(Worker):
         self._count = kinds.Count.ANY if spec.is_sink else spec.kind.count
 
     def finish(self) -> None:
-        """Ends the streams that were left open."""
+        """Ends the streams that are still open."""
         while (batch := self.stage.inbox.change(self._order.end_abandoned)) is not None:
             self.run(batch)
 
     def run(
         self,
         batch: Batch,
-        handoff: Handoff | None = None,  # noqa: ARG002 - who is behind is always woken
+        handoff: Handoff | None = None,  # noqa: ARG002 - the next worker is always woken
     ) -> None:
         """Calls the unit for a batch of one stream, and sends the results on."""
         assert isinstance(batch, StreamBatch)  # made by the order of this kind
         session_queue, (span,) = batch.session_queue, batch.spans
         if span.stream.depth < self.stage.plan.depth:
-            # It encloses the node's streams: only its end passes here.
+            # A stream that encloses the node's streams. Only its end passes here.
             self._send([Segment(span.stream, (), [[]], span.is_last, False)] * self._width)
             self._on_done(session_queue, is_session_end=span.is_session_end)
             return
@@ -74,18 +77,18 @@ class StreamWorker(Worker):
         self._on_done(session_queue, is_session_end=is_over and stream.stream.depth == 0)
 
     def _tell(self, span: Span, start: float, end: float) -> None:
-        """Tells the session's watcher of a call; also of one for an event, which has no rows."""
+        """Reports a call to the session's watcher, even a call for an event, without rows."""
         plan, size = self.stage.plan.unit, len(span.positions)
         found = (buffer.error for column in self.call.given for buffer in column)
         error = next((one for one in found if one is not None and one.node == plan.node), None)
-        assert span.stream.session.watcher is not None  # who calls this has looked
+        assert span.stream.session.watcher is not None  # the caller has checked
         part = Part(
             plan.node, plan.spec.name, self._device, start, end, size, size, error, self.track
         )
         span.stream.session.watcher.on_call(part)
 
     def _call(self, stream: OpenStream, batch: StreamBatch) -> bool:
-        """Makes the calls that a batch brings about; True if the stream is over with them."""
+        """Makes the calls for a batch; returns True if the stream ends with the batch."""
         call, session_queue, (span,) = self.call, batch.session_queue, batch.spans
         inbox, order = self.stage.inbox, self._order
 
@@ -114,7 +117,7 @@ class StreamWorker(Worker):
         segments = []
         for given, numbering in zip(self.call.given, stream.outputs, strict=True):
             positions, column = numbering.number(given)
-            # Not what came in with this batch: an error may be passed on calls later.
+            # Not `batch.has_errors`: an error may be passed on in a later call than it arrived.
             has_errors = any(buffer.error is not None for buffer in column)
             segments.append(Segment(numbering.stream, positions, [column], is_over, has_errors))
         if is_over or any(segment.positions for segment in segments):
@@ -124,7 +127,7 @@ class StreamWorker(Worker):
         self.stage.outbox.send([(segment,) for segment in segments])
 
     def _on_done(self, session_queue: SessionQueue, *, is_session_end: bool) -> None:
-        """Gives the lane back; its events wait while too much of the session is unread."""
+        """Returns the session queue, parked while too many results of the session are unread."""
         inbox, order, session = self.stage.inbox, self._order, session_queue.session
         is_unread = session.reader.unread >= self._unread_bound and not session.is_cancelled
         is_parked = inbox.change(

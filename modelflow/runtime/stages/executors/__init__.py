@@ -1,7 +1,7 @@
-"""Where the code of a unit runs: on the thread of its worker, or in a process of its own.
+"""Executors: a unit runs on the thread of its worker, or in a process of its own.
 
-A stage asks its executor for an instance and calls it like any other unit; what comes between, the
-instance hides: `ProcessUnit` sends batches to its process and gives back what comes.
+A stage gets an instance from its executor, and calls the instance like any other unit. The instance
+hides the process: `ProcessUnit` sends batches to its process and emits the results that come back.
 """
 
 import sys
@@ -23,8 +23,10 @@ class Executor:
     name: str
     """The node attribute ``workers``."""
     prepare: Callable[[FlowUnitSpec, str], Callable[[Device], FlowUnit]]
-    """Given description and node, before any thread of the flow runs, gives what makes an instance,
-    not opened yet, for a device."""
+    """Returns a function that creates an instance for a device, from the unit's spec and the node.
+
+    Called before any thread of the flow runs. The instance is not opened yet.
+    """
 
 
 def _on_thread(spec: FlowUnitSpec, node: str) -> Callable[[Device], FlowUnit]:  # noqa: ARG001
@@ -32,8 +34,8 @@ def _on_thread(spec: FlowUnitSpec, node: str) -> Callable[[Device], FlowUnit]:  
 
 
 def _in_process(spec: FlowUnitSpec, node: str) -> Callable[[Device], FlowUnit]:
-    # Now: a library that another node's thread imports may change it for a moment, as OpenCV does,
-    # and a process started then would find that library's own modules in the place of Python's.
+    # Copied now, before threads run. A library may change ``sys.path`` during its import, as OpenCV
+    # does. A process that starts meanwhile would import the library's modules instead of Python's.
     search_path = tuple(sys.path)
     return lambda _device: ProcessUnit(spec, node, search_path)
 

@@ -1,4 +1,4 @@
-"""The process of a unit: what ``python -c`` runs there, with its descriptors and its parent."""
+"""The code that runs in the process of a unit, started by ``python -c``."""
 
 import contextlib
 import pickle
@@ -18,16 +18,16 @@ from modelflow.runtime.stages.call import coroutine_error, make_return_error
 from modelflow.unit.spec import factory_of
 from modelflow.unit.unit import Context, FlowUnit
 
-# Classes that say nothing of an error.
+# Classes that are too general to describe an error.
 _ANY = (Exception, BaseException, object)
 
 
 class Item(NamedTuple):
-    """A buffer on its way.
+    """A buffer that is sent between two processes.
 
     Attributes:
-        data: Its data.
-        meta: Its meta; None: none.
+        data: The data.
+        meta: The meta, or None.
     """
 
     data: Any
@@ -35,15 +35,15 @@ class Item(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a process is for.
+    """The unit of a process, and its settings.
 
     Attributes:
-        factory: Makes the unit, as `FlowUnitSpec.devices` has it.
-        config: Its options.
-        device: Where it runs.
+        factory: The factory of the unit, from `FlowUnitSpec.devices`.
+        config: The options of the unit.
+        device: The device of the unit.
         batch_size: The most buffers of a call.
-        in_place: The inputs that it may write to.
-        outputs: The names of its outputs.
+        in_place: The inputs that the unit may write to.
+        outputs: The names of the outputs.
     """
 
     factory: Any
@@ -62,13 +62,13 @@ def main(arguments: list[str]) -> None:
 
 
 def run(channel: Channel) -> None:
-    """Makes the unit, answers calls, closes the unit."""
+    """Creates and opens the unit, answers calls, then closes the unit."""
     try:
         job: Job = read_job(channel)
         unit: FlowUnit = factory_of(job.factory)()
         unit.device, unit.batch_size = job.device, job.batch_size
         unit.open(job.config)
-    except BaseException as error:  # noqa: BLE001 - it is told to the flow
+    except BaseException as error:  # noqa: BLE001 - sent to the flow
         channel.send(_failure(error))
         return
     channel.send((True, {}))
@@ -79,18 +79,18 @@ def run(channel: Channel) -> None:
         raise
     try:
         unit.close()
-    except BaseException as error:  # noqa: BLE001 - it is told to the flow
+    except BaseException as error:  # noqa: BLE001 - sent to the flow
         channel.send(_failure(error))
     else:
         channel.send((True, {}))
 
 
 def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
-    """Answers calls until there are none."""
+    """Answers calls until the flow sends None."""
     while True:
         try:
             inputs = channel.receive()
-        except MessageError as error:  # a value's class cannot be found here, say
+        except MessageError as error:  # such as a class that cannot be imported here
             channel.send(_failure(error.reason))
             continue
         if inputs is None:
@@ -98,7 +98,7 @@ def _work(channel: Channel, unit: FlowUnit, job: Job) -> None:
         answer: tuple[bool, Any]
         try:
             answer = True, _call(unit, job, inputs)
-        except BaseException as error:  # noqa: BLE001 - the buffers', also a SystemExit
+        except BaseException as error:  # noqa: BLE001 - the buffers' error, even a SystemExit
             answer = _failure(error)
         _send(channel, answer)
 
@@ -141,16 +141,16 @@ def _failure(error: BaseException) -> tuple[bool, Exception]:
 
 
 def _portable(error: BaseException) -> Exception:
-    """Returns the error itself, or one that says the same where it cannot go to another process.
+    """Returns a copy of the error, or an error with the same text if the copy fails.
 
-    A note of it says where it was raised here.
+    Adds a note with the traceback in this process.
     """
     text = "".join(traceback.format_exception(error))
     copied = _copy_error(error) if isinstance(error, Exception) else None
     if copied is None:
         said = describe_error(error)
-        # Of the nearest class above its own that can be made of a text: what is caught as it still
-        # is, a refusal of data first of all.
+        # Uses the nearest base class that can be created from a text. Handlers for that class, such
+        # as the handler for refused data, still catch the error.
         above = (one for one in type(error).__mro__[1:] if one not in _ANY)
         made = (_make(one, said) for one in above if issubclass(one, Exception))
         copied = next((one for one in made if one is not None), None) or RuntimeError(said)
@@ -161,14 +161,14 @@ def _portable(error: BaseException) -> Exception:
 def _make(kind: type[Exception], said: str) -> Exception | None:
     try:
         return _copy_error(kind(said))
-    except Exception:  # noqa: BLE001 - it wants something else than a text
+    except Exception:  # noqa: BLE001 - the constructor takes no single text
         return None
 
 
 def _copy_error(error: Exception) -> Exception | None:
-    """Returns what another process would be given of an error; None: nothing of its class."""
+    """Returns the error as another process would receive the copy, or None if the copy fails."""
     try:
         copied: Exception = pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - whatever its class does when it is copied
+    except Exception:  # noqa: BLE001 - the class may raise any error when copied
         return None
     return copied if type(copied) is type(error) else None

@@ -17,53 +17,53 @@ _ENTRY = "modelflow.runtime.stages.executors.child:main"
 
 
 class ProcessUnit(FlowUnit):
-    """Has a unit called in a process: batches there, results back.
+    """A unit that runs in another process: sends batches, and receives results.
 
-    A process that ends while it works on a batch costs that batch an error (the rows of a batch are
-    then tried one by one, so that only the guilty fail); one that has ended in the meantime costs
-    nothing: the next batch gets a new one.
+    If the process ends during a batch, the batch fails. Its rows are then tried one by one, and
+    only the rows that end the process fail. If the process ends between two batches, no batch
+    fails, because the next batch starts a new process.
     """
 
     def __init__(self, spec: FlowUnitSpec, node: str, search_path: Sequence[str]) -> None:
-        """Stores what to run.
+        """Stores the unit to run.
 
         Args:
             spec: The unit.
             node: The node's name, for messages.
-            search_path: Where the process looks for modules, as ``sys.path``.
+            search_path: The ``sys.path`` of the process.
         """
         self._spec = spec
         self._search_path = search_path
         self._node = node
         self._config: Any = None
         self._process: processes.ChildProcess | None = None
-        # Guards it against `interrupt`, which comes from another thread.
+        # Guards the process against `interrupt`, which another thread calls.
         self._lock = threading.Lock()
         self._is_busy = self._is_interrupted = False
 
     def open(self, config: Any) -> None:
-        """Starts the process and opens the unit there.
+        """Starts the process, and opens the unit in the process.
 
         Raises:
-            PlanError: the unit cannot be made in another process.
-            Exception: whatever the unit's ``open`` raised.
+            PlanError: the unit cannot be created in another process.
+            Exception: an error of the unit's ``open``.
         """
         self._config = config
         self._start()
 
     def process(self, ctx: Context) -> None:
-        """Has the batch worked on.
+        """Sends the batch to the process, and emits the results.
 
         Raises:
             WorkerProcessError: the process has ended.
-            Exception: whatever the unit raised.
+            Exception: an error of the unit.
         """
         if self._is_interrupted:
             raise WorkerProcessError(
                 f"node {self._node!r}: the flow ends; nothing is sent to its process any more"
             )
         if self._process is not None and not self._process.is_alive:
-            self._end()  # killed while it had nothing to do
+            self._end()  # the process was killed between two batches
         if self._process is None:
             self._start()
         inputs = {
@@ -74,17 +74,17 @@ class ProcessUnit(FlowUnit):
             ctx.emit([_value(value) for value in values], port)
 
     def close(self) -> None:
-        """Has the unit closed, and waits for the end of the process.
+        """Closes the unit, and waits for the end of the process.
 
         Raises:
-            Exception: whatever the unit's ``close`` raised.
+            Exception: an error of the unit's ``close``.
         """
         if self._process is None:
             return
         try:
             self._request(None, processes.END_TIMEOUT)
         except WorkerProcessError:
-            return  # it has ended, and is cleared away
+            return  # the process has ended, and `_on_death` has removed it
         except TimeoutError as error:
             self._process.kill()
             raise WorkerProcessError(
@@ -96,7 +96,7 @@ class ProcessUnit(FlowUnit):
                 self._end()
 
     def interrupt(self) -> None:
-        """Ends the process if a call is under way: nobody waits for it any more."""
+        """Kills the process if a call is running, because the flow drops its results."""
         with self._lock:
             self._is_interrupted = True
             if self._is_busy and self._process is not None:
@@ -111,8 +111,7 @@ class ProcessUnit(FlowUnit):
         if b"__main__" in job and not processes.is_main_importable(preparation):
             raise PlanError(
                 f"{who}: unit {self._spec.name!r} is defined in a notebook, a console or a text, "
-                "which the unit's process cannot import; put it into a file, units.py, and: "
-                "import units"
+                "which its process cannot import; move it to units.py, and: import units"
             )
         self._process = processes.ChildProcess(_ENTRY, self._search_path)
         try:
@@ -145,13 +144,13 @@ class ProcessUnit(FlowUnit):
 
         Raises:
             TimeoutError: no answer came within ``timeout`` seconds.
-            WorkerProcessError: the process has ended; it is cleared away.
-            Exception: what was raised there.
+            WorkerProcessError: the process has ended, and is removed.
+            Exception: an error in the process.
         """
         process = self._process
-        assert process is not None  # it was started
+        assert process is not None  # `_start` has set it
         with self._lock:
-            self._is_busy = message is not None  # a unit that is being closed is let
+            self._is_busy = message is not None  # `interrupt` does not kill a unit that closes
             if self._is_interrupted and self._is_busy:
                 process.kill()
         try:
@@ -159,7 +158,7 @@ class ProcessUnit(FlowUnit):
             is_good, answer = process.channels[0].receive(timeout)
         except TimeoutError:
             raise
-        except MessageError as error:  # a batch that cannot be sent, or an answer not read
+        except MessageError as error:  # the batch cannot be sent, or the answer not read
             raise error.reason from None
         except (EOFError, OSError) as error:
             raise self._on_death() from error
@@ -182,7 +181,7 @@ class ProcessUnit(FlowUnit):
         return WorkerProcessError(message)
 
     def _end(self) -> str:
-        """Ends the process; returns how it has ended."""
+        """Ends the process; returns the way of its end, for messages."""
         process = self._process
         assert process is not None
         how = process.end()

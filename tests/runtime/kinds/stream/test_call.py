@@ -246,7 +246,7 @@ def test_more_than_is_owed_fails_the_call_and_says_how_much_that_was():
     call.rows(open_stream, range(3), [[Buffer("one"), bad(), Buffer("two")]], refuse)
     first, second = data(call)
     assert first == 1
-    assert second.startswith("gave 2 values on output 'out' for 1 that are owed; a stream unit")
+    assert second.startswith("gave 2 values on output 'out' for 1 inputs without a result; a")
 
 
 def test_a_stream_unit_that_writes_to_its_input_gets_a_copy_where_another_sees_it():

@@ -215,7 +215,7 @@ def test_one_that_gives_fewer_than_it_declares_fails_those_that_are_missing():
 def test_one_that_gives_more_than_it_declares_fails_that_call():
     spec = same_count(lambda ctx: ctx.emit([1, 2]), hooks={})
     (bad,) = results_of(chain(spec), 7)
-    assert "gave 2 values on output 'out' for 1 that are owed" in bad
+    assert "gave 2 values on output 'out' for 1 inputs without a result" in bad
 
 
 # -- errors ----------------------------------------------------------------------------------------

@@ -275,8 +275,7 @@ def test_a_unit_of_a_program_without_a_file_says_what_to_do(words):
     assert done.returncode == 1
     assert (
         "node 'double': workers='process': unit 'double' is defined in a notebook, a console or a "
-        "text, which the unit's process cannot import; put it into a file, units.py, and: "
-        "import units"
+        "text, which its process cannot import; move it to units.py, and: import units"
     ) in done.stderr
 
 
