@@ -36,7 +36,8 @@ tell tells understand
 """
 ASKING = frozenset(_ASKING.split())
 FREE_RELATIVE = re.compile(
-    r"(?<![\w-])(?:(?P<before>\w+) (?:on |out |of )?)?(?P<what>what|whatever|whoever)\b(?![-\w])",
+    r"(?<![\w-])(?:(?P<before>\w+) (?:on |out |of )?)?(?P<what>what|whatever|whoever)"
+    r"\b(?![-\w]| to\b| was (?:found|expected)\b)",
     re.IGNORECASE,
 )
 

@@ -1,4 +1,4 @@
-"""Names are the field's nouns and verbs, and every folder is small and says what it holds."""
+"""Names and sentences are plain: the rules of `tests.prose`, and those of names and folders."""
 
 import ast
 import re
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import prose
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "modelflow"
@@ -176,3 +178,124 @@ def test_the_architecture_is_short_and_names_files_that_are_there():
     places = (PACKAGE, ROOT, *(path for path in PACKAGE.rglob("*/") if path.is_dir()))
     missing = [name for name in named if not any((place / name).exists() for place in places)]
     assert sorted(missing) == []
+
+
+SOURCES = ("modelflow", "flowunits", "graphs", "examples", "benchmarks", "tests", "docs", "changes")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+# Made from docstrings and option texts, which are checked themselves.
+GENERATED = ("command-line", "exit-codes", "graph-file", "inference", "python", "units")
+
+
+@pytest.mark.parametrize("source", [*SOURCES, *PAGES])
+def test_sentences_are_plain(source):
+    found = [
+        f"{sentence.path}:{sentence.line}: {reason}: {sentence.text}"
+        for path in prose.files([source])
+        if path.parent.name != "reference" or path.stem not in GENERATED
+        for sentence in prose.read(path)
+        for reason in prose.check(sentence)
+    ]
+    assert found == []
+
+
+def read_text(text, suffix, tmp_path):
+    path = tmp_path / f"sample{suffix}"
+    path.write_text(text)
+    return list(prose.read(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Returns what a client sent.", "'what' stands for a noun"),
+        ("Returns the last one of them.", "'one' stands for a noun"),
+        ("Returns " + "a very " * 11 + "long sentence.", "25 words; at most 20"),
+        ("Returns a name.\n\n    Clients are told of errors.", "'told of': say logged"),
+        ("Returns a name.\n\n    A: it is b; c, d; e.", "more than one colon or semicolon"),
+        ("Returns a name.\n\n    This is what is there.", "'what' stands for a noun"),
+        ("Returns a name.\n\n    One " + "and one " * 13, "27 words; at most 25"),
+    ],
+)
+def test_a_riddle_in_a_docstring_is_found(text, reason, tmp_path):
+    sentences = read_text(f'def f():\n    """{text}"""\n', ".py", tmp_path)
+    found = [reason for sentence in sentences for reason in prose.check(sentence)]
+    assert len(found) == 1
+    assert found[0].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Returns one batch of rows, named by ``who`` or ``it``.",
+        "Returns the time.\n\n    Shows what limits the graph.",
+        "Returns the time.\n\n    Args:\n        it: The time; 0 if unset.",
+        "Returns the time.\n\n    Example::\n\n        what; is: this; code: here",
+        "Returns the time, e.g. in seconds. What does it cost?",
+    ],
+)
+def test_a_plain_docstring_passes(text, tmp_path):
+    sentences = read_text(f'def f():\n    """{text}"""\n', ".py", tmp_path)
+    assert [reason for sentence in sentences for reason in prose.check(sentence)] == []
+
+
+def test_sentences_are_read_from_docstrings_comments_and_messages(tmp_path):
+    text = '''"""Describes a module."""
+
+LIMIT = 3
+"""The most rows of a batch."""
+
+
+def f(x):
+    """Returns x.
+
+    Args:
+        x: A number. Any number.
+    """
+    # The lock is taken first, because
+    # another thread may stop the flow.
+    if x:
+        raise ValueError(f"x: got {x} of the rows; expected at most 3 rows")
+    return x  # noqa: RET504
+'''
+    found = [(s.kind, s.line, s.is_first, s.text) for s in read_text(text, ".py", tmp_path)]
+    assert sorted(found) == sorted(
+        [
+            ("docstring", 1, True, "Describes a module."),
+            ("docstring", 4, True, "The most rows of a batch."),
+            ("docstring", 8, True, "Returns x."),
+            ("docstring", 11, False, "A number."),
+            ("docstring", 11, False, "Any number."),
+            (
+                "comment",
+                13,
+                False,
+                "The lock is taken first, because another thread may stop the flow.",
+            ),
+            ("message", 16, False, "x: got VALUE of the rows; expected at most 3 rows"),
+        ]
+    )
+
+
+def test_sentences_are_read_from_pages(tmp_path):
+    text = """# A title
+
+One sentence with a [link](there.md). Another
+one: `code; in: it`.
+
+- An item.
+
+| cell | `a` and b |
+|---|---|
+
+```text
+no; prose: here; at: all
+```
+"""
+    found = [(s.kind, s.line, s.text) for s in read_text(text, ".md", tmp_path)]
+    assert found == [
+        ("page", 3, "One sentence with a link."),
+        ("page", 3, "Another one: CODE."),
+        ("page", 6, "An item."),
+        ("cell", 8, "cell"),
+        ("cell", 8, "CODE and b"),
+    ]
