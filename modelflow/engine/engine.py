@@ -35,8 +35,7 @@ class LoadGroup:
 
     The caller that loads a version makes a group and passes it to each load. A reload makes a new
     group and shares nothing with the replaced models. The models own the shared values: the last
-    model
-    that releases a value closes it. Safe from any thread.
+    model that releases a value closes it. Safe from any thread.
     """
 
     def __init__(self) -> None:
@@ -126,23 +125,19 @@ class LoadedModel(ABC):
         Args:
             inputs: Input port -> C-contiguous array of the port's dtype in `memory`. Axis 0 is the
                 batch. A port without batch axis gets the value itself. The caller owns the arrays
-                and
-                reuses them after the call. The model must not write to them, because they may be
-                the
-                memory of the items.
+                and reuses them after the call. The model must not write to them, because they may
+                be the memory of the items.
 
         Returns:
             Output port -> array. The caller copies an array that shares memory with an input. It
-            also
-            copies an array that the model still refers to (a buffer that the next call overwrites).
+            also copies an array that the model still refers to (a buffer that the next call
+            overwrites).
 
         Raises:
             ItemRefusedError: The model does not take these inputs, because of their shape or
-                values. A
-                server answers 400 with the text, which contains no path.
+                values. A server answers 400 with the text, which contains no path.
             EngineError: The engine failed, for example for lack of memory. A server answers 500
-                without
-                the text.
+                without the text.
         """
 
     @abstractmethod

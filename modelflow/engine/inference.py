@@ -31,8 +31,7 @@ class InferenceUnit(FlowUnit):
 
     Each node and device has one instance, which several workers call at once. Items of different
     shapes go to the engine in separate calls (unless ``pad_variable`` is set). An item that does
-    not
-    fit fails without affecting the others.
+    not fit fails without affecting the others.
     """
 
     def __init__(self, model_file: ModelFile, name: str | None = None) -> None:
@@ -231,8 +230,7 @@ class InferenceUnit(FlowUnit):
 
         Raises:
             EngineError: The output has another number of rows, although the model file states a
-                batch
-                axis or the model takes one batch size only.
+                batch axis or the model takes one batch size only.
         """
         output = outputs[name]
         if output.ndim and len(output) == size:

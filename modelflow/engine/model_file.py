@@ -55,8 +55,7 @@ class ModelFile:
         path: The model's file or folder, which need not exist yet (see `missing_model`).
         engine: The engine's name (``virtual_type``).
         inputs, outputs: The ports, by their names in the model (tensor names of a frozen graph,
-            keys
-            of a signature).
+            keys of a signature).
         config: Defaults of the options (the ``[config]`` of the unit's TOML).
         group: See `LoadRequest.group`.
     """

@@ -1,7 +1,7 @@
 """The options that inference units of every engine share.
 
-An engine declares its options as a dataclass derived from `InferenceOptions` (`Engine.options`).
-An option of another engine is an error, as any unknown option is.
+An engine declares its options as a dataclass derived from `InferenceOptions` (`Engine.options`). An
+option of another engine is an error, as any unknown option is.
 """
 
 from collections.abc import Mapping

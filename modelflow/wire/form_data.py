@@ -24,8 +24,8 @@ def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
         content_type: The header, with the boundary.
 
     Raises:
-        Problem: The body is no form or is truncated, or has more than 100 fields. Also raised for
-            a field that occurs twice, has no name, or has a long head.
+        Problem: The body is no form or is truncated, or has more than 100 fields. Also raised for a
+            field that occurs twice, has no name, or has a long head.
     """
     if MultipartParser is None:
         refuse(

@@ -40,10 +40,8 @@ def read_json(
     """Parses a JSON document.
 
     Objects become ``dict``, and lists ``list``. In a large document a list of numbers, nested or
-    not,
-    may be an array instead, if its rows have equal lengths. The array has type int64 or uint64 if
-    all
-    numbers are written as integers, else float64.
+    not, may be an array instead, if its rows have equal lengths. The array has type int64 or uint64
+    if all numbers are written as integers, else float64.
 
     Args:
         body: The text, UTF-8.
@@ -119,8 +117,7 @@ _local = threading.local()
 
 def _read_large(body: bytes, outline: bytes | None) -> Any:
     # A parser must not be used again while a part of its document exists. After an error, a
-    # traceback
-    # may hold such parts: then the parser is dropped, and the next call makes another.
+    # traceback may hold such parts: then the parser is dropped, and the next call makes another.
     parser = _local.__dict__.pop("parser", None) or simdjson.Parser()
     value = _plain(parser.parse(body))
     if len(body) <= _KEPT:
@@ -138,8 +135,7 @@ def _plain(part: Any) -> Any:
         if len(names) > _FEW or len(set(names)) < len(names) or any("\0" in name for name in names):
             return part.as_dict()
         # One by one, because items() would make lists of the arrays. Each lookup begins at the
-        # first
-        # name and ends a name at its first zero byte. Hence the exceptions above.
+        # first name and ends a name at its first zero byte. Hence the exceptions above.
         return {name: _plain(part[name]) for name in names}
     if not isinstance(part, simdjson.Array):
         return part

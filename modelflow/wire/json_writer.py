@@ -34,8 +34,7 @@ def json_of(value: Any, *, is_plain: bool = False) -> bytes:
     Args:
         value: The value.
         is_plain: Whether the value is known to contain only text, finite numbers, booleans and
-            null.
-            This is not checked.
+            null. This is not checked.
 
     Raises:
         Problem: A part of the value has no form in JSON.
@@ -135,8 +134,8 @@ def row_texts(array: npt.NDArray[Any]) -> list[bytes]:
     Args:
         array: Numbers, at least one, in the shape ``(rows, ...)``.
     """
-    # Written at once, and cut between the rows at "],[".
-    # Written at once, and cut where one row ends and the next begins: at ],[ .
+    # Written at once, and cut between the rows at "],[". Written at once, and cut where one row
+    # ends and the next begins: at ],[ .
     between = b"]" * (array.ndim - 1) + b"," + b"[" * (array.ndim - 1)
     return array_json(array)[array.ndim : -array.ndim].split(between)
 

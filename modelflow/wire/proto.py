@@ -27,8 +27,7 @@ class Protocol:
         Args:
             names: The files, each after the files that it imports, written as in an ``import``.
             root: The folder that the names are relative to. None for the folder that contains the
-                package
-                `modelflow`.
+                package `modelflow`.
         """
         self._names, self._root = names, root
         self._classes: dict[str, Any] = {}

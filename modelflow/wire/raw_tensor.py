@@ -74,8 +74,7 @@ def from_raw(
 
     Returns:
         A read-only view on ``data``, which may begin at any address. For ``BF16`` and ``BYTES`` a
-        new
-        array, of float32 and of ``bytes``.
+        new array, of float32 and of ``bytes``.
 
     Raises:
         Problem: The number of bytes does not fit type and shape.
@@ -103,9 +102,8 @@ def to_raw(array: npt.NDArray[Any], datatype: str, where: str) -> bytes:
 
     Args:
         array: The elements, of the type that ``datatype`` means. For ``BYTES`` they are bytes,
-            texts
-            or JSON values. For ``BF16`` they are float32 (rounded to the nearest) or of a 16-bit
-            type of that name.
+            texts or JSON values. For ``BF16`` they are float32 (rounded to the nearest) or of a
+            16-bit type of that name.
         datatype: A name that `element_type` knows.
         where: The name of the tensor, for messages.
 

@@ -96,8 +96,7 @@ class TensorSpec:
             request's value (an input) or one item's (an output). None if the model does not state
             it.
         is_shape_checked: True if values of another shape are refused. False if the shape is only
-            the
-            usual one, and the model itself checks the values.
+            the usual one, and the model itself checks the values.
     """
 
     name: str
@@ -147,8 +146,7 @@ def view(
         meta_shape: The buffer's meta ``shape``: a list of lengths. Any other value is ignored.
         dtype: The element type.
         shape: The shape, with None for a free axis. None for any shape. Free axes take the lengths
-            of
-            ``meta_shape``.
+            of ``meta_shape``.
 
     Returns:
         The array. None if the payload has another form or size.

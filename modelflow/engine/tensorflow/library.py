@@ -36,8 +36,7 @@ def load_tensorflow() -> Any:
     Raises:
         MissingDependencyError: The package is not installed.
         EngineError: The package is installed and cannot be imported, or the process was forked
-            after
-            TensorFlow had started.
+            after TensorFlow had started.
     """
     with loading:
         started = _started_in.setdefault("process", os.getpid())

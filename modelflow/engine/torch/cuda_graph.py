@@ -34,12 +34,10 @@ class CudaGraphs:
     """The graphs of one model, captured at the first batch of each size and shape.
 
     Batches use the captured memory one after the other, on a private stream. The GPU keeps that
-    order,
-    and no thread waits for it. Safe from any thread.
+    order, and no thread waits for it. Safe from any thread.
 
     The stream must be private. PyTorch has 32 CUDA streams, and two workers may have the same one.
-    A
-    capture would then record the work of another thread on that stream instead of running it.
+    A capture would then record the work of another thread on that stream instead of running it.
     """
 
     def __init__(self, call: Callable[[list[Any]], list[Any]], device: Any) -> None:

@@ -162,10 +162,8 @@ def _freeze(module: Any) -> Any:
     """Returns a TorchScript module with its weights as constants, and all its methods.
 
     The call stacks of inlined code still name the methods that freezing would drop. PyTorch ends
-    the
-    process if it formats an error with such a call stack. The methods' own graphs are emptied,
-    because
-    they might hold the weights a second time.
+    the process if it formats an error with such a call stack. The methods' own graphs are emptied,
+    because they might hold the weights a second time.
     """
     torch = load_torch()
     methods = [name for name in module._c._method_names() if name != "forward"]

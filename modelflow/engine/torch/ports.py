@@ -42,8 +42,7 @@ def script_ports(request: LoadRequest, module: Any) -> Ports:
     The unit declares the types, with float32 as default.
 
     If no port has the name of an argument of ``forward``, the ports feed the arguments in order.
-    Their
-    numbers must be equal. A line in the log reports it.
+    Their numbers must be equal. A line in the log reports it.
 
     Raises:
         EngineError: A port is no argument, no port feeds an argument, or the result is no tensor,

@@ -93,8 +93,7 @@ def set_traced_tf32(graph: Any, precision: str) -> None:
     """Sets the use of TF32 in the convolutions of a trace.
 
     ``torch.jit.trace`` writes into each convolution whether TF32 was allowed during the trace,
-    which is
-    PyTorch's default. The setting of the process does not change a recorded value.
+    which is PyTorch's default. The setting of the process does not change a recorded value.
 
     Args:
         graph: The graph of a frozen module, in which all calls are inlined. The function changes

@@ -231,8 +231,7 @@ def infer_answers(
         model_name: The model that answers.
         model_version: The version of the model.
         columns: Numbers for each output, with the rows of all requests on axis 0. None for an
-            output
-            of another type.
+            output of another type.
         requests: The requests.
         sizes: The number of rows of each request.
 
@@ -299,8 +298,7 @@ def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) 
     Args:
         body: The bytes of the tensor. For ``BYTES`` a single element, without its length.
         tensor: The input, with the batch as axis 0. At most one more axis may be free, and the
-            batch
-            is then 1. An input without a shape has one axis.
+            batch is then 1. An input without a shape has one axis.
         datatype: The protocol's name of the type.
 
     Raises:

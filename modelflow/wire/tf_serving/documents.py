@@ -57,8 +57,7 @@ class SignatureInfo:
         outputs: The output tensors.
         method_name: The kind of the signature.
         tensor_names: The names of the tensors in the model's file. A tensor without such a name
-            gets
-            the name that TensorFlow exports, ``serving_default_x:0`` or
+            gets the name that TensorFlow exports, ``serving_default_x:0`` or
             ``StatefulPartitionedCall:0``.
     """
 

@@ -65,8 +65,7 @@ def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
 
     Returns:
         The rows of each body. None for a body that needs `read_predict`: it has other contents or
-        is
-        no JSON.
+        is no JSON.
     """
     if orjson is None:
         return [None] * len(bodies)

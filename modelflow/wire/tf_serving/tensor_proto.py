@@ -142,9 +142,8 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
         tensor: The message.
         array: The elements; objects are bytes or texts.
         as_content: Whether to write raw bytes into ``tensor_content``, which is smaller for
-            integers.
-            Otherwise the field of the type is used, which every client reads. Texts have no raw
-            form.
+            integers. Otherwise the field of the type is used, which every client reads. Texts have
+            no raw form.
 
     Raises:
         Problem: TensorFlow has no such type.

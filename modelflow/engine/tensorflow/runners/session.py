@@ -36,8 +36,7 @@ class SessionModel(LoadedModel):
 
     Attributes:
         is_copying: Whether results are copied, because their memory may be that of a variable,
-            which
-            later calls overwrite.
+            which later calls overwrite.
     """
 
     is_copying = False
@@ -191,8 +190,7 @@ def find_batched(placed: PlacedGraph, graph_def: Any) -> list[bool | None]:
     """Finds the outputs whose axis 0 is the batch, without a call that might assign a variable.
 
     TensorFlow proves the axes at the import. With inputs of 5 rows a batched output has 5 rows,
-    with
-    7 it has 7, and no other axis does. If TensorFlow proves nothing, the model's file decides.
+    with 7 it has 7, and no other axis does. If TensorFlow proves nothing, the model's file decides.
 
     Args:
         placed: The graph.
