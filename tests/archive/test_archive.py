@@ -70,7 +70,7 @@ def test_a_changed_byte_of_a_file_is_refused_by_its_name(packed):
     raw = bytearray(packed.read_bytes())
     raw[raw.index(FILES["units/net.py"]) + 7] ^= 1
     packed.write_bytes(raw)
-    with pytest.raises(ConfigError, match=r"net\.mfz: units/net\.py: .*copy the archive anew"):
+    with pytest.raises(ConfigError, match=r"net\.mfz: units/net\.py: .*copy the archive again"):
         check(packed)
 
 
