@@ -121,7 +121,7 @@ def _find(name: str, needed_for: str) -> importlib.metadata.Distribution:
 def _requirements(
     distribution: importlib.metadata.Distribution, extra: str
 ) -> Iterator[Requirement]:
-    """Yields the requirements of a distribution here: its own requirements, or the requirements of an extra."""
+    """Yields the requirements of a distribution here, either its own or of an extra."""
     for text in distribution.requires or ():
         try:
             requirement = Requirement(text)

@@ -176,7 +176,7 @@ def test_a_member_inside_another_one_is_refused(tmp_path):
 def test_a_file_of_the_same_size_with_another_hash_is_refused(tmp_path):
     path = tmp_path / "other.mfz"
     zipped(path, [(MANIFEST, said({"graph.toml": b"x"})), ("graph.toml", b"y")])
-    with pytest.raises(ConfigError, match=r"graph\.toml: has the sha256 a1fce4.* was damaged or"):
+    with pytest.raises(ConfigError, match=r"graph\.toml: has the sha256 a1fce4.* is damaged or"):
         check(path)
 
 
