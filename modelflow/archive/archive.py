@@ -198,7 +198,7 @@ def _member_problem(member: zipfile.ZipInfo) -> str:
         what = "link" if stat.S_ISLNK(mode) else f"mode {mode:o}"
         return f"got a {what}; expected a regular file of the mode {MODE:o}"
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-        return "is compressed; expected it as it is, as 'modelflow pack' writes it"
+        return "is compressed; expected an uncompressed file, as 'modelflow pack' writes it"
     if member.flag_bits & ~_UTF8:
         return "is encrypted, or without its size; expected a plain file"
     return ""

@@ -45,7 +45,7 @@ class KeptCopy:
 def hold(place: Path) -> None:
     """Protects a copy from removal until this process ends; the copy need not exist yet.
 
-    May be called again. If the folder is read-only, no lock is needed, because no process can
+    You may call it again. If the folder is read-only, no lock is needed, because no process can
     remove the copy.
 
     Raises:

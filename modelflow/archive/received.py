@@ -124,7 +124,7 @@ class SentArchives:
                     archive.verify()
                     if archive.digest != digest:
                         raise ConfigError(
-                            f"archive {digest}: another one came: it was changed meanwhile"
+                            f"archive {digest}: got another archive: the file was changed meanwhile"
                         )
                 os.replace(draft, path)
             finally:

@@ -32,8 +32,8 @@ def check_target(target: Path) -> None:
             Archive(target).close()
         except ConfigError as error:
             raise ConfigError(
-                f"-o {target}: there is something else than a whole archive, which is not "
-                f"overwritten ({error}); remove it, or give another name"
+                f"-o {target}: exists, is no complete archive, and is not overwritten "
+                f"({error}); remove it, or choose another name"
             ) from error
 
 

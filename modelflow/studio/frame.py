@@ -22,7 +22,7 @@ _LEAST_SECONDS = 1.5
 _MARKS = (50, 95, 99)
 # Outcomes of requests that units have processed to the end.
 _ANSWERED = ("ok", "failed")
-# A node without rows is inside a call if calls take at least this share of its time.
+# A node without rows is inside a call if calls take at least this share of one thread's time.
 _STUCK = 0.95
 
 

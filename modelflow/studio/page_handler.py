@@ -74,7 +74,7 @@ def _work(task: Callable[[Recorder], Reply], recorder: Recorder, http_request: H
         reply = reply_of_status(HTTPStatus.NOT_FOUND, str(error))
     except BaseException as error:  # noqa: BLE001 - reported to the page and to the log
         _log.exception("a request of the dashboard failed")
-        text = f"the dashboard failed: {describe_error(error)}; its log tells more"
+        text = f"the dashboard failed: {describe_error(error)}; see its log"
         reply = reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text)
     http_request.answer_soon(reply)
 

@@ -134,8 +134,7 @@ def row_texts(array: npt.NDArray[Any]) -> list[bytes]:
     Args:
         array: Numbers, at least one, in the shape ``(rows, ...)``.
     """
-    # Written at once, and cut between the rows at "],[". Written at once, and cut where one row
-    # ends and the next begins: at ],[ .
+    # Written at once, and cut between the rows at "],[".
     between = b"]" * (array.ndim - 1) + b"," + b"[" * (array.ndim - 1)
     return array_json(array)[array.ndim : -array.ndim].split(between)
 

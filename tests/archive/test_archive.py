@@ -142,7 +142,7 @@ def test_a_bomb_is_refused_before_any_of_it_is_unpacked(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(MANIFEST, said({"graph.toml": b""}))
         file.writestr("graph.toml", bytes(50_000_000))
-    with pytest.raises(ConfigError, match=r"expected it as it is|got a mode"):
+    with pytest.raises(ConfigError, match=r"expected an uncompressed file|got a mode"):
         check(path)
 
 
@@ -255,7 +255,7 @@ def test_what_is_no_archive_is_refused(tmp_path, raw):
 def test_nothing_but_an_archive_is_overwritten(tmp_path):
     path = tmp_path / "thesis.mfz"
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="which is not overwritten"):
+    with pytest.raises(ConfigError, match="is not overwritten"):
         write_archive(path, SAID, FILES)
     assert path.read_text() == "mine"
     with pytest.raises(ConfigError, match=r"got the suffix '.zip'"):

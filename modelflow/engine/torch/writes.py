@@ -1,7 +1,8 @@
 """Finds the memory that a call of a module may write to: its inputs, or its own state.
 
-The graph tells, because a branch that no call has taken yet may write as well. The call of an
-object, or a value that is carried around a loop, cannot be followed and counts as both.
+The answer comes from the graph, not from calls: a branch that no call has taken yet may write, too.
+The call of an object, or a value that is carried around a loop, cannot be followed and counts as
+both.
 """
 
 from collections.abc import Iterable, Iterator

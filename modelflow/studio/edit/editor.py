@@ -149,7 +149,7 @@ class EditHandler:
             reply = json_reply({"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
         except BaseException as error:  # noqa: BLE001 - reported to the page and to the log
             _log.exception("a request of the editor failed")
-            text = f"the editor failed: {describe_error(error)}; its log tells more"
+            text = f"the editor failed: {describe_error(error)}; see its log"
             reply = json_reply({"error": text}, HTTPStatus.INTERNAL_SERVER_ERROR)
         http_request.answer_soon(reply)
 

@@ -142,7 +142,7 @@ def join_data(requests: Sequence[CutRequest]) -> npt.NDArray[Any]:
     for one in requests:
         zeros = one.tensor.array
         if len(one.data) != (zeros.size if is_flat else len(zeros)):
-            refuse("data: as many elements as the shape says are expected")
+            refuse("data: the number of elements does not fit the shape")
     if not is_flat and array.shape[1:] != row:
-        refuse("data: nested as the shape says, or not at all, is expected")
+        refuse("data: the nesting does not fit the shape; expected this nesting, or a flat list")
     return array.reshape(-1, *row) if is_flat else array

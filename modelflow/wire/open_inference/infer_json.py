@@ -48,7 +48,7 @@ def read_infer(
     if not 0 < length <= view.nbytes:
         refuse(
             f"Inference-Header-Content-Length: {length}; the body has {view.nbytes} bytes; "
-            "expected how many of them are JSON"
+            "expected the length of their JSON document"
         )
     document = read_json(body if length == view.nbytes else view[:length], limits)
     return read_document(document, view[length:])

@@ -77,8 +77,7 @@ def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
         except ValueError:
             pass  # `read_predict` raises the error, or accepts texts that orjson refuses
         else:
-            # The colon count excludes duplicate keys: orjson would merge them, and the limits hold
-            # for both.
+            # A single colon excludes duplicate keys. orjson merges them, but the limits count both.
             if type(document) is dict and len(document) == 1 and body.count(b":") == 1:
                 given = document.get("instances")
                 if type(given) is list and given:

@@ -167,7 +167,7 @@ class DataHandler:
         member, port = (None, None) if engine is None else self.only(engine)
         if engine is None or port is None or not isinstance(member, Step):
             raise PortError(
-                "an input gives nothing back; execute a unit on it, and iterate over that"
+                "an input has no results; execute a unit on it, and iterate over its output"
             )
         member.wanted.add(port)
         member.unwanted.discard(port)

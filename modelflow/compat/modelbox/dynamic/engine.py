@@ -44,10 +44,10 @@ class ModelBoxEngine:
             ...
         engine.close()
 
-    Connected units run together. They start when the program iterates over the first result. A
-    graph whose units all end without outputs starts when its input is closed, or when more is
-    pushed than a queue holds. Otherwise it starts in `close`. After the start no unit can be added.
-    A unit that is executed on a `Buffer` is a graph of its own: you can describe and run it while
+    Connected units run together. They start when the program iterates over the first result, or
+    pushes more than a queue holds. A graph that ends only in units without outputs starts when its
+    input is closed. Otherwise a graph starts in `close`. After the start no unit can be added. A
+    unit that is executed on a `Buffer` is a graph of its own: you can describe and run it while
     another graph runs.
 
     Mistakes in a description are errors of `execute`. A failure while a graph runs is an error of
@@ -139,7 +139,7 @@ class ModelBoxEngine:
     def close(self) -> Status:
         """Runs described graphs that have not run yet, waits for all, and frees everything.
 
-        A graph is left out if none of its units lacks outputs, because nobody can see its results.
+        A graph is left out if all of its units have outputs, because nobody can see its results.
 
         Returns:
             A failure with the first error of units without outputs, or of a whole graph.
@@ -212,8 +212,8 @@ class ModelBoxEngine:
             if source.run is not None:
                 what = source.unit if isinstance(source, Step) else source.name
                 raise ModelflowError(
-                    f"execute {name!r}: {what!r} runs already; describe all that reads it before "
-                    "the first result is taken, or execute on the buffers that it gives"
+                    f"execute {name!r}: {what!r} runs already; execute all its readers before "
+                    "taking the first result, or execute on the buffers of its output"
                 )
         return links
 
