@@ -1,8 +1,8 @@
-"""An archive as it lies on the disk: looked at from outside, and verified; nothing of it is run.
+"""Opens and verifies an archive file, without running any of its contents.
 
-It is a zip whose members are stored as they are, regular files all, named in the manifest each with
-its size and hash. What another program might read otherwise than this one is refused: a name twice,
-members that overlap, a link, a comment behind the end.
+An archive is a zip file whose members are stored and are all regular files. The manifest lists each
+member with size and hash. Contents that another program might read differently are refused:
+duplicate names, overlapping members, links, a comment after the end.
 """
 
 import contextlib
@@ -21,36 +21,36 @@ from modelflow.errors import ConfigError
 MODE = stat.S_IFREG | 0o644
 """The mode of every member."""
 MOST_MEMBERS = 20_000
-# Bytes of the table at a zip's end, and of the manifest.
+# The most bytes of the table at a zip file's end, and of the manifest.
 _MOST_TABLE = 32 << 20
 _CHUNK = 1 << 20
-# The record at a zip's end, and the one that stands before it where numbers are larger.
+# The record at a zip file's end, and the record before it that holds larger numbers.
 _END, _END64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
-_BEGIN = b"PK\3\4"  # of a member, as all begin that have one
+_BEGIN = b"PK\3\4"  # the start of a member, and so of every zip file with members
 _LOCATOR = 20
 _LOCAL_HEADER = 30
 _UTF8 = 0x800
 
 
 def is_archive_file(path: Path) -> bool:
-    """Tells whether a path ends as archives do."""
+    """Returns True if a path has the suffix of archives."""
     return path.suffix.lower() == SUFFIX
 
 
 class Archive:
-    """An open archive, whose table and manifest have been checked. For one thread.
+    """An open archive whose table and manifest have been checked. For one thread.
 
     Attributes:
-        path: Its file.
-        manifest: What it says of itself.
-        digest: The hash of that, and so of all that is in it.
+        path: The path of the archive file.
+        manifest: The archive's description.
+        digest: The hash of the manifest, which depends on all files of the archive.
     """
 
     def __init__(self, path: Path) -> None:
-        """Opens an archive and checks all of it but the bytes of its files.
+        """Opens an archive and checks everything except the contents of its files.
 
         Raises:
-            ConfigError: it is none, or is not as ``modelflow pack`` writes one.
+            ConfigError: The file is no archive, or differs from archives of ``modelflow pack``.
         """
         self.path = path
         with contextlib.ExitStack() as files:
@@ -96,20 +96,20 @@ class Archive:
         self._files.close()
 
     def verify(self) -> None:
-        """Reads every file of it.
+        """Reads and verifies every file of the archive.
 
         Raises:
-            ConfigError: one is not what the manifest says.
+            ConfigError: A file differs from the manifest.
         """
         for name in self.manifest.files:
             for _ in self.chunks(name):
                 pass
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Gives a file piece by piece; when all have been given it has been verified.
+        """Yields a file in pieces, and verifies the file after the last piece.
 
         Raises:
-            ConfigError: it is not what the manifest says, or cannot be read.
+            ConfigError: The file differs from the manifest, or cannot be read.
         """
         expected, found, size = self.manifest.files[name], hashlib.sha256(), 0
         try:
@@ -119,26 +119,26 @@ class Archive:
                     found.update(chunk)
                     yield chunk
         except (zipfile.BadZipFile, EOFError, ValueError, OSError) as error:
-            self._refuse(f"{name}: cannot be read ({error}); copy the archive anew")
+            self._refuse(f"{name}: cannot be read ({error}); copy the archive again")
         if size != expected.size or found.hexdigest() != expected.sha256:
             self._refuse(
                 f"{name}: has the sha256 {found.hexdigest()} and {size} bytes; expected "
-                f"{expected.sha256} and {expected.size}: it was damaged or changed; copy the "
-                "archive anew, or pack the graph again"
+                f"{expected.sha256} and {expected.size}. It is damaged or changed: copy the "
+                "archive again, or pack the graph again"
             )
 
     def _refuse(self, what: str) -> NoReturn:
         raise ConfigError(f"{self.path}: {what}")
 
     def _check_end(self, file: BinaryIO) -> None:
-        """Looks at how much there is to read, before it is read."""
+        """Checks the size of the table before the table is read."""
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _END.size))
         raw = file.read(_END.size)
         if len(raw) < _END.size or not raw.startswith(b"PK\5\6"):
             file.seek(0)
             if file.read(len(_BEGIN)) == _BEGIN:
-                self._refuse(f"is cut off after {size} bytes: it has no end; copy it anew")
+                self._refuse(f"is cut off after {size} bytes: it has no end; copy it again")
             self._refuse("is no archive; expected a file that 'modelflow pack' wrote, whole")
         _, _, _, _, count, length, start, _ = _END.unpack(raw)
         if count == 0xFFFF or length == 0xFFFFFFFF or start == 0xFFFFFFFF:
@@ -170,7 +170,7 @@ class Archive:
             name = len(member.filename.encode())
             end = member.header_offset + _LOCAL_HEADER + name + member.file_size
         if end > self._zip.start_dir:
-            self._refuse("a file of it reaches beyond its end; copy the archive anew")
+            self._refuse("a file of it reaches beyond its end; copy the archive again")
         return found
 
     def _compare(self) -> None:
@@ -179,7 +179,7 @@ class Archive:
         if unknown := sorted(self._members.keys() - files.keys() - {MANIFEST}):
             self._refuse(f"{unknown[0]}: is not named in {MANIFEST}; pack the graph again")
         if missing := sorted(files.keys() - self._members.keys()):
-            self._refuse(f"{missing[0]}: is missing; copy the archive anew")
+            self._refuse(f"{missing[0]}: is missing; copy the archive again")
         for name, file in files.items():
             if self._members[name].file_size != file.size:
                 self._refuse(
@@ -188,7 +188,7 @@ class Archive:
 
 
 def _member_problem(member: zipfile.ZipInfo) -> str:
-    """Returns what is wrong with a member; ``""``: nothing is."""
+    """Returns the problem of a member, or ``""`` if the member is valid."""
     if member.orig_filename != member.filename:
         return "expected UTF-8 without control characters"
     if member.filename != MANIFEST and (problem := name_problem(member.filename)):
@@ -198,7 +198,7 @@ def _member_problem(member: zipfile.ZipInfo) -> str:
         what = "link" if stat.S_ISLNK(mode) else f"mode {mode:o}"
         return f"got a {what}; expected a regular file of the mode {MODE:o}"
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-        return "is compressed; expected it as it is, as 'modelflow pack' writes it"
+        return "is compressed; expected an uncompressed file, as 'modelflow pack' writes it"
     if member.flag_bits & ~_UTF8:
         return "is encrypted, or without its size; expected a plain file"
     return ""

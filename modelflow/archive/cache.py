@@ -1,7 +1,7 @@
-"""What is kept of archives on this machine: those that were sent, and what they were unpacked into.
+"""The cache of archives on this machine: received archives, and folders of unpacked archives.
 
-A process that uses a copy holds a lock for as long as it runs (`hold`), which the system gives back
-when it ends, however it does; such a copy is not removed.
+A process that uses a copy holds a lock until the process ends (`hold`). The system releases the
+lock even after a crash. A locked copy is not removed.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class KeptCopy:
-    """One copy.
+    """A copy in the cache.
 
     Attributes:
-        path: Its folder, or its file.
-        size: The bytes of its files.
-        used_at: When a process began to use it last, as `time.time` says it.
-        is_used: A process uses it.
+        path: The copy's folder or file.
+        size: The total size of its files in bytes.
+        used_at: The time of the latest start of a use, in seconds as `time.time`.
+        is_used: Whether a process uses the copy.
     """
 
     path: Path
@@ -43,12 +43,13 @@ class KeptCopy:
 
 
 def hold(place: Path) -> None:
-    """Keeps a copy from being removed until this process ends; it need not be there yet.
+    """Protects a copy from removal until this process ends; the copy need not exist yet.
 
-    May be called again. Where nothing can be written nobody can remove it, either.
+    You may call it again. If the folder is read-only, no lock is needed, because no process can
+    remove the copy.
 
     Raises:
-        OSError: its lock cannot be taken: there is no room, say.
+        OSError: The lock cannot be taken, for example because the disk is full.
     """
     with _lock:
         while place not in _held:
@@ -62,7 +63,7 @@ def hold(place: Path) -> None:
             if _is_there(file, place):
                 os.utime(file)
                 _held[place] = file
-            else:  # it was removed while this waited
+            else:  # removed while this process waited
                 os.close(file)
 
 
@@ -71,7 +72,7 @@ def _open_lock(place: Path) -> int:
 
 
 def _is_there(file: int, place: Path) -> bool:
-    """Tells whether an open file of a copy is the one that others would open."""
+    """Returns True if an open lock file is still the file that others would open."""
     try:
         return os.path.samestat(os.fstat(file), _find_used_file(place).stat())
     except FileNotFoundError:
@@ -79,12 +80,12 @@ def _is_there(file: int, place: Path) -> bool:
 
 
 def list_copies(folder: Path) -> list[KeptCopy]:
-    """Returns the copies below a folder, that which was used last first.
+    """Returns the copies in a folder, the most recently used first.
 
     Args:
-        folder: See `modelflow.archive.unpack.cache_folder`; it need not be there.
+        folder: See `modelflow.archive.unpack.cache_folder`. The folder need not exist.
     """
-    # What is being made has another suffix.
+    # Unfinished copies have another suffix.
     found = map(_look_at, (one for one in folder.glob("*/*") if one.suffix in ("", SUFFIX)))
     return sorted(filter(None, found), key=lambda copy: copy.used_at, reverse=True)
 
@@ -92,16 +93,16 @@ def list_copies(folder: Path) -> list[KeptCopy]:
 def prune(
     folder: Path, *, most_bytes: int = 0, unused_for: float = 0.0, now: float
 ) -> list[KeptCopy]:
-    """Removes the copies that were used longest ago, until the others have room.
+    """Removes the least recently used copies until the others fit.
 
     Args:
-        folder: Where they are.
-        most_bytes: What all that are left may have.
-        unused_for: Only those that nobody has begun to use for so many seconds.
-        now: The time, as `time.time` says it.
+        folder: The folder of the copies.
+        most_bytes: The most bytes of all remaining copies.
+        unused_for: Only copies whose latest use began at least so many seconds ago are removed.
+        now: The time, as `time.time`.
 
     Returns:
-        Those that were removed; one that a process uses is none of them.
+        The removed copies. A copy that a process uses is never removed.
     """
     copies = list_copies(folder)
     left = sum(copy.size for copy in copies)
@@ -115,10 +116,10 @@ def prune(
 
 
 def keep_size(folder: Path) -> None:
-    """Removes what was used longest ago beyond what $MODELFLOW_CACHE_SIZE lets be kept, if it does.
+    """Removes the least recently used copies beyond $MODELFLOW_CACHE_SIZE, if that is set.
 
     Raises:
-        ConfigError: it is no size.
+        ConfigError: The variable is no size.
     """
     given = os.environ.get(_SIZE)
     if given:
@@ -129,11 +130,11 @@ def keep_size(folder: Path) -> None:
 
 
 def _look_at(place: Path) -> KeptCopy | None:
-    """Returns what is known of a copy; None: it is gone."""
+    """Returns the state of a copy, or None if the copy was removed."""
     files = [Path(folder, name) for folder, _, names in os.walk(place) for name in names] or [place]
     size = 0
     for file in files:
-        with contextlib.suppress(FileNotFoundError):  # it is just being made anew, or removed
+        with contextlib.suppress(FileNotFoundError):  # the copy is just being replaced or removed
             size += file.lstat().st_size
     used = _find_used_file(place)
     try:
@@ -146,10 +147,10 @@ def _look_at(place: Path) -> KeptCopy | None:
 
 @contextlib.contextmanager
 def _alone(place: Path) -> Iterator[bool]:
-    """Gives whether nobody uses a copy; nobody begins to before the end of the block."""
+    """Yields True if no process uses a copy; none can start to before the end of the block."""
     try:
         file = _open_lock(place)
-    except OSError:  # what cannot be written to cannot be removed
+    except OSError:  # a copy in a read-only folder cannot be removed
         yield False
         return
     try:

@@ -1,4 +1,4 @@
-"""What an archive says of itself: ``modelflow.json`` in it, read without trust."""
+"""The description of an archive: its file ``modelflow.json``, read without trust."""
 
 import json
 import re
@@ -12,24 +12,24 @@ SUFFIX = ".mfz"
 MANIFEST = "modelflow.json"
 LOCK = "requirements.lock"
 
-# The number of the form of archives: another one is another form.
+# The version of the archive format. Archives of other versions are refused.
 _FORM = 1
 _MOST_NAME, _MOST_PART = 1024, 255
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# What is written into images, units of systemd and lists of packages: nothing that they would read
-# as anything else.
+# These texts are written into images, systemd units and lists of packages. They contain no
+# characters with a special meaning there.
 _VERSION = re.compile(r"\d[0-9A-Za-z.!+]{0,99}", re.ASCII)
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _SPECIFIER = r" *(?:[<>~=!]=|===|<|>) *\d[0-9A-Za-z.!+]{0,99}(?:\.\*)? *"
 _SPECIFIERS = re.compile(rf"{_SPECIFIER}(?:,{_SPECIFIER}){{0,19}}", re.ASCII)
 _TITLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")  # what no UTF-8 has
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # not encodable in UTF-8
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """A file of an archive: its bytes, counted and hashed."""
+    """A file of an archive: the size in bytes and the hash."""
 
     size: int
     sha256: str
@@ -37,21 +37,21 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an archive says of itself.
+    """The description of an archive.
 
     Attributes:
-        modelflow: The version that packed it.
-        python: The versions of Python that it is for, as in ``Requires-Python``.
+        modelflow: The version that packed the archive.
+        python: The supported versions of Python, as in ``Requires-Python``.
         name: The graph's name.
         graph: The graph file's name in the archive.
-        files: Every other file, by its name: parts with ``/`` between them, from the archive's top.
-        overrides: What ``--set`` said when it was packed.
-        args: What ``--arg`` said.
-        inputs, outputs: What the graph takes and gives, as far as that is known without its models:
-            ``name``, and ``datatype``, ``shape``, ``description``, ``labels`` where they are known.
-        extras: The extras of modelflow that its units need.
-        packages: What else its Python files import: names of distributions.
-        modules: Folders in it that modules of its units are found in.
+        files: All other files by name. A name is a path from the archive's top, with ``/``.
+        overrides: The values of ``--set`` at packing.
+        args: The values of ``--arg`` at packing.
+        inputs, outputs: The graph's inputs and outputs, as far as known without its models:
+            ``name``, and ``datatype``, ``shape``, ``description``, ``labels`` if known.
+        extras: The extras of modelflow that the units need.
+        packages: Names of other distributions that the Python files import.
+        modules: Folders of the archive that contain modules of the units.
     """
 
     modelflow: str
@@ -69,15 +69,15 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """The total size of all files in bytes."""
         return sum(file.size for file in self.files.values())
 
     def fields(self) -> dict[str, Any]:
-        """Returns it as what JSON knows."""
+        """Returns the fields as JSON values."""
         return {"form": _FORM, **asdict(self)}
 
     def to_bytes(self) -> bytes:
-        """Returns the text of ``modelflow.json``: the same for the same manifest."""
+        """Returns the text of ``modelflow.json``, which is the same for equal manifests."""
         text = json.dumps(self.fields(), indent=1, sort_keys=True, ensure_ascii=False)
         return text.encode() + b"\n"
 
@@ -90,7 +90,7 @@ class Manifest:
             where: The archive, for messages.
 
         Raises:
-            ConfigError: it is not of the form that this version reads.
+            ConfigError: The text has another form than this version reads.
         """
         try:
             found = json.loads(raw)
@@ -135,7 +135,7 @@ class Manifest:
 
 
 def name_problem(name: str) -> str:  # noqa: PLR0911 - a rule each
-    """Returns what is wrong with the name of a file in an archive; ``""``: nothing is."""
+    """Returns the problem of a file name in an archive, or ``""`` if the name is valid."""
     parts = name.split("/")
     if not name or _SURROGATE.search(name) or len(name.encode()) > _MOST_NAME:
         return f"expected a name of 1 to {_MOST_NAME} bytes of UTF-8"

@@ -1,7 +1,7 @@
-"""Archives that were sent to this machine, each once, by what is in them.
+"""Archives that other machines have sent, each received once and named by its contents.
 
-Of the processes that are sent the same one receives it, under a lock that the system gives back
-when the process ends; the others wait, and have it then.
+If several processes are sent the same archive, one receives it under a lock and the others wait.
+The system releases the lock when the process ends.
 """
 
 import fcntl
@@ -18,28 +18,28 @@ from modelflow.archive.manifest import SUFFIX
 from modelflow.archive.unpack import cache_folder, make_private
 from modelflow.errors import ConfigError
 
-# Seconds without a piece after which who sends an archive has gone.
+# A sender is considered gone after so many seconds without a piece.
 _GONE = 30.0
 
 
 def digest_of(path: Path) -> str:
-    """Returns the hash of what is in an archive.
+    """Returns the hash of an archive's contents.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: The file is no archive.
     """
     with Archive(path) as archive:
         return archive.digest
 
 
 class _IncomingArchive(NamedTuple):
-    """One that is being received.
+    """An archive that is being received.
 
     Attributes:
-        sender: Who sends it.
-        lock: The file by which other processes wait; None: this one waits for them.
-        part: Where its pieces go.
-        last: When a piece came last, as `time.monotonic` says it.
+        sender: The sender.
+        lock: The lock file, which other processes wait for. None while this process waits for them.
+        part: The file of the received pieces.
+        last: The time of the latest piece, as `time.monotonic`.
     """
 
     sender: str
@@ -49,26 +49,28 @@ class _IncomingArchive(NamedTuple):
 
 
 class SentArchives:
-    """What a process receives, in pieces that follow one another; from any thread."""
+    """The archives that a process receives in consecutive pieces. Safe from any thread."""
 
     def __init__(self) -> None:
-        """Begins with nothing."""
+        """Starts without archives."""
         self._changed = threading.Condition()
         self._coming: dict[str, _IncomingArchive] = {}
 
     def path_of(self, digest: str) -> Path:
-        """Returns where an archive is, or will be."""
+        """Returns the path of an archive that was or will be received."""
         return cache_folder() / "sent" / f"{digest}{SUFFIX}"
 
     def has(self, digest: str, sender: str) -> bool:
-        """Tells whether an archive is here; False: `receive` is to follow. Others wait meanwhile.
+        """Returns True if an archive exists here, else False and `receive` must follow.
+
+        While one sender sends an archive, other callers for the same archive wait.
 
         Args:
             digest: The archive.
-            sender: Who asks, and would send it.
+            sender: The caller, which would send the archive.
 
         Raises:
-            OSError, ConfigError: nothing can be written here.
+            OSError, ConfigError: The folder is not writable.
         """
         path = self.path_of(digest)
         for folder in (path.parent.parent, path.parent):
@@ -93,17 +95,18 @@ class SentArchives:
             return is_here
 
     def receive(self, digest: str, sender: str, offset: int, chunk: bytes) -> None:
-        """Takes a piece; an empty one is the end.
+        """Stores a piece of an archive; an empty piece ends the archive.
 
         Args:
             digest: The archive.
-            sender: Who sends it.
-            offset: Where the piece begins.
-            chunk: Its bytes.
+            sender: The sender.
+            offset: The position of the piece in the archive.
+            chunk: The bytes of the piece.
 
         Raises:
-            OSError: there is no room, say; or another one has begun to send it.
-            ConfigError: what came is no archive, or not as its manifest says.
+            OSError: The disk is full, for example, or another sender has started to send the
+                archive.
+            ConfigError: The received bytes are no archive, or differ from the manifest.
         """
         with self._changed:
             coming = self._coming.get(digest)
@@ -121,7 +124,7 @@ class SentArchives:
                     archive.verify()
                     if archive.digest != digest:
                         raise ConfigError(
-                            f"archive {digest}: another one came: it was changed meanwhile"
+                            f"archive {digest}: got another archive: the file was changed meanwhile"
                         )
                 os.replace(draft, path)
             finally:
@@ -137,7 +140,7 @@ class SentArchives:
 
 
 def _is_archive(path: Path, digest: str) -> bool:
-    """Tells whether an archive is whole, as far as its manifest and its length say."""
+    """Returns True if an archive is complete, according to its manifest and its length."""
     try:
         return path.exists() and digest_of(path) == digest
     except ConfigError:

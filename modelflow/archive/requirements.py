@@ -1,4 +1,4 @@
-"""What is to be installed for an archive: exact versions, as they are installed here."""
+"""The packages to install for an archive, in exactly the versions that are installed here."""
 
 import importlib.metadata
 import platform
@@ -16,13 +16,13 @@ _MOST_BYTES = 16 << 20
 
 
 def distributions_of(modules: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Returns the installed distributions that bring some modules, and the modules of none.
+    """Returns the distributions that provide some modules, and the modules without distribution.
 
     Args:
         modules: Top-level names.
     """
     wanted = set(modules)
-    # It reads the lists of files of all that is installed: a third of a second.
+    # The call reads the file lists of all installed distributions, which takes a third of a second.
     known = importlib.metadata.packages_distributions() if wanted else {}
     found: set[str] = set()
     unknown: set[str] = set()
@@ -33,26 +33,26 @@ def distributions_of(modules: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def list_supported_python() -> str:
-    """Returns the versions of Python that modelflow is for.
+    """Returns the versions of Python that modelflow supports.
 
     Raises:
-        ConfigError: modelflow is not installed, but lies somewhere.
+        ConfigError: modelflow was not installed as a package.
     """
     return _find(_OWN, "a pack").metadata["Requires-Python"] or ">=3.11"
 
 
 def lock_requirements(extras: Iterable[str], distributions: Iterable[str]) -> bytes:
-    """Returns a ``requirements.lock``: modelflow and what else is asked for, and what these need.
+    """Returns a ``requirements.lock`` of modelflow, other distributions, and their dependencies.
 
-    Every version is the one that is installed here.
+    Every version is the installed one.
 
     Args:
-        extras: Those of modelflow.
-        distributions: Names of others.
+        extras: The extras of modelflow.
+        distributions: The names of the other distributions.
 
     Raises:
-        ConfigError: one of them is not installed here, so that no version is known; or modelflow
-            has no such extra.
+        ConfigError: A distribution is not installed here, which leaves its version unknown, or
+            modelflow has no such extra.
     """
     own = _find(_OWN, "requirements.lock")
     offered = own.metadata.get_all("Provides-Extra") or []
@@ -71,7 +71,7 @@ def lock_requirements(extras: Iterable[str], distributions: Iterable[str]) -> by
             continue
         seen.add((name, extra))
         distribution = _find(name, needed_for)
-        # What is behind "+" is of whoever built it: pip takes its builds and others for the same.
+        # The part after "+" names a local build. pip treats all builds of a version alike.
         pins[name] = distribution.version.partition("+")[0]
         for requirement in _requirements(distribution, extra):
             needed = canonicalize_name(requirement.name)
@@ -86,10 +86,10 @@ def lock_requirements(extras: Iterable[str], distributions: Iterable[str]) -> by
 
 
 def read_lock(path: Path) -> bytes:
-    """Returns a lock file that another program wrote, as it is.
+    """Returns a lock file of another program unchanged.
 
     Raises:
-        ConfigError: it cannot be read, or is no text.
+        ConfigError: The file cannot be read, or is no text.
     """
     try:
         with path.open("rb") as file:
@@ -114,18 +114,18 @@ def _find(name: str, needed_for: str) -> importlib.metadata.Distribution:
     except importlib.metadata.PackageNotFoundError as error:
         raise ConfigError(
             f"requirements.lock: {name!r}, which {needed_for} needs, is not installed here, so its "
-            f"version is not known; install it (pip install {name}), or give a list: --lock FILE"
+            f"version is unknown; install it (pip install {name}) or give a list: --lock FILE"
         ) from error
 
 
 def _requirements(
     distribution: importlib.metadata.Distribution, extra: str
 ) -> Iterator[Requirement]:
-    """Gives what a distribution needs here: by itself, or for one of its extras."""
+    """Yields the requirements of a distribution here, either its own or of an extra."""
     for text in distribution.requires or ():
         try:
             requirement = Requirement(text)
-        except InvalidRequirement:  # of a package from before the standard; pip passes it over, too
+        except InvalidRequirement:  # of a package older than the standard; pip ignores it, too
             continue
         marker = requirement.marker
         is_plain = marker is None or marker.evaluate({"extra": ""})

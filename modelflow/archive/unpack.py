@@ -1,8 +1,8 @@
-"""Archives unpacked into a folder of the user's, each once, under the hash of what is in it.
+"""Unpacks archives into a folder of the user, each once, named by the hash of the contents.
 
-A copy is made beside its place and renamed when it is whole. A copy that is there is verified each
-time that it is used, and made anew where it differs. Who makes one holds its lock, so that of the
-processes of one server one unpacks and the others wait.
+A copy is written next to its final place and renamed when it is complete. An existing copy is
+verified before each use, and replaced if it differs. The process that makes a copy holds a lock.
+Among the processes of a server, one unpacks and the others wait.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ _CHUNK = 1 << 20
 
 
 def cache_folder() -> Path:
-    """Returns the folder that archives are unpacked into; it need not be there.
+    """Returns the folder that archives are unpacked into; the folder need not exist.
 
     ``$MODELFLOW_CACHE``, else ``$XDG_CACHE_HOME/modelflow``, else ``~/.cache/modelflow``.
 
     Raises:
-        ConfigError: nothing says where it is.
+        ConfigError: No variable is set and there is no home folder.
     """
     if given := os.environ.get("MODELFLOW_CACHE"):
         return Path(given).absolute()
@@ -45,12 +45,12 @@ def cache_folder() -> Path:
 
 
 def unpack(path: Path) -> tuple[Path, Manifest]:
-    """Returns the folder that holds what is in an archive, all of it verified, and its manifest.
+    """Unpacks an archive if needed, and returns the verified folder and the manifest.
 
-    From any thread and process; waits while another one unpacks the same.
+    Safe from any thread and process. Waits while another one unpacks the same archive.
 
     Raises:
-        ConfigError: it is no archive, or not as its manifest says; it is for another Python; or it
+        ConfigError: The file is no archive, differs from its manifest, is for another Python, or
             cannot be unpacked.
     """
     with Archive(path) as archive:
@@ -63,7 +63,7 @@ def unpack(path: Path) -> tuple[Path, Manifest]:
             hold(place)
             if not (_is_folder(place) and _is_verified(place, archive.manifest)):
                 with _lock(place):
-                    # Whoever held the lock before may have made it.
+                    # The previous holder of the lock may have made the copy.
                     if not (_is_folder(place) and _is_same(place, archive.manifest)):
                         _replace(place, archive)
                         keep_size(cache_folder())
@@ -73,7 +73,7 @@ def unpack(path: Path) -> tuple[Path, Manifest]:
 
 
 def is_unpacked(file: Path) -> bool:
-    """Tells whether a file is one of an archive that was unpacked."""
+    """Returns True if a file belongs to an unpacked archive."""
     return file.is_relative_to(cache_folder() / "archives")
 
 
@@ -96,51 +96,51 @@ def _check_python(archive: Archive) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder that nobody else may write to: code is run from it.
+    """Makes a folder that only this user can write to, because code is run from the folder.
 
     Raises:
-        OSError: it cannot be made.
-        ConfigError: it is there, and others may write to it.
+        OSError: The folder cannot be made.
+        ConfigError: The folder exists, and others may write to it.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
     if found.st_uid not in (os.geteuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ConfigError(
             f"{folder}: others may write to it (mode {stat.S_IMODE(found.st_mode):o}, user "
-            f"{found.st_uid}), and units are run from it; expected a folder of your own of the "
-            "mode 700: remove it, or set MODELFLOW_CACHE to another"
+            f"{found.st_uid}), and units are run from it; expected your own folder of the "
+            "mode 700. Remove the folder, or set MODELFLOW_CACHE to another one"
         )
 
 
 @contextlib.contextmanager
 def _lock(place: Path, *, is_shared: bool = False) -> Iterator[None]:
-    """Holds the lock of a copy; its file stays, for others may be waiting for it."""
+    """Holds the lock of a copy. The lock file is never removed, because others may wait for it."""
     with place.with_name(f"{place.name}.lock").open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
         yield
 
 
 def _is_verified(place: Path, manifest: Manifest) -> bool:
-    """Verifies a copy while nobody replaces it."""
+    """Verifies a copy under a shared lock, which prevents its replacement."""
     try:
         with _lock(place, is_shared=True):
             return _is_same(place, manifest)
     except OSError as error:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
-    return _is_same(place, manifest)  # nobody can write there
+    return _is_same(place, manifest)  # read-only, so no process can replace the copy
 
 
 def _is_folder(place: Path) -> bool:
-    """Tells whether a folder is there, not a link to one."""
+    """Returns True for an existing folder that is no link."""
     return place.is_dir() and not place.is_symlink()
 
 
 def _is_same(place: Path, manifest: Manifest) -> bool:
-    """Tells whether a folder holds the files of an archive, each as it was, and no other."""
+    """Returns True if a folder contains exactly the unchanged files of an archive."""
     there = set()
     for folder, folders, names in os.walk(place):
-        if "__pycache__" in folders:  # what Python made of the modules there
+        if "__pycache__" in folders:  # Python compiled the modules of the copy
             folders.remove("__pycache__")
             shutil.rmtree(Path(folder, "__pycache__"), ignore_errors=True)
         if any(Path(folder, name).is_symlink() for name in folders):
@@ -153,7 +153,7 @@ def _is_same(place: Path, manifest: Manifest) -> bool:
 
 def _is_file(path: Path, size: int, sha256: str) -> bool:
     try:
-        # Neither a link nor anything else that may lead elsewhere.
+        # A link or a special file could lead elsewhere.
         if not stat.S_ISREG(path.lstat().st_mode) or path.lstat().st_size != size:
             return False
         with path.open("rb") as file:
@@ -163,9 +163,9 @@ def _is_file(path: Path, size: int, sha256: str) -> bool:
 
 
 def _replace(place: Path, archive: Archive) -> None:
-    """Makes the copy of an archive anew; its lock is held."""
+    """Replaces the copy of an archive; the caller holds its lock."""
     draft, old = place.with_name(f"{place.name}.part"), place.with_name(f"{place.name}.old")
-    for left in (draft, old):  # of a process that was killed
+    for left in (draft, old):  # left over from a killed process
         _remove(left)
     try:
         for name in archive.manifest.files:
@@ -184,7 +184,7 @@ def _replace(place: Path, archive: Archive) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Removes what is there; of a link that alone, not what it leads to."""
+    """Removes a file, a folder or a link; the target of a link stays."""
     if _is_folder(path):
         shutil.rmtree(path)
     else:

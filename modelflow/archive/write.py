@@ -1,4 +1,4 @@
-"""Writing an archive: the same files give the same bytes."""
+"""Writes archives: the same files give the same bytes."""
 
 import hashlib
 import zipfile
@@ -13,17 +13,17 @@ from modelflow.errors import ConfigError, explain_os_error
 from modelflow.files.whole_file import remove_drafts, whole_file
 
 Content = Path | bytes
-"""What goes into an archive: a file, or the bytes themselves."""
+"""The content of a file in an archive: a file on disk, or the bytes themselves."""
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # a zip knows none before
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the zip format
 _CHUNK = 1 << 20
 
 
 def check_target(target: Path) -> None:
-    """Looks whether an archive may be written at a path.
+    """Checks that an archive may be written at a path.
 
     Raises:
-        ConfigError: its suffix is another, or there is something that is no archive of modelflow's.
+        ConfigError: The suffix is wrong, or the path exists and is no archive of modelflow.
     """
     if not is_archive_file(target):
         raise ConfigError(f"-o {target}: got the suffix {target.suffix!r}; expected {SUFFIX}")
@@ -32,26 +32,26 @@ def check_target(target: Path) -> None:
             Archive(target).close()
         except ConfigError as error:
             raise ConfigError(
-                f"-o {target}: there is something else than a whole archive, which is not "
-                f"overwritten ({error}); remove it, or give another name"
+                f"-o {target}: exists, is no complete archive, and is not overwritten "
+                f"({error}); remove it, or choose another name"
             ) from error
 
 
 def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Content]) -> Manifest:
-    """Writes an archive whole or not at all. What a killed process left of it is removed.
+    """Writes an archive completely or not at all, and removes leftovers of killed processes.
 
     Args:
-        target: Where to.
-        manifest: What it says of itself; its ``files`` are filled in.
-        contents: The files by their names in it.
+        target: The path of the archive.
+        manifest: The archive's description, whose ``files`` are filled in.
+        contents: The files by their names in the archive.
 
     Returns:
-        The manifest as it was written.
+        The manifest as written.
 
     Raises:
-        ConfigError: a file has no name that an archive may hold, cannot be read, or changes
-            meanwhile; the manifest is none that can be read; the target cannot be written; or as
-            `check_target`.
+        ConfigError: A file has a name that is not allowed in an archive, cannot be read, or changes
+            meanwhile. Also raised if the manifest is invalid, the target cannot be written, or
+            `check_target` fails.
     """
     check_target(target)
     for name in contents:
@@ -63,7 +63,7 @@ def write_archive(target: Path, manifest: Manifest, contents: Mapping[str, Conte
             "outside of the folders of its units and models"
         )
     manifest = replace(manifest, files={name: _pack(contents[name]) for name in sorted(contents)})
-    Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # what no reader takes is not written
+    Manifest.from_bytes(manifest.to_bytes(), f"-o {target}")  # raises for an unreadable manifest
     with explain_os_error(f"-o {target}: cannot be written"):
         if target.parent.is_dir():
             remove_drafts(target.parent, target)
@@ -80,7 +80,7 @@ def _write(file: BinaryIO, manifest: Manifest, contents: Mapping[str, Content]) 
         for name in sorted(everything):
             member = zipfile.ZipInfo(name, _TIME)
             member.external_attr = MODE << 16
-            member.create_system = 3  # Unix, whatever packs it
+            member.create_system = 3  # always Unix, to give the same bytes on every system
             member.file_size = files[name].size
             found, size = hashlib.sha256(), 0
             with archive.open(member, "w") as packed:

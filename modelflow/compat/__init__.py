@@ -1,1 +1,1 @@
-"""Adapters: the programming interfaces of other frameworks over modelflow's own."""
+"""Adapters: the programming interfaces of other frameworks, implemented with modelflow."""

@@ -1,10 +1,10 @@
-"""What an inference unit runs: TensorFlow, ONNX Runtime, PyTorch.
+"""Engines of inference units: TensorFlow, ONNX Runtime, PyTorch.
 
-In: a model file and options. Out: a `Servable` that answers batches.
+An engine reads a model file and options, and returns a `Servable` that runs batches.
 
-`Engine` (``engine.py``) is the contract. ``loading.py`` loads versions and reuses loaded models,
-``staging.py`` gathers items into the array that an engine reads, ``batching.py`` cuts batches into
-calls, ``warmup.py`` runs requests before a model is ready. An engine's package is imported with its
+`Engine` (``engine.py``) is the contract. ``loading.py`` loads versions and reuses loaded models.
+``staging.py`` gathers items into the array that an engine reads. ``batching.py`` cuts batches into
+calls. ``warmup.py`` runs requests before a model is ready. An engine's package is imported with its
 first model.
 """
 

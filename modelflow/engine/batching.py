@@ -1,4 +1,4 @@
-"""How an inference unit cuts its input into calls of the engine, and outputs into items."""
+"""Cuts the input of an inference unit into engine calls, and the outputs into items."""
 
 import sys
 import threading
@@ -11,14 +11,18 @@ import numpy.typing as npt
 
 
 def copy_shared(output: Any, others: list[Any]) -> Any:
-    """Returns an output that shares no memory with ``others`` or with the model; adds it to them.
+    """Returns an output, copied if needed, that shares no memory with ``others`` or the model.
+
+    The result is added to ``others``.
 
     Args:
-        output: The caller gives it away: a reference that it keeps would look like the model's.
-        others: The inputs, and the outputs before.
+        output: An output of the model. The caller must keep no reference to it: such a reference
+            would look like one of the model's.
+        others: The inputs, and the outputs that were handled before.
     """
-    # A model may hand an input through, or one result on two ports. The consumers of one would
-    # then see what those of the other write. What it still refers to, its next call may overwrite.
+    # A model may return an input unchanged, or return one result on two ports. A consumer of one
+    # port would then see the writes of a consumer of the other. The next call may overwrite memory
+    # that the model still refers to.
     if isinstance(output, np.ndarray):
         if _is_held(output) or any(np.may_share_memory(output, other) for other in others):
             output = output.copy()
@@ -29,27 +33,28 @@ def copy_shared(output: Any, others: list[Any]) -> Any:
 
 
 def items_of(output: Any) -> Sequence[Any]:
-    """Returns the rows of an output: views."""
+    """Returns the rows of an output as views."""
     if not isinstance(output, np.ndarray):
         rows: Sequence[Any] = output.unbind(0)
         return rows
-    # Iterating one axis would give scalars; text stays bytes, numbers become arrays of shape ().
+    # Iterating over a one-dimensional array gives scalars. Text may stay bytes, but numbers must be
+    # arrays of shape ().
     if output.ndim > 1 or output.dtype == object:
         return list(output)
     return [output[row, ...] for row in range(len(output))]
 
 
 def _is_held(output: npt.NDArray[Any]) -> bool:
-    """Tells whether the model still refers to an output, or to what it is a view of."""
+    """Returns True if the model still refers to an output, or to the base array of that view."""
     if sys.getrefcount(output) > _OF_OUTPUT:
         return True
     return output.base is not None and sys.getrefcount(output.base) > _OF_BASE
 
 
 def _calibrate(output: npt.NDArray[Any]) -> tuple[int, int]:
-    """Counts the references to an array that nobody else holds, and to its base."""
+    """Counts the references to an array without other users, and to its base."""
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return -1, -1  # such counts say nothing: every output is copied
+        return -1, -1  # without the GIL the counts mean nothing: every output is copied
 
     def count(output: npt.NDArray[Any]) -> tuple[int, int]:  # as deep in calls as `_is_held`
         return sys.getrefcount(output), sys.getrefcount(output.base)
@@ -61,11 +66,11 @@ _OF_OUTPUT, _OF_BASE = _calibrate(np.empty(2)[:1])
 
 
 class CallSizes:
-    """The sizes of batch that an engine is called with.
+    """The batch sizes for the calls of an engine.
 
     Attributes:
-        fixed: The only size that the model takes; None: any.
-        allowed: The sizes to fill up to, rising; empty: any.
+        fixed: The only size that the model takes. None if it takes any size.
+        allowed: The sizes to pad a batch to, ascending. Empty if any size is allowed.
     """
 
     def __init__(
@@ -75,7 +80,14 @@ class CallSizes:
         batch_size: int,
         batch_range: tuple[int, int | None] = (1, None),
     ) -> None:
-        """Takes the model's own size, those that the node allows, and the node's batch size."""
+        """Derives the sizes from the limits of the model and of the node.
+
+        Args:
+            fixed: The only size that the model takes. None if it takes any size.
+            allowed: The sizes that the node allows. Empty if it allows any size.
+            batch_size: The batch size of the node.
+            batch_range: The smallest and the largest size that the model takes.
+        """
         self._least, most = batch_range
         self.fixed = fixed
         fitting = (size for size in allowed if self._least <= size <= (most or size))
@@ -94,13 +106,13 @@ class CallSizes:
         return next((size for size in self.allowed if size >= rows), max(rows, self._least))
 
     def all(self) -> list[int]:
-        """Returns the sizes to warm up: all that there can be where they are few."""
+        """Returns the sizes to warm up: every possible size if the possible sizes are few."""
         if self.fixed is not None:
             return [self.fixed]
         return list(self.allowed) or sorted({self._least, max(self._least, self._batch_size)})
 
     def trials(self) -> list[int]:
-        """Returns two sizes that show which outputs follow the batch; a fixed one alone."""
+        """Returns two sizes that show which outputs follow the batch, or only the fixed size."""
         if self.fixed is not None:
             return [self.fixed]
         few = self.allowed[-2:]
@@ -110,7 +122,7 @@ class CallSizes:
 
 
 class BatchFigures:
-    """What an inference unit counts. Safe from any thread."""
+    """Counters of an inference unit: call sizes, padding, cuts by shape. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -125,7 +137,7 @@ class BatchFigures:
             self._padding += size - rows
 
     def split(self, groups: int) -> None:
-        """Adds a batch that was cut because its shapes (or versions) differ."""
+        """Counts the cuts of a batch whose items differ in shape or in shared values."""
         with self._lock:
             self._shapes += groups - 1
 
@@ -139,7 +151,7 @@ class BatchFigures:
 
 
 def group_rows(keys: Mapping[int, Hashable]) -> list[list[int]]:
-    """Returns the rows by their keys, each group in order."""
+    """Groups rows by their keys, and keeps the order of the rows in each group."""
     groups: dict[Hashable, list[int]] = {}
     for row, key in keys.items():
         groups.setdefault(key, []).append(row)

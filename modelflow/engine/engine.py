@@ -1,9 +1,9 @@
 """The contract of an engine: one class loads a model, describes its ports and runs a batch.
 
-To add an engine: subclass `Engine` and `LoadedModel` and name the `Engine` class in the entry
-point group ``modelflow.engines`` (``NAME = "package.module:Class"``). An engine of modelflow's own
-stands in the table of ``lookup.py`` instead. The module imports its heavy
-package in `Engine.load` at the earliest, and raises `MissingDependencyError` where it is absent.
+To add an engine, subclass `Engine` and `LoadedModel`. Name the `Engine` class in the entry point
+group ``modelflow.engines`` (``NAME = "package.module:Class"``). The built-in engines are listed in
+the table of ``lookup.py`` instead. The module of an engine imports its heavy package in
+`Engine.load` at the earliest. It raises `MissingDependencyError` if the package is not installed.
 """
 
 import importlib
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class LoadGroup:
-    """The loads of one version of a model: an engine opens once what several of them need.
+    """The loads of one model version, which share resources: an engine opens each resource once.
 
-    Whoever loads a version makes a group and gives it to each load. A reload has a group of its own
-    and shares nothing with what it replaces. The models own what they share: the last that releases
-    it closes it. Safe from any thread.
+    The caller that loads a version makes a group and passes it to each load. A reload makes a new
+    group and shares nothing with the replaced models. The models own the shared values: the last
+    model that releases a value closes it. Safe from any thread.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class LoadGroup:
         self._shared: dict[Hashable, tuple[object, int]] = {}
 
     def acquire(self, key: Hashable, load: Callable[[], T]) -> T:
-        """Returns what another model of the group has loaded, or loads it.
+        """Returns the value that another model of the group has loaded, or loads the value.
 
         Args:
-            key: What it is; the same key always stands for the same type.
-            load: Loads it. What it raises is raised here, and nothing is kept.
+            key: The identity of the value. The same key always means the same type.
+            load: Loads the value. Its exceptions are raised here, and nothing is stored.
         """
         with self._lock:  # a second model waits for the load of the first
             value, users = self._shared.get(key) or (load(), 0)
@@ -55,7 +55,7 @@ class LoadGroup:
             return value  # type: ignore[return-value] # the key says the type
 
     def release(self, key: Hashable) -> bool:
-        """Gives back what `acquire` has returned; tells whether that was its last user."""
+        """Releases a value of `acquire`, and returns True if the caller was its last user."""
         with self._lock:
             value, users = self._shared.pop(key)
             if users > 1:
@@ -68,16 +68,17 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What an engine is asked to load.
+    """The order to an engine to load a model.
 
     Attributes:
-        path: The model's file or folder; it exists.
-        device: Where it shall run.
+        path: The model's file or folder, which exists.
+        device: The device to run on.
         options: The options of the node: an instance of the engine's `Engine.options`.
-        inputs, outputs: The ports that the unit declares; empty: all that the model has.
-        types: Input -> the type that the unit declares, for models that do not say it.
-        batch_sizes: The sizes of batch that `LoadedModel.run` will get, where they are few.
-        group: What the model may share with other signatures of it; None: it is loaded alone.
+        inputs, outputs: The ports that the unit declares. Empty for all ports of the model.
+        types: Input -> the type that the unit declares, for models that do not state the type.
+        batch_sizes: The batch sizes of `LoadedModel.run`. Empty if there are many.
+        group: The group of loads that share resources: the other signatures of the same model. None
+            if the model shares nothing.
     """
 
     path: Path
@@ -95,11 +96,12 @@ class LoadedModel(ABC):
 
     Attributes:
         inputs, outputs: The ports, by the names and in the order of the `LoadRequest`.
-        memory: Where `run` wants its inputs, and leaves its outputs.
-        warm_up_runs: How often a batch must run before the next is as fast as all that follow.
-        batch_range: The smallest and the largest batch that it takes; None: no largest one.
-        text_type: What the elements of text inputs are: ``bytes`` (UTF-8), or ``str``.
-        is_stateful: A call changes what later calls give: none is made for nothing (a warm-up).
+        memory: The device memory that holds the inputs and outputs of `run`.
+        warm_up_runs: The number of runs of one batch size before the next run reaches full speed.
+        batch_range: The smallest and the largest batch that the model takes. None for no largest.
+        text_type: The type of the elements of text inputs: ``bytes`` (UTF-8), or ``str``.
+        is_stateful: True if a call changes the results of later calls. Such a model gets no warm-up
+            with made-up inputs.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -112,43 +114,45 @@ class LoadedModel(ABC):
 
     @property
     def fixed_batch(self) -> int | None:
-        """The only batch size that the model takes; None: any within `batch_range`."""
+        """The only batch size that the model takes. None if it takes any size in `batch_range`."""
         sizes = {size for tensor in self.inputs if (size := tensor.batch_size) is not None}
         return max(sizes, default=None)
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
-        """Runs one batch; called by several threads at once.
+        """Runs one batch. Several threads call this method at once.
 
         Args:
-            inputs: Input port -> C-contiguous array of the port's dtype in `memory`, axis 0 the
-                batch; the value itself where the port has no batch axis. It belongs to the caller,
-                who reuses it after the call; it is not to be written to, as it may be the memory of
-                the items themselves.
+            inputs: Input port -> C-contiguous array of the port's dtype in `memory`. Axis 0 is the
+                batch. A port without batch axis gets the value itself. The caller owns the arrays
+                and reuses them after the call. The model must not write to them, because they may
+                be the memory of the items.
 
         Returns:
-            Output port -> array. The caller copies one that shares memory with an input, or that
-            the model still refers to (its own buffer, which the next call writes to).
+            Output port -> array. The caller copies an array that shares memory with an input. It
+            also copies an array that the model still refers to (a buffer that the next call
+            overwrites).
 
         Raises:
-            ItemRefusedError: the model does not take these inputs: their shape or their values are
-                to blame. A server answers 400 with the text, which names no path.
-            EngineError: the engine failed: memory, device. A server answers 500 without the text.
+            ItemRefusedError: The model does not take these inputs, because of their shape or
+                values. A server answers 400 with the text, which contains no path.
+            EngineError: The engine failed, for example for lack of memory. A server answers 500
+                without the text.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Frees the model. No `run` is under way, and none follows."""
+        """Frees the model. No `run` is active, and none follows."""
 
 
 class Engine(ABC):
-    """A library that runs models. One instance serves the whole process; it keeps no model.
+    """A library that runs models. One instance serves the whole process and stores no model.
 
     Attributes:
-        suffixes: The file name endings, in lower case, that mean a model of this engine.
-        device_kinds: The kinds of device that it can run on.
-        options: The dataclass of its options, built on `InferenceOptions`.
-        requires: Modules that it needs -> the extra of modelflow that brings each.
+        suffixes: The file name endings, in lower case, of the models of this engine.
+        device_kinds: The kinds of device that the engine can run on.
+        options: The dataclass of the engine's options, derived from `InferenceOptions`.
+        requires: Module that the engine needs -> the extra of modelflow that installs it.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -157,51 +161,51 @@ class Engine(ABC):
     requires: ClassVar[Mapping[str, str]] = {}
 
     def is_reader_of(self, path: Path) -> bool:
-        """Tells whether ``path`` looks like a model of this engine. Loads nothing."""
+        """Returns True if ``path`` looks like a model of this engine, without loading the model."""
         return path.suffix.lower() in self.suffixes and path.is_file()
 
     def signatures(self, path: Path) -> Mapping[str, str]:  # noqa: ARG002 - most have one way
-        """Returns the ways in which a model can be called (``options.signature``), by name.
+        """Returns the signatures of a model (``options.signature``): the ways to call the model.
 
         Returns:
-            Name -> kind: ``tensorflow/serving/classify``, ...; empty: there is only one way.
+            Name -> kind, such as ``tensorflow/serving/classify``. Empty if there is only one way.
 
         Raises:
-            EngineError: it is no model of this engine.
+            EngineError: The file is no model of this engine.
             MissingDependencyError: the engine's package is not installed.
         """
         return {}
 
     def tensor_names(self, path: Path, signature: str) -> Mapping[str, str]:  # noqa: ARG002 - most have no others
-        """Returns what the model's file calls the tensors of a signature; empty: as the ports.
+        """Returns the names of a signature's tensors in the model's file.
 
         Args:
             path: The model.
             signature: One of `signatures`.
 
         Returns:
-            Port -> ``"serving_default_x:0"``.
+            Port -> ``"serving_default_x:0"``. Empty if the tensors have the names of the ports.
 
         Raises:
-            EngineError: it is no model of this engine.
+            EngineError: The file is no model of this engine.
             MissingDependencyError: the engine's package is not installed.
         """
         return {}
 
     @abstractmethod
     def load(self, request: LoadRequest) -> LoadedModel:
-        """Loads a model and checks that it has the ports that are asked for.
+        """Loads a model and checks that the model has the requested ports.
 
         Raises:
-            EngineError: the file is no model of this engine, or has no port of that name.
+            EngineError: The file is no model of this engine, or has no port of that name.
             MissingDependencyError: the engine's package is not installed.
         """
 
     def describe(self, request: LoadRequest) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Returns the inputs and outputs of a model; loads it where there is no lighter way.
+        """Returns the inputs and outputs of a model, and loads the model if no cheaper way exists.
 
         Raises:
-            EngineError: the file is no model of this engine.
+            EngineError: The file is no model of this engine.
             MissingDependencyError: the engine's package is not installed.
         """
         model = self.load(request)
@@ -210,11 +214,13 @@ class Engine(ABC):
 
 
 def import_package(name: str, engine: str) -> Any:
-    """Returns the package of an engine, imported; the extra that brings it is called as the engine.
+    """Imports the package of an engine.
+
+    The extra of modelflow that installs the package has the name of the engine.
 
     Raises:
-        MissingDependencyError: it is not installed.
-        EngineError: it is installed and cannot be imported.
+        MissingDependencyError: The package is not installed.
+        EngineError: The package is installed and cannot be imported.
     """
     try:
         return importlib.import_module(name)
@@ -227,34 +233,34 @@ def import_package(name: str, engine: str) -> Any:
 
 
 def one_sentence(text: str) -> str:
-    """Returns the lines of a library's error as one, cut where it becomes a listing."""
+    """Joins the lines of a library's error to one line, cut to 300 characters."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     joined = " ".join(lines) or "no message"
     return joined if len(joined) <= 300 else joined[:297] + "..."
 
 
 def model_error(path: Path, text: str) -> EngineError:
-    """Returns the error that says what is wrong with a model."""
+    """Returns an error about a model."""
     return EngineError(f"model {path}: {text}")
 
 
 def unit_error(name: str, text: str) -> EngineError:
-    """Returns the error that says what is wrong with an inference unit."""
+    """Returns an error about an inference unit."""
     return EngineError(f"unit {name!r}: {text}")
 
 
 def late_setting_error(running: object, setting: str, what: str, library: str) -> EngineError:
-    """Returns the error about a setting of the process that a library has started without.
+    """Returns an error about a process-wide setting that differs from a library's current setting.
 
     Args:
-        running: What it has started with.
-        setting: The setting, and what is wanted.
-        what: What kind of thing that is.
-        library: The library.
+        running: The setting that the library has started with.
+        setting: The name and the wanted value of the setting.
+        what: The kind of the setting, such as ``"limit"``.
+        library: The name of the library.
     """
     return EngineError(
-        f"{setting}, but {library} has already started in this process with {running}; the {what} "
-        "holds for the process: give all its nodes the same, before anything else uses "
+        f"{setting}, but {library} has already started in this process with {running}. The {what} "
+        "holds for the whole process: give all its nodes the same before anything else uses "
         f"{library}"
     )
 
@@ -268,10 +274,10 @@ def absent_gpu(
 
 
 def refuse_closed(*_: object) -> Any:
-    """Stands in the place of what ran a model that is closed.
+    """Takes the place of the run method of a closed model.
 
     Raises:
-        EngineError: always.
+        EngineError: Always.
     """
     raise EngineError("the model is closed")
 
@@ -282,18 +288,18 @@ def unknown_port(path: Path, what: str, name: str, known: Sequence[object]) -> E
     Args:
         path: The model.
         what: ``input`` or ``output``.
-        name: The name that was asked for.
-        known: The model's own ports, as they are to be listed (`TensorSpec` or text).
+        name: The requested name.
+        known: The model's own ports, in the form to list them (`TensorSpec` or text).
     """
     near, listed = did_you_mean(name, map(_name_of, known)), ", ".join(map(str, known)) or "none"
     return model_error(path, f"no {what} {name!r}{near}; the model's {what}s are: {listed}")
 
 
 def check_ports(path: Path, what: str, names: Iterable[str], known: Sequence[object]) -> None:
-    """Checks that a model has the ports that are asked for; see `unknown_port`.
+    """Checks that a model has the requested ports.
 
     Raises:
-        EngineError: it has not.
+        EngineError: The model lacks a port; see `unknown_port`.
     """
     own = set(map(_name_of, known))
     for name in names:
@@ -302,10 +308,10 @@ def check_ports(path: Path, what: str, names: Iterable[str], known: Sequence[obj
 
 
 def require_fed(path: Path, names: Collection[str | None], known: Sequence[object]) -> None:
-    """Checks that all inputs of a model are among some names.
+    """Checks that the given names include all inputs of a model.
 
     Raises:
-        EngineError: one is not.
+        EngineError: An input is missing.
     """
     absent = [port for port in known if _name_of(port) not in names]
     if absent:

@@ -22,23 +22,24 @@ from modelflow.unit.spec import FlowUnitSpec, UnitFile
 from modelflow.unit.unit import Context, FlowUnit
 from modelflow.wire.tensor import TensorSpec, shape_text
 
-# The input of a unit whose model takes none: what comes in says when to call the model.
+# The input of a unit whose model takes no input: each item at the port is one call of the model.
 _TRIGGER = Port("trigger", "Anything: each item is one call of the model.", is_trigger=True)
 
 
 class InferenceUnit(FlowUnit):
-    """Runs a model: items in, one engine call a batch, views of its result out.
+    """A unit that runs a model: one engine call for each batch, and views of the result as items.
 
-    One instance a node and device, called by several workers at once. Items of different shapes go
-    to the engine in separate calls (unless ``pad_variable``); one that does not fit fails alone.
+    Each node and device has one instance, which several workers call at once. Items of different
+    shapes go to the engine in separate calls (unless ``pad_variable`` is set). An item that does
+    not fit fails without affecting the others.
     """
 
     def __init__(self, model_file: ModelFile, name: str | None = None) -> None:
-        """Stores what to load.
+        """Stores the model file; `open` loads the model.
 
         Args:
             model_file: The model and its ports.
-            name: The unit's name, for messages; None: the file's.
+            name: The unit's name, for messages. None for the file's name.
         """
         self.model_file = model_file
         self.name = name or model_file.path.stem
@@ -50,10 +51,10 @@ class InferenceUnit(FlowUnit):
     # -- life -----------------------------------------------------------------------------------
 
     def open(self, config: InferenceOptions | Mapping[str, Any]) -> None:
-        """Loads the model on ``self.device``, checks the ports, and warms it up.
+        """Loads the model on ``self.device``, checks the ports, and warms the model up.
 
         Raises:
-            EngineError: the file is missing or no model, its ports do not fit the unit's, or a
+            EngineError: The file is missing or no model, its ports do not fit the unit's, or a
                 recorded request does not fit.
             MissingDependencyError: the engine's package is not installed.
         """
@@ -64,13 +65,14 @@ class InferenceUnit(FlowUnit):
             self._serving = Serving(self._load())
 
     def reload(self) -> None:
-        """Loads what is at the path now, warms it up, hands the traffic over, frees the old.
+        """Loads the current model of the path, and frees the old model after its last batch.
 
-        Runs on the caller's thread, beside `process`; no batch fails or waits for it. Where the new
-        model does not load, the old one goes on.
+        The new model is warmed up before it gets the traffic. Runs on the caller's thread,
+        concurrently with `process`. No batch fails or waits for the reload. If the new model does
+        not load, the old model stays in use.
 
         Raises:
-            EngineError: see `open`; or the unit is closed.
+            EngineError: See `open`; also raised if the unit is closed.
         """
         with self._loading:
             serving = self._open()
@@ -85,7 +87,7 @@ class InferenceUnit(FlowUnit):
                 serving.replace(())
 
     def tensors(self) -> dict[str, TensorSpec]:
-        """Returns one item of each port, as the newest version of the model has it."""
+        """Returns the type and item shape of each port, from the newest version of the model."""
         with self._open().using() as servable:
             axes = servable.axes
             outputs = servable.model.outputs if axes is None else axes.outputs
@@ -100,7 +102,7 @@ class InferenceUnit(FlowUnit):
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The versions that take traffic, the newest last; ``(0,)`` for a model without."""
+        """The versions that take traffic, the newest last. ``(0,)`` if the model has none."""
         return self._open().versions
 
     # -- batches --------------------------------------------------------------------------------
@@ -186,14 +188,14 @@ class InferenceUnit(FlowUnit):
             if output.is_batched:
                 self._check_rows(servable, output.name, outputs, size)
         axes = servable.axes  # the results may have corrected them
-        if axes.reason and size > 1:  # the first result to show it: once more, one by one
+        if axes.reason and size > 1:  # the first result that shows it: repeat the call item by item
             for row in rows:
                 self._infer(servable, arrays, [row], 1, results)
             return
         seen = list(staged.values())
         for output in axes.outputs:
             values, value = results[output.name], copy_shared(outputs.pop(output.name), seen)
-            # What is behind the rows is padding.
+            # The rows after the last item are padding.
             given = items_of(value)[: len(rows)] if output.is_batched else [value]
             for row, item in zip(rows, given, strict=True):
                 values[row] = item
@@ -224,19 +226,20 @@ class InferenceUnit(FlowUnit):
             raise ItemRefusedError(f"{hint} ({error})") from error
 
     def _check_rows(self, servable: Servable, name: str, outputs: Arrays, size: int) -> None:
-        """Checks that an output has a row for each of a batch; corrects what calls have shown.
+        """Checks that an output has a row for each item, and corrects the batch axes if not.
 
         Raises:
-            EngineError: it has none, against what the model file says.
+            EngineError: The output has another number of rows, although the model file states a
+                batch axis or the model takes one batch size only.
         """
         output = outputs[name]
         if output.ndim and len(output) == size:
             return
         if servable.axes is None or servable.axes.is_stated or servable.model.fixed_batch:
             raise EngineError(
-                f"unit {self.name!r}, output {name!r}: got the shape {shape_text(output.shape)} "
-                f"for a batch of {size}; expected axis 0 to be the batch; "
-                "name an output of the model that has a value for each item"
+                f"unit {self.name!r}, output {name!r}: got shape {shape_text(output.shape)} "
+                f"for a batch of {size}; expected the batch on axis 0; "
+                "use outputs with a value per item"
             )
         servable.correct_axes(name)
 
@@ -262,11 +265,11 @@ def inference_spec(
 ) -> FlowUnitSpec:
     """Returns the description of the unit that runs ``model_file``, for any device of its engine.
 
-    A model without inputs is called once for each item that comes in at the port ``trigger``.
+    A model without inputs is called once for each item at the port ``trigger``.
 
     Raises:
-        ConfigError: the name, the ports or the defaults of the options do not fit.
-        EngineError: no engine of that name.
+        ConfigError: The name, the ports or the defaults of the options do not fit.
+        EngineError: No engine has that name.
     """
     create = partial(InferenceUnit, model_file, name)
     engine = find_engine(model_file.engine)
@@ -292,8 +295,8 @@ def inference_unit(file: UnitFile) -> FlowUnitSpec:
     """Returns the description of the unit in a unit file of the type ``inference``.
 
     Raises:
-        ConfigError: the engine is not named, or the options do not fit.
-        EngineError: no engine of that name: the unit cannot be used here.
+        ConfigError: The file names no engine, or the options do not fit.
+        EngineError: No engine has that name. The unit cannot be used here.
     """
     if not file.virtual_type:
         raise ConfigError(

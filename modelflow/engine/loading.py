@@ -1,8 +1,8 @@
-"""From a model file to a servable: versions loaded or reused, ports checked, warmed up.
+"""Turns a model file into servables: loads or reuses versions, checks ports, warms up.
 
-``modelflow run --watch`` ends a flow and starts the next, perhaps with one threshold changed.
-Inside `KeptModels` a model that the first one closes rests, and is given to the second if that asks
-for the same; `drop` closes what nobody asked for.
+``modelflow run --watch`` ends a flow and starts the next, for example with one changed threshold.
+Inside `KeptModels` a model stays in memory when the first flow closes it. The second flow gets that
+model if it loads the same one. `drop` closes the models that no flow has loaded again.
 """
 
 import glob
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("modelflow")
 
-# Of a model's folder, what is looked at to tell whether it has changed.
+# The most files of a model's folder that are compared to detect a change of the model.
 _MOST_FILES = 10_000
 
 
 class KeptModels:
-    """Keeps models between flows, from ``with`` on to its end; one at a time in a process."""
+    """A cache of loaded models between flows, active inside a ``with``; at most one per process."""
 
     def __init__(self) -> None:
         self._resting: dict[Any, list[LoadedModel]] = {}
@@ -64,10 +64,10 @@ class KeptModels:
         self.drop()
 
     def load(self, engine: Engine, request: LoadRequest) -> LoadedModel:
-        """Returns a model that rests and is the one asked for, or loads it.
+        """Returns a cached model that fits the request, or loads the model.
 
         Raises:
-            EngineError, MissingDependencyError: as `Engine.load`.
+            EngineError, MissingDependencyError: See `Engine.load`.
         """
         key = (type(engine), _identity(request))
         with self._lock:
@@ -78,7 +78,7 @@ class KeptModels:
         return _Kept(engine.load(request) if model is None else model, key, self)
 
     def rest(self, key: Any, model: LoadedModel) -> None:
-        """Takes a model that a flow has closed; closes it where none are kept any more."""
+        """Caches a model that a flow has closed, or closes the model if the cache is inactive."""
         with self._lock:
             if _active is self:
                 self._resting.setdefault(key, []).append(model)
@@ -86,7 +86,7 @@ class KeptModels:
         model.close()
 
     def drop(self) -> None:
-        """Closes the models that rest."""
+        """Closes the cached models."""
         with self._lock:
             resting, self._resting = self._resting, {}
         for models in resting.values():
@@ -98,21 +98,21 @@ _active: KeptModels | None = None
 
 
 def load_model(engine: Engine, request: LoadRequest) -> LoadedModel:
-    """Loads a model, or takes one that is kept.
+    """Loads a model, or returns a cached model.
 
     Raises:
-        EngineError, MissingDependencyError: as `Engine.load`.
+        EngineError, MissingDependencyError: See `Engine.load`.
     """
     keeper = _active
     return engine.load(request) if keeper is None else keeper.load(engine, request)
 
 
 class _Kept(LoadedModel):
-    """A model that is given back when its flow closes it."""
+    """A loaded model that returns to the cache when its flow closes the model."""
 
     def __init__(self, model: LoadedModel, key: Any, keeper: KeptModels) -> None:
         self._model, self._key, self._keeper = model, key, keeper
-        for name in get_annotations(LoadedModel):  # what is said of a model
+        for name in get_annotations(LoadedModel):  # the attributes that describe a model
             setattr(self, name, getattr(model, name))
 
     def run(self, inputs: Arrays) -> dict[str, npt.NDArray[Any]]:
@@ -123,15 +123,16 @@ class _Kept(LoadedModel):
 
 
 def _identity(request: LoadRequest) -> Any:
-    """Returns what two requests have in common that are for the same model, in the same state."""
+    """Returns a key that is equal for two requests of the same, unchanged model."""
     types = tuple((name, np.dtype(kind).str) for name, kind in request.types.items())
     ports = (request.inputs, request.outputs, types, request.batch_sizes)
     return (_state(request.path), request.device, repr(request.options), ports)
 
 
 def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Returns names, times and sizes of a model's files; of one of too many files nothing equal."""
-    # With what lies beside it under a longer name, as ONNX puts large weights.
+    """Returns names, times and sizes of a model's files; with too many files, a unique value."""
+    # Including files next to the model whose name begins with the model's, as ONNX names files of
+    # large weights.
     files = [file for file in path.parent.glob(f"{glob.escape(path.name)}*") if file.is_file()]
     if path.is_dir():
         files = [Path(place, name) for place, _, names in os.walk(path) for name in sorted(names)]
@@ -143,26 +144,26 @@ def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How an inference unit wants its model."""
+    """The parameters with which an inference unit loads its model."""
 
     model_file: ModelFile
     """The model and its ports."""
     name: str
-    """The unit's, for messages."""
+    """The unit's name, for messages."""
     options: InferenceOptions
-    """The node's."""
+    """The options of the node."""
     device: Device
-    """Where it runs."""
+    """The device to run on."""
     batch_size: int
-    """The most items in a call."""
+    """The largest number of items in a call."""
     allowed_batch_sizes: tuple[int, ...]
-    """The sizes that batches are filled up to; empty for any."""
+    """The sizes that batches are padded to. Empty for any size."""
 
     def servables(self) -> list[Servable]:
-        """Loads and warms up every version that is asked for; nothing stays of one that fails.
+        """Loads and warms up every requested version; if a version fails, closes the others.
 
         Raises:
-            EngineError: the file is missing or no model, its ports do not fit the unit's, or a
+            EngineError: The file is missing or no model, its ports do not fit the unit's, or a
                 recorded request does not fit.
             MissingDependencyError: the engine's package is not installed.
         """

@@ -1,4 +1,4 @@
-"""Finds an engine by its name or the look of a model file, and the versions of a model."""
+"""Finds an engine by its name or by the form of a model file, and the versions of a model."""
 
 from pathlib import Path
 
@@ -8,39 +8,39 @@ from modelflow.plugins import Plugins
 
 
 def find_versions(path: Path) -> dict[int, Path]:
-    """Returns the versions under ``path``, the oldest first; empty where it is a model itself.
+    """Returns the versions under ``path``, the oldest first; empty if ``path`` is a model itself.
 
-    A version is a folder whose name is a number; the model is that folder (a SavedModel), or the
-    only file in it.
+    A version is a folder whose name is a number. The model is that folder (a SavedModel), or the
+    only file in the folder.
     """
     if not path.is_dir():
         return {}
     folders = {
         int(entry.name): entry
-        for entry in sorted(path.iterdir())  # of 01 and 1, it is 1
+        for entry in sorted(path.iterdir())  # if both 01 and 1 exist, 1 wins
         if entry.name.isdecimal() and entry.is_dir()
     }
     return {number: _model_in(folders[number]) for number in sorted(folders)}
 
 
 def newest_path(path: Path) -> Path:
-    """Returns the model that ``path`` stands for: the newest version, or the path itself."""
+    """Returns the model of ``path``: the newest version, or the path itself."""
     versions = find_versions(path)
     return versions[max(versions)] if versions else path
 
 
 def choose_versions(path: Path, version: str) -> dict[int, Path]:
-    """Returns the versions that the option ``version`` asks for, the newest last.
+    """Returns the versions that the option ``version`` selects, the newest last.
 
     Args:
         path: The model's path.
         version: ``""`` (the newest), a number, or several separated by commas.
 
     Returns:
-        Number -> path of the model; ``{0: path}`` where there are no versions.
+        Number -> path of the model; ``{0: path}`` if the model has no versions.
 
     Raises:
-        EngineError: there is no such version, or the text is not of that form.
+        EngineError: The version does not exist, or the text is malformed.
     """
     versions = find_versions(path)
     if not versions:
@@ -91,10 +91,10 @@ def engine_names() -> tuple[str, ...]:
 
 
 def find_engine(name: str) -> Engine:
-    """Returns the engine of that name; its package is not loaded yet.
+    """Returns the engine of that name, without loading the engine's package.
 
     Raises:
-        EngineError: there is none of that name, or its plug-in cannot be imported.
+        EngineError: No engine has that name, or its plug-in cannot be imported.
     """
     return ENGINES.find(_ALIASES.get(name, name))
 
@@ -103,7 +103,7 @@ def engine_for(path: Path) -> str:
     """Returns the name of the engine that reads the model at ``path``.
 
     Raises:
-        EngineError: the path does not exist, or no engine knows its form.
+        EngineError: The path does not exist, or no engine reads a file of this form.
     """
     if not path.exists():
         raise model_error(path, "there is no such file or folder")

@@ -1,4 +1,4 @@
-"""A model file with the ports that a unit declares for it. Loads no engine."""
+"""Model files with the ports that a unit declares for them. Loads no engine."""
 
 import os
 import re
@@ -33,7 +33,7 @@ _TFLITE = b"TFL3"
 
 
 def looks_like(path: Path) -> str:
-    """Returns what the file's first bytes say: ``"a zip archive ..."``, ``"12 unknown bytes"``."""
+    """Describes a file by its first bytes: ``"a zip archive ..."``, ``"a gzip archive"``."""
     size = path.stat().st_size
     if size == 0:
         return "an empty file"
@@ -49,13 +49,13 @@ def looks_like(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What an inference unit runs.
+    """A model file and the ports of the inference unit that runs the model.
 
     Attributes:
-        path: The model's file or folder; it need not exist yet (see `missing_model`).
+        path: The model's file or folder, which need not exist yet (see `missing_model`).
         engine: The engine's name (``virtual_type``).
-        inputs, outputs: The ports, by the names that the model knows them by (tensor names of a
-            frozen graph, keys of a signature).
+        inputs, outputs: The ports, by their names in the model (tensor names of a frozen graph,
+            keys of a signature).
         config: Defaults of the options (the ``[config]`` of the unit's TOML).
         group: See `LoadRequest.group`.
     """
@@ -76,18 +76,18 @@ def read_model_file(
     outputs: Sequence[str] = (),
     config: Mapping[str, Any] | None = None,
 ) -> ModelFile:
-    """Reads the ports of a model file that stands alone. This loads the engine's package.
+    """Reads the ports of a model file without unit file. This loads the engine's package.
 
     Args:
         path: The model's file or folder.
-        engine: The engine's name; None: chosen by the form of the file.
-        inputs: The inputs to use, where not all that the model has.
-        outputs: The outputs to use, likewise.
-        config: Defaults of the options; ``signature`` is obeyed.
+        engine: The engine's name. None to choose the engine by the form of the file.
+        inputs: The inputs to use. Empty for all inputs of the model.
+        outputs: The outputs to use. Empty for all outputs of the model.
+        config: Defaults of the options; ``signature`` selects the ports.
 
     Raises:
-        EngineError: no such file, no model, or a port that it does not have.
-        MissingDependencyError: the engine's package is not installed.
+        EngineError: The file does not exist, is no model, or lacks a port.
+        MissingDependencyError: The engine's package is not installed.
         ConfigError: ``config`` does not fit.
     """
     path = Path(path)
@@ -106,7 +106,7 @@ def read_model_file(
 
 
 def missing_model(path: Path) -> str | None:
-    """Returns what to say where the model is not there, with the way to get it; else None."""
+    """Returns a message with the way to get a missing model, or None if the model exists."""
     if path.exists():
         return None
     return f"model {path}: there is no such file or folder{absence_hint(path)}"
@@ -123,11 +123,11 @@ def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") 
 
     Args:
         file: The model with its ports.
-        target: The file that the text is for; the unit has its name. None: one beside the model,
-            with the model's name.
+        target: The file that the text is for. The unit gets its name. None for a file next to the
+            model, with the model's name.
         device: The device that the unit is for.
     """
-    import tomlkit  # for those who write a file
+    import tomlkit  # imported here, because only commands that write a unit file need it
 
     path = file.path.resolve()
     target = target or path
@@ -154,6 +154,6 @@ def unit_text(file: ModelFile, target: Path | None = None, device: str = "cpu") 
 
 
 def _unit_name(path: Path) -> str:
-    """Returns the name of a file in letters that graphs take: ``my_net`` of ``my net.onnx``."""
+    """Turns a file name into letters that graphs accept: ``my_net`` from ``my net.onnx``."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
     return name if re.match(r"[A-Za-z_]", name) else f"model_{name}"

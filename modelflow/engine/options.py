@@ -1,7 +1,7 @@
-"""The options of an inference unit: those of every engine here, each engine's own with the engine.
+"""The options that inference units of every engine share.
 
-An engine declares its options as a dataclass that builds on `InferenceOptions` (`Engine.options`);
-a node that names another engine's option is told so like any other unknown option.
+An engine declares its options as a dataclass derived from `InferenceOptions` (`Engine.options`). An
+option of another engine is an error, as any unknown option is.
 """
 
 from collections.abc import Mapping
@@ -15,50 +15,51 @@ from modelflow.unit.option import option, options_of, with_defaults
 
 @dataclass(frozen=True)
 class InferenceOptions:
-    """The options of an inference node; the defaults of a unit's own come from its ``[config]``."""
+    """The options of an inference node; a unit's ``[config]`` replaces their defaults."""
 
     warmup: Literal["none", "synthetic", "recorded"] = option(
         "synthetic",
-        help="What runs before the node is ready: nothing; zeros of the model's input shapes in "
-        "batches of 1, of batch_size and of each allowed size; or recorded requests.",
+        help="Warm-up before the node is ready: none, synthetic requests or recorded requests. "
+        "Synthetic requests are zeros of the model's input shapes, in batches of 1, of batch_size "
+        "and of each allowed size.",
     )
     warmup_requests: str = option(
         "",
-        help="Where recorded requests are: a .npz file with an array for each input (axis 0: the "
-        "requests), or TensorFlow Serving's tf_serving_warmup_requests; none: the model's own "
-        "assets.extra/tf_serving_warmup_requests, or warmup.npz beside it.",
+        help="File of recorded requests: a .npz file with an array for each input (axis 0: the "
+        "requests), or TensorFlow Serving's tf_serving_warmup_requests. If empty, the model's own "
+        "assets.extra/tf_serving_warmup_requests, or warmup.npz next to the model.",
     )
     version: str = option(
         "",
-        help="Where the model's folder holds versions (1/ 2/ ...): the number to serve, several "
-        "('1,2': a buffer chooses by its meta model_version), or none: the newest.",
+        help="Version to serve if the model's folder contains versions (1/ 2/ ...). '1,2' serves "
+        "several: the meta key model_version of a buffer selects one. If empty, the newest.",
     )
     pad_variable: bool = option(
         False,
-        help="Buffers of different shapes share a batch: each is filled up with zeros to the "
+        help="Put buffers of different shapes into one batch: each is padded with zeros to the "
         "largest, on the axes that the model leaves open.",
     )
     allow_cast: bool = option(
         False,
-        help="Convert items of a wider or a whole-number type to the model's own "
-        "(float64 to float32); without it such an item is an error.",
+        help="Convert items of a wider or a whole-number type to the model's own type (float64 to "
+        "float32). Without this option such an item is an error.",
     )
     plugin: str = option(
         "",
-        help="A ModelBox pre- and post-processing library; accepted empty, such libraries are not "
-        "supported.",
+        help="A ModelBox library for pre- and post-processing. Accepted only if empty, because "
+        "such libraries are not supported.",
     )
     config_proto: tuple[str, ...] = option(
         (),
-        help="ModelBox's serialised TensorFlow settings; accepted empty, use inter_op_threads, "
-        "intra_op_threads and gpu_memory.",
+        help="ModelBox's serialised TensorFlow settings. Accepted only if empty: use "
+        "inter_op_threads, intra_op_threads and gpu_memory.",
     )
 
     def __post_init__(self) -> None:
         """Checks the values.
 
         Raises:
-            ValueError: a ModelBox plug-in, or serialised settings.
+            ValueError: A ModelBox plug-in or serialised settings are given.
         """
         if self.plugin:
             raise ValueError(
@@ -73,24 +74,25 @@ class InferenceOptions:
 
     @property
     def has_few_sizes(self) -> bool:
-        """Whether the engine prepares the model for each batch size, of which there may be few."""
+        """True if the engine prepares the model for each batch size, and so needs few sizes."""
         return False
 
 
 @dataclass(frozen=True)
 class ThreadOptions(InferenceOptions):
-    """Of engines with threads of their own."""
+    """The options of engines that have their own threads."""
 
     inter_op_threads: int = option(
         0,
-        help="Operations that the engine runs at once, likewise; 0: its own choice.",
+        help="Number of operations that the engine runs at once. tensorflow and torch have one "
+        "number for the whole process. 0 lets the engine choose.",
         minimum=0,
         maximum=4096,
     )
     intra_op_threads: int = option(
         0,
-        help="Threads that share one operation (for the whole process where the engine knows no "
-        "other way: tensorflow, torch); 0: the engine's own choice.",
+        help="Number of threads that share one operation. tensorflow and torch have one number for "
+        "the whole process. 0 lets the engine choose.",
         aliases=("engine_threads",),
         minimum=0,
         maximum=4096,
@@ -99,16 +101,16 @@ class ThreadOptions(InferenceOptions):
 
 @dataclass(frozen=True)
 class GpuMemoryOptions(ThreadOptions):
-    """Of engines that take GPU memory by themselves."""
+    """The options of engines that allocate GPU memory themselves."""
 
     gpu_memory: Literal["growth"] | float = option(
         "growth",
-        help="GPU memory of the engine, for the whole process: growth (taken as needed), a "
+        help="GPU memory of the engine, for the whole process: growth (allocated as needed), a "
         "fraction of the device up to 1, or MiB above 1.",
     )
 
     def gpu_bytes(self, index: int) -> int:
-        """Returns the memory that may be taken of a GPU, by its number; it is no growth."""
+        """Returns the memory limit in bytes on the GPU of that number; not for ``growth``."""
         memory = float(self.gpu_memory)
         return int(memory * (1 << 20) if memory > 1 else memory * total_memory(index))
 
@@ -116,7 +118,7 @@ class GpuMemoryOptions(ThreadOptions):
         """Checks the values.
 
         Raises:
-            ValueError: a GPU memory of 0 or less; see `InferenceOptions`.
+            ValueError: The GPU memory is 0 or less; see also `InferenceOptions`.
         """
         super().__post_init__()
         if self.gpu_memory != "growth" and not 0 < float(self.gpu_memory) < float("inf"):
@@ -128,10 +130,10 @@ class GpuMemoryOptions(ThreadOptions):
 def options_with_defaults(
     options: type[InferenceOptions], defaults: Mapping[str, Any]
 ) -> type[InferenceOptions]:
-    """Returns the options of an engine with the defaults of a unit's ``[config]``.
+    """Returns an engine's options with the defaults of a unit's ``[config]``.
 
     Raises:
-        ConfigError: an unknown key, or a value that does not fit.
+        ConfigError: A key is unknown, or a value does not fit.
     """
     if not defaults:
         return options

@@ -1,9 +1,9 @@
-"""A model version in memory, its batch axes, and the change from one version to the next.
+"""A model version in memory, its batch axes, and the replacement of versions.
 
-The model file says it (a symbolic name), or calls with batches of different sizes show it. The
-length of one result never decides: of a detector that finds two boxes in a batch of two images,
-both may be in the first image. Where calls show it, one of unlike items shows as well whether each
-row depends on its item alone: of a model that sorts its batch it does not.
+The model file states the batch axes (a symbolic name), or calls with batches of different sizes
+show them. The length of one result never decides. Example: a detector finds two boxes in a batch of
+two images, but both may be in the first image. Calls with unlike items also show whether each row
+depends on its own item alone. In a model that sorts its batch, for example, it does not.
 """
 
 import itertools
@@ -28,19 +28,19 @@ from modelflow.wire.tensor import TensorSpec
 Items = Mapping[str, Any]
 # Runs the model on a batch of items -> the outputs.
 Call = Callable[[Sequence[Items]], Mapping[str, Any]]
-# How far a row may be from the same row in another batch, relative to the largest value: kernels
-# for other batches add in another order, those for 16 bits coarsely.
+# The largest accepted difference between a row and the same row in another batch, relative to the
+# largest value. Kernels for other batch sizes add in another order, and 16-bit kernels are coarse.
 _TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
 class BatchAxes:
-    """What is known of the batch axes of a model's outputs.
+    """The batch axes of a model's outputs, as far as they are known.
 
     Attributes:
         outputs: The outputs; ``is_batched`` is true or false.
-        reason: Why the model is called with one item at a time; empty: it is not.
-        is_stated: The model file says it all.
+        reason: The reason for calling the model with one item at a time. Empty if it takes batches.
+        is_stated: True if the model file states all of this.
     """
 
     outputs: tuple[TensorSpec, ...]
@@ -49,11 +49,11 @@ class BatchAxes:
 
 
 def state_batch_axes(outputs: Sequence[TensorSpec], fixed_batch: int | None) -> BatchAxes | None:
-    """Returns what the model file says; None: it leaves an output open.
+    """Returns the batch axes that the model file states, or None if the file leaves an output open.
 
     Args:
         outputs: The outputs as the engine describes them.
-        fixed_batch: The only batch size that the model takes; None: any.
+        fixed_batch: The only batch size that the model takes. None if it takes any size.
     """
     stated = tuple(_state(output, fixed_batch) for output in outputs)
     if any(output.is_batched is None for output in stated):
@@ -68,24 +68,24 @@ def find_batch_axes(
     example: Items,
     sizes: Sequence[int],
 ) -> BatchAxes:
-    """Calls a model with batches of each size, and looks which outputs follow.
+    """Calls a model with batches of each size to find the outputs that follow the batch.
 
-    An output is batched if its axis 0 has the length of the batch in every call, of zeros, of ones,
-    of minus ones, and no other axis changes with it. A model that refuses all of these gets the
-    example. Inputs without a batch axis have the example's value.
+    An output is batched if its axis 0 has the length of the batch in every call, and no other axis
+    changes. The calls get zeros, ones and minus ones. A model that refuses all of these gets the
+    example. Inputs without a batch axis always get the example's value.
 
     Args:
         inputs: The inputs.
         outputs: The outputs as the engine describes them.
-        call: See `Call`; whatever it raises is the model's refusal of these items.
+        call: See `Call`. Any exception means that the model refuses these items.
         example: An item of each input, for the shapes.
-        sizes: Two batch sizes; the only one of a model that has a fixed one.
+        sizes: Two batch sizes, or the only one of a model with a fixed batch.
 
     Returns:
-        The outputs with the types that came.
+        The outputs, with the types of the results.
 
     Raises:
-        Exception: what the model raised for the example, if it runs on nothing.
+        Exception: The model's error for the example, if no call succeeds.
     """
     fixed = sizes[0] if len(sizes) == 1 else None
     calls: list[tuple[int, Mapping[str, Any]]] = []
@@ -95,7 +95,7 @@ def find_batch_axes(
             break  # the made-up items were enough
         try:
             calls.append((size, call([item] * size)))
-        except Exception as error:  # noqa: BLE001 - raised or told below
+        except Exception as error:  # noqa: BLE001 - raised or reported below
             refusals.append(error)
     if not calls:
         raise refusals[-len(sizes)]  # of the example, in the smallest batch
@@ -123,7 +123,7 @@ def find_batch_axes(
 
 
 def _has_batch_axis(values: Sequence[tuple[int, Any]]) -> bool:
-    """Tells whether axis 0 has the length of the batch in each call, and no other axis changes."""
+    """Returns True if axis 0 has the length of the batch in each call and no other axis changes."""
     has_rows = all(value.ndim and len(value) == size for size, value in values)
     return has_rows and len({tuple(value.shape[1:]) for _, value in values}) == 1
 
@@ -131,18 +131,18 @@ def _has_batch_axis(values: Sequence[tuple[int, Any]]) -> bool:
 def _find_mixed(
     outputs: Sequence[TensorSpec], call: Call, first: Items, other: Items, size: int
 ) -> str:
-    """Says which output's rows depend on each other; empty: none, or the values are random.
+    """Names an output whose rows depend on each other; empty if none does or the values are random.
 
     Args:
         outputs: The outputs.
         call: See `Call`.
         first: An item.
-        other: Another one, of the same shapes.
-        size: How many go into a batch.
+        other: Another item of the same shapes.
+        size: The number of items in a batch.
     """
 
     def run(items: Sequence[Items]) -> dict[str, npt.NDArray[Any]]:
-        # Copied: the next call may write where the results lie.
+        # Copied, because the next call may write to the memory of the results.
         return {
             name: np.array(value if isinstance(value, np.ndarray) else value.cpu().numpy())
             for name, value in call(items).items()
@@ -160,13 +160,13 @@ def _find_mixed(
         ]
         again = run(batch) if unlike else mixed
         for name in unlike:
-            if _is_near(mixed[name], again[name]):  # else they are random
+            if _is_near(mixed[name], again[name]):  # otherwise the values are random
                 return f"the rows of output {name!r} depend on each other"
     return ""
 
 
 def _join(head: Items, tail: Items, output: TensorSpec) -> npt.NDArray[Any]:
-    """Returns the first row of one batch, and the others of another."""
+    """Joins the first row of one batch and the other rows of another batch."""
     return np.concatenate([head[output.name][:1], tail[output.name][1:]])
 
 
@@ -181,7 +181,7 @@ def _is_near(found: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 def _state(output: TensorSpec, fixed_batch: int | None) -> TensorSpec:
     if output.is_batched is not None or output.shape is None:
         return output
-    # A length of a fixed batch may be one by chance: calls show it.
+    # A length that equals the fixed batch may do so by chance: calls decide.
     is_open = bool(output.shape) and output.shape[0] in (None, fixed_batch)
     return output if is_open else replace(output, is_batched=False)
 
@@ -224,17 +224,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Servable:
-    """A loaded model, warmed up.
+    """A loaded and warmed-up model.
 
     Attributes:
         unit: The unit's name, for messages.
-        version: Its number; 0 where the model has no versions.
+        version: The version number. 0 if the model has no versions.
         model: The model.
-        ports: Its inputs, as items are checked and gathered.
-        sizes: The sizes of batch that it is called with.
-        users: How many batches run on it now.
-        axes: Which of its outputs are batched; None: the model does not say, and no item has shown
-            it yet.
+        ports: The model's inputs, which check and gather items.
+        sizes: The batch sizes for the calls.
+        users: The number of batches that run on the model now.
+        axes: The batch axes of the outputs. None if the model does not state them and no item has
+            shown them yet.
     """
 
     unit: str
@@ -247,14 +247,15 @@ class Servable:
     _deciding: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Reads what the model says of its outputs.
+        """Reads the batch axes that the model states for its outputs.
 
         Raises:
-            EngineError: it takes batches of a fixed size, and has an output without batch axis.
+            EngineError: The model takes batches of a fixed size and has an output without batch
+                axis.
         """
         self.axes = state_batch_axes(self.model.outputs, self.sizes.fixed)
         if self.axes is None and (self.model.is_stateful or not self.model.inputs):
-            # Calls of two sizes show nothing of a model that takes no batch.
+            # For a model that takes no batch, calls of two sizes show nothing.
             fixed = self.sizes.fixed
             outputs = [
                 output
@@ -267,13 +268,13 @@ class Servable:
             self._apply_axes(self.axes)
 
     def find_axes(self, example: Mapping[str, Any]) -> None:
-        """Decides which outputs are batched; runs the model a few times where nobody knows yet.
+        """Decides which outputs are batched, with a few runs of the model if that is unknown.
 
         Args:
-            example: An item of each input, as `InputPort.arrive` gives it.
+            example: An item of each input, from `InputPort.arrive`.
 
         Raises:
-            EngineError: see `__post_init__`.
+            EngineError: See `__post_init__`.
         """
         with self._deciding:
             if self.axes is None:
@@ -281,9 +282,9 @@ class Servable:
                 self._apply_axes(find_batch_axes(inputs, outputs, self._run_items, example, sizes))
 
     def correct_axes(self, name: str) -> None:
-        """Notes that an output is not batched, as a result has shown."""
+        """Records that an output is not batched, as a result has shown."""
         with self._deciding:
-            assert self.axes is not None  # else there would be no result
+            assert self.axes is not None  # results exist only after the axes were decided
             if name in {output.name for output in self.axes.outputs if output.is_batched}:
                 outputs = tuple(
                     replace(output, is_batched=False) if output.name == name else output
@@ -311,11 +312,11 @@ class Servable:
 
     @property
     def memory(self) -> Memory:
-        """Where its inputs and outputs are."""
+        """The memory of the inputs and outputs."""
         return memory_of(self.model.memory.kind)
 
     def run(self, requests: Sequence[Mapping[str, Any]] | Iterator[Mapping[str, Any]]) -> int:
-        """Runs whole batches for nothing (a warm-up); returns how many."""
+        """Runs whole batches and drops the results (a warm-up); returns the number of runs."""
         count = 0
         with self.memory.running(self.model.memory):
             for batch in itertools.chain.from_iterable(map(self._cut, requests)):
@@ -331,7 +332,7 @@ class Servable:
         return count
 
     def _cut(self, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Gives a request of many rows as batches that the model takes."""
+        """Yields a request of many rows as batches that the model takes."""
         rows = max(map(len, request.values()), default=1)
         step = max(1, self.sizes.step(rows))
         for start in range(0, rows, step):
@@ -341,12 +342,11 @@ class Servable:
 class Serving:
     """The versions that take traffic now. Safe from any thread.
 
-    Who runs a batch holds its version by `using`; one that is replaced is closed when nobody holds
-    it any more.
+    A batch holds its version with `using`. A replaced version is closed after its last batch.
     """
 
     def __init__(self, servables: Sequence[Servable]) -> None:
-        """Takes the versions to begin with, the newest last."""
+        """Takes the initial versions, the newest last."""
         self._lock = threading.Lock()
         self._is_unused = threading.Condition(self._lock)
         self._by_version = {servable.version: servable for servable in servables}
@@ -358,10 +358,10 @@ class Serving:
 
     @contextmanager
     def using(self, version: int | None = None) -> Iterator[Servable]:
-        """Gives a version (None: the newest), which stays loaded inside the block.
+        """Yields a version (None for the newest), which stays loaded inside the block.
 
         Raises:
-            EngineError: that version is not loaded.
+            EngineError: That version is not loaded.
         """
         with self._lock:
             known = self._by_version
@@ -383,7 +383,7 @@ class Serving:
         return EngineError(f"model_version: got {version!r}; the versions loaded are: {loaded}")
 
     def replace(self, servables: Sequence[Servable]) -> None:
-        """Lets other versions take the traffic, and closes those before once they are unused."""
+        """Redirects the traffic to other versions, and closes the previous versions once unused."""
         with self._lock:
             retired = list(self._by_version.values())
             self._by_version = {servable.version: servable for servable in servables}

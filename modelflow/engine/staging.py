@@ -1,4 +1,4 @@
-"""How items become the array that an engine reads: checked on arrival, gathered once."""
+"""Turns items into the array that an engine reads: checks on arrival, one copy per batch."""
 
 import itertools
 from collections.abc import Hashable, Iterator, Sequence
@@ -13,14 +13,14 @@ from modelflow.wire.tensor import TensorSpec, has_shape, shape_text, view
 
 Array = npt.NDArray[Any]
 
-# Python's own numbers are of no type yet.
+# Python's own numbers have no NumPy type yet.
 _UNTYPED = (list, tuple, int, float)
 
 
 class InputPort:
-    """One input of an inference unit: checks items, and gathers them into one staging array.
+    """An input of an inference unit: checks items, and gathers them into one staging array.
 
-    Safe to use from several threads.
+    Safe from any thread.
     """
 
     def __init__(
@@ -31,10 +31,18 @@ class InputPort:
         device: Device = CPU,
         text_type: type[bytes | str] = bytes,
     ) -> None:
-        """Takes the unit's name, for messages, and what the model expects, and where."""
+        """Takes the expectations of a model input.
+
+        Args:
+            unit: The unit's name, for messages.
+            tensor: The type and shape that the model expects.
+            is_cast_allowed: Whether numbers of a wider type are converted.
+            device: The device that holds the input.
+            text_type: The type of the elements of a text input.
+        """
         self.name = tensor.name
         self.is_batched = tensor.is_batched is not False
-        """Each item has a value of its own; else all items of a call share one."""
+        """Whether each item has its own value. If false, all items of a call share one value."""
         self._unit = unit
         self._tensor = tensor
         self._dtype = tensor.dtype
@@ -43,21 +51,22 @@ class InputPort:
         self._is_cast_allowed = is_cast_allowed
         self._device = device
         self._memory = memory_of(device.kind)
-        # The shape that passed last: most batches hold one shape only.
+        # The shape that passed last. Most batches contain one shape only.
         self._passed: tuple[int, ...] | None = None
 
     def arrive(self, data: Any, meta_shape: Any = None) -> Any:
-        """Returns one item as an array that fits the model, without copying one that does.
+        """Returns an item as an array that fits the model, without copying an array that fits.
 
-        An array on the model's device stays there. Bytes and flat arrays that fill the item exactly
-        are seen as it.
+        An array on the model's device stays on the device. Bytes and flat arrays that fill the item
+        exactly become views in the item's shape.
 
         Args:
             data: The item's data.
             meta_shape: The item's meta ``shape``, for `modelflow.wire.tensor`.
 
         Raises:
-            ItemRefusedError: naming unit, port, what was expected and what came.
+            ItemRefusedError: The data does not fit. The text names unit, port, expectation and
+                data.
         """
         if type(data) is np.ndarray:
             if data.dtype == self._dtype and data.shape == self._passed:
@@ -74,8 +83,8 @@ class InputPort:
         """Returns ``items`` as one C-contiguous array of ``size`` rows on the model's device.
 
         Args:
-            items: What `arrive` gave; of a port that is not batched, equal values.
-            size: The length of axis 0; what is behind the items is zeros.
+            items: Results of `arrive`. For a port that is not batched, equal values.
+            size: The length of axis 0. The rows after the items are zeros.
             shape: See `Memory.gather`.
         """
         if not self.is_batched:
@@ -86,13 +95,13 @@ class InputPort:
         return staged
 
     def value_of(self, item: Any) -> Hashable:
-        """Returns what tells an item of a port that is not batched from those of other values."""
+        """Returns a key of an item's value, to group the items of a port that is not batched."""
         if self._memory.holds(item):
             (item,) = self._memory.download([item])
         return repr(item.tolist()) if item.dtype.hasobject else item.tobytes()
 
     def describe_unusual(self, item: Any) -> str:
-        """Says what an item of another shape than the model's should be; empty: it is as usual."""
+        """Describes the expected item for an unusual shape; empty if the shape is the model's."""
         shape, wanted = tuple(item.shape), self._tensor.item_shape
         if wanted is None or has_shape(shape, wanted):
             return ""
@@ -137,7 +146,7 @@ class InputPort:
         raise ItemRefusedError(self._message(_odd_value(data, self._dtype), "of that type"))
 
     def _convert(self, array: Array) -> Array:
-        """Returns numbers in the port's type; raises ItemRefusedError for one that does not fit."""
+        """Converts numbers to the port's type; raises ItemRefusedError if a number does not fit."""
         with np.errstate(over="ignore"):
             converted = array.astype(self._dtype)
         if self._dtype.kind in "iu":
@@ -165,7 +174,7 @@ class InputPort:
         raise ItemRefusedError(self._message(_describe(data), "of text (str or bytes)"))
 
     def _texts(self, array: Array, data: Any = None) -> Array:
-        """Returns texts as elements of the model's type; ``data``: what was given, for messages."""
+        """Converts texts to the model's type; ``data`` is the original item, for messages."""
         if all(type(text) is self._text_type for text in array.flat):
             return array
         texts = np.empty(array.shape, object)
@@ -195,12 +204,12 @@ class InputPort:
         return has_shape(shape, wanted)
 
     def _is_usual(self, shape: tuple[int, ...]) -> bool:
-        """Tells whether a shape is the model's, whether that is checked or not."""
+        """Returns True if a shape is the model's, even if that is not checked."""
         wanted = self._tensor.item_shape
         return wanted is None or len(wanted) < 2 or has_shape(shape, wanted)
 
     def _without_batch_axis(self, array: Array) -> Array:
-        """Returns the only row of a batch of one, where the model's batch is fixed to 1."""
+        """Removes the batch axis of a single row, if the model's batch is fixed to 1."""
         is_row = self._tensor.batch_size == 1 and array.ndim and len(array) == 1
         if is_row and self._fits(array.shape[1:]):
             row: Array = array[0, ...]
@@ -210,7 +219,7 @@ class InputPort:
     def _advice(self, shape: tuple[int, ...]) -> str:
         if len(shape) > 1 and self._fits(shape[1:]):
             return "of that shape: leave the batch axis out"
-        # The orders of the axes of an image: of more axes nobody guesses.
+        # The orders of the axes of an image. With more than three axes a guess would mislead.
         orders = itertools.permutations(range(len(shape))) if 1 < len(shape) <= 3 else ()
         for axes in orders:
             turned = tuple(shape[axis] for axis in axes)

@@ -22,12 +22,12 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BatchTime:
-    """What batches of one size take.
+    """The run time of batches of one size.
 
     Attributes:
-        size: Items in a batch.
-        seconds: The median of the calls.
-        calls: How many were measured.
+        size: The number of items in a batch.
+        seconds: The median time of the calls.
+        calls: The number of measured calls.
     """
 
     size: int
@@ -36,16 +36,16 @@ class BatchTime:
 
     @property
     def items_per_second(self) -> float:
-        """Items a second, one batch after the other."""
+        """Items per second, one batch after the other."""
         return self.size / self.seconds
 
 
 def item_shapes(inputs: Sequence[TensorSpec], given: Mapping[str, Shape]) -> dict[str, Shape]:
-    """Returns the shape of one item of each input: the model's own, or what is given.
+    """Returns the shape of one item of each input: the model's own, or the given shape.
 
     Raises:
-        EngineError: a shape is open and none is given for it, one that is given does not fit, an
-            input is text, or there is no such input.
+        EngineError: A shape is open and not given, a given shape does not fit, an input is text, or
+            a name is no input.
     """
     known = {tensor.name: tensor for tensor in inputs}
     for name in given:
@@ -73,10 +73,10 @@ def item_shapes(inputs: Sequence[TensorSpec], given: Mapping[str, Shape]) -> dic
 
 
 def make_servable(model: LoadedModel, shapes: Mapping[str, Shape]) -> Servable:
-    """Returns a model as it is called, with one item at a time or in batches (`Servable.axes`).
+    """Wraps a model for calls with one item at a time or with batches (`Servable.axes`).
 
     Args:
-        model: The model; it is run a few times where its file does not say it.
+        model: The model. It runs a few times if its file does not state the batch axes.
         shapes: The shape of one item of each input.
     """
     ports = tuple(
@@ -95,10 +95,10 @@ def batch_times(
     """Measures batches of zeros, after one call that is not counted.
 
     Args:
-        servable: What `make_servable` gave.
+        servable: A result of `make_servable`.
         shapes: The shape of one item of each input.
-        sizes: The sizes of batch; only its own where the model fixes it.
-        seconds: How long to measure each size, at the least three calls.
+        sizes: The batch sizes. A model with a fixed batch is measured with its own size only.
+        seconds: The time to measure each size, with at least three calls.
     """
     model, memory = servable.model, servable.memory
     zeros = _zeros(model, shapes)
@@ -124,4 +124,4 @@ def _zeros(model: LoadedModel, shapes: Mapping[str, Shape]) -> dict[str, npt.NDA
 def _run(model: LoadedModel, staged: Mapping[str, Any]) -> None:
     outputs = model.run(staged)
     memory = memory_of(model.memory.kind)
-    memory.download(list(outputs.values()))  # a device may still be at work
+    memory.download(list(outputs.values()))  # waits for a device that may still be at work

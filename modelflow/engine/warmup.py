@@ -1,4 +1,4 @@
-"""What runs before a model is ready: zeros, or recorded requests."""
+"""Warm-up requests, which run before a model is ready: zeros, or recorded requests."""
 
 import logging
 import zipfile
@@ -16,7 +16,7 @@ from modelflow.wire.tensor import has_shape, shape_text
 
 _SERVING_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
 _ARRAYS_FILE = "warmup.npz"
-# TensorFlow Serving's own bound on the records of a warm-up file.
+# TensorFlow Serving's own limit on the records of a warm-up file.
 _MOST_REQUESTS = 1000
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ Request = Mapping[str, npt.NDArray[Any]]
 
 
 def synthetic_requests(model: LoadedModel, unit: str) -> Iterator[Request]:
-    """Gives a request of zeros of the model's shapes; nothing where shapes are open."""
+    """Yields a request of zeros in the model's shapes; yields nothing if shapes are open."""
     unknown = []
     zeros: dict[str, npt.NDArray[Any]] = {}
     for tensor in model.inputs:
@@ -44,15 +44,15 @@ def read_recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequenc
     """Reads recorded requests.
 
     Args:
-        model: Whose inputs they must have.
+        model: The model, whose inputs the requests must have.
         path: The model's path.
-        file: Where they are; ``""``: at the usual places.
+        file: The file of the requests. ``""`` for the usual places.
 
     Returns:
-        For each request an array a port, axis 0 the batch.
+        For each request an array for each port. Axis 0 is the batch.
 
     Raises:
-        EngineError: there is no such file, it is of another form, or its arrays do not fit the
+        EngineError: The file does not exist or has another form, or its arrays do not fit the
             model.
     """
     found = _find(path, Path(file) if file else None)
@@ -65,7 +65,7 @@ def read_recorded_requests(model: LoadedModel, path: Path, file: str) -> Sequenc
 
 
 def in_sizes(request: Request, sizes: Sequence[int]) -> Iterator[Request]:
-    """Gives the first item of a request as a batch of each size."""
+    """Yields the first item of a request as a batch of each size."""
     for size in sizes:
         yield {name: np.repeat(array[:1], size, axis=0) for name, array in request.items()}
 

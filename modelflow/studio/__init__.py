@@ -1,9 +1,9 @@
 """The pages that show a flow in a browser.
 
-In: snapshots of a flow, of this process or another. Out: server-sent events with places and rates.
+A snapshot of a flow, of this process or another, becomes server-sent events with places and rates.
 
-``snapshot_feed.py`` looks twice a second while a page is open. ``frame.py`` and ``moments.py``
-make rates, verdicts and places; the page (TypeScript, ``studio/`` at the top) draws.
-``site.py`` checks token, host and origin. A page that is slow misses frames and delays
-nobody.
+``snapshot_feed.py`` reads the flow twice a second while a page is open. ``frame.py`` and
+``moments.py`` compute rates, verdicts and places. The page (TypeScript, ``studio/`` at the top)
+draws them. ``site.py`` checks token, host and origin. A slow page misses frames and delays no other
+page.
 """

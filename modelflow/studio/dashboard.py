@@ -1,4 +1,4 @@
-"""A page that shows what a flow does, live."""
+"""A page that shows the state of a flow, live."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,10 +13,10 @@ from modelflow.studio.snapshot_feed import SnapshotFeed, Viewer
 
 
 class Dashboard:
-    """Serves the page while its ``with`` block runs.
+    """A server of the page, which runs inside its ``with`` block.
 
     Attributes:
-        url: Where it is; with the token without which nothing is shown.
+        url: The URL of the page, with the token that it requires.
     """
 
     def __init__(
@@ -27,17 +27,17 @@ class Dashboard:
         every: float = 0.5,
         record: Record | None = None,
     ) -> None:
-        """Takes the address.
+        """Reserves the address.
 
         Args:
-            look: Gives the flow as it is now; see `SnapshotFeed`.
-            host: Where to listen.
-            port: 0: any that is free.
-            every: Seconds between two looks at the flow, while somebody watches.
-            record: `Flow.record`, where the page may record the flow; None: it may not.
+            look: Returns the current snapshot of the flow; see `SnapshotFeed`.
+            host: The host to listen at.
+            port: The port. 0 selects any free port.
+            every: Seconds between two snapshots while a page is open.
+            record: `Flow.record`, if the page may record the flow. None if it may not.
 
         Raises:
-            OSError: the address is in use, or not of this machine.
+            OSError: The address is in use, or does not belong to this machine.
         """
         self._look = look
         self._every = every
@@ -47,15 +47,15 @@ class Dashboard:
 
     @classmethod
     def of(cls, flow: Flow) -> Self:
-        """Shows a flow of this program, on any port; the page may record it."""
+        """Returns a dashboard of a flow of this program, on any free port and with recording."""
         return cls(partial(Snapshot.of_flow, flow), record=flow.record)
 
     def __enter__(self) -> Self:
-        """Begins to answer.
+        """Starts answering.
 
         Raises:
-            OSError: somebody else listens there.
-            MissingDependencyError: what reads requests is not installed.
+            OSError: Another process listens at the address.
+            MissingDependencyError: The package that reads requests is not installed.
         """
         self._recorder = None if self._record is None else Recorder(self._record)
         site = self._site
@@ -72,7 +72,7 @@ class Dashboard:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Shows how it stands at the end, and answers no more."""
+        """Shows the final state, and stops answering."""
         self._board.close()
         self._site.close()
         self._close_desk()

@@ -1,7 +1,7 @@
-"""What a page shows of a flow at one moment. Pure: moments of the flow in, figures out.
+"""Computes the values that a page shows of a flow from its last snapshots. Pure.
 
-Rates are those of the last two seconds, the verdict is the doctor's of the last ten; counts are
-since the flow began, as in `Flow.stats`.
+Rates cover the last two seconds, and the doctor's verdict the last ten. Counts begin with the flow,
+as in `Flow.stats`.
 """
 
 from collections.abc import Sequence
@@ -14,23 +14,23 @@ from modelflow.profile.snapshot import Snapshot
 from modelflow.runtime.stats import Histogram, NodeStats
 
 VERDICT_SECONDS = 10.0
-"""How far back the verdict looks: earlier moments are of no use."""
+"""The seconds that the verdict covers. Older snapshots are not needed."""
 
 _RATE_SECONDS = 2.0
-# Until so much has been seen, the doctor is not asked.
+# The doctor needs snapshots of at least so many seconds.
 _LEAST_SECONDS = 1.5
 _MARKS = (50, 95, 99)
-# Outcomes of requests that units have worked on to their end.
+# Outcomes of requests that units have processed to the end.
 _ANSWERED = ("ok", "failed")
-# Of its time in calls from which on a node without rows is in the middle of one.
+# A node without rows is inside a call if calls take at least this share of one thread's time.
 _STUCK = 0.95
 
 
 def frame_of(moments: Sequence[Snapshot]) -> dict[str, Any]:
-    """Returns what is shown as what JSON can hold (``studio/src/live/frame.ts``: ``Frame``).
+    """Returns the values of a page as JSON values (``studio/src/live/frame.ts``: ``Frame``).
 
     Args:
-        moments: Those of the last seconds, the newest last; one at least.
+        moments: The snapshots of the last seconds, the newest last; at least one.
     """
     now = moments[-1]
     earlier = _earlier(moments, _RATE_SECONDS)
@@ -51,14 +51,14 @@ def frame_of(moments: Sequence[Snapshot]) -> dict[str, Any]:
 
 
 def _earlier(moments: Sequence[Snapshot], seconds: float) -> Snapshot | None:
-    """Returns the newest moment that is so long ago, else the oldest; None: there is but one."""
+    """Returns the newest snapshot of at least that age, else the oldest; None for one snapshot."""
     now = moments[-1].stats.time
     old = [one for one in moments[:-1] if now - one.stats.time >= seconds]
     return old[-1] if old else moments[0] if len(moments) > 1 else None
 
 
 def _rate(interval: Interval, outline: Outline) -> tuple[float, str]:
-    """Returns requests a second; where these have many rows, those of the last nodes."""
+    """Returns requests per second, or rows per second if the last nodes process twice as many."""
     followed = {edge.source for edge in outline.edges if edge.target in interval.names}
     last = (node for node in interval.nodes if node.node not in followed)
     rows = max((node.rows_per_second for node in last), default=0.0)
@@ -67,7 +67,7 @@ def _rate(interval: Interval, outline: Outline) -> tuple[float, str]:
     return (requests, "requests/s") if 2 * requests >= rows and requests else (rows, "rows/s")
 
 
-# What a page shows of a node under the name that it has here.
+# Attributes of a node that a page shows under the same name.
 _SHOWN = (
     *("node", "stage", "threads", "batch_size", "busy", "starved", "blocked", "order", "queue"),
     "capacity",

@@ -10,13 +10,13 @@ from modelflow.draw.outline import PORT, Outline
 from modelflow.profile.snapshot import Snapshot
 from modelflow.studio.frame import VERDICT_SECONDS, frame_of
 
-# Pixels: a node's card holds its name, unit, rate, bar and queue; a port its name.
+# Sizes in pixels. A node's card shows name, unit, rate, bar and queue; a port shows its name.
 _CARD: Size = (196.0, 102.0)
 _PORT_HEIGHT, _PORT_LEAST, _LETTER, _EDGE = 34.0, 76.0, 8.0, 30.0
 
 
 def picture_of(outline: Outline) -> dict[str, Any]:
-    """Returns boxes and wires as what JSON can hold (``studio/src/live/frame.ts``: ``Picture``)."""
+    """Returns boxes and wires as JSON values (``studio/src/live/frame.ts``: ``Picture``)."""
     sizes = {node.name: card_size(node.name, node.kind) for node in outline.nodes}
     layout = layout_of(outline, sizes).at_origin()
     wires = [
@@ -33,18 +33,18 @@ def picture_of(outline: Outline) -> dict[str, Any]:
 
 
 def card_size(name: str, kind: str) -> Size:
-    """Returns how large the box of a node is."""
+    """Returns the size of a node's box."""
     if kind == PORT:
         return max(_PORT_LEAST, len(name) * _LETTER + _EDGE), _PORT_HEIGHT
     return max(_CARD[0], len(name) * _LETTER + _EDGE), _CARD[1]
 
 
 class Moments:
-    """What was seen of a flow in the last seconds.
+    """The snapshots of a flow from the last seconds.
 
     Attributes:
-        picture: Where its nodes are drawn, as an event; empty before the first moment.
-        frame: What they do now, likewise.
+        picture: The places of the nodes, as an event. Empty before the first snapshot.
+        frame: The values of the nodes, as an event. Empty before the first snapshot.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class Moments:
         self._seen: deque[Snapshot] = deque()
 
     def add(self, snapshot: Snapshot) -> None:
-        """Takes the flow as it is now."""
+        """Adds a snapshot and updates the events."""
         seen = self._seen
         if seen and snapshot.stats.seconds < seen[-1].stats.seconds:
-            seen.clear()  # it is another flow, which has begun since
+            seen.clear()  # another flow, which has started since
         seen.append(snapshot)
         while snapshot.stats.time - seen[0].stats.time > VERDICT_SECONDS:
             seen.popleft()

@@ -19,12 +19,12 @@ _NO_BODY = BodyLimits(0, BodyBudget(0), 5.0)
 
 
 class PageHandler:
-    """Answers every request; on the server's thread."""
+    """The handler of all requests to the dashboard; runs on the server's thread."""
 
     def __init__(
         self, gate: TokenCheck, viewer: Callable[[], Viewer], recorder: Recorder | None
     ) -> None:
-        """Takes who may come in, what makes a viewer of one who has, and what records."""
+        """Takes the check of requests, a factory of viewers, and the recorder."""
         self._gate = gate
         self._viewer = viewer
         self._recorder = recorder
@@ -37,14 +37,14 @@ class PageHandler:
         }
 
     def close(self) -> None:
-        """Ends the thread that records are made on, once it has done what it is at."""
+        """Ends the thread of the recorder's tasks after the current task."""
         self._clerk.shutdown(cancel_futures=True)
 
     def begin(self, http_request: HttpRequest) -> BodyLimits:
-        """Looks at the head of a request.
+        """Checks the head of a request.
 
         Raises:
-            RefusedError: it may not be.
+            RefusedError: The request is not allowed.
         """
         path = http_request.path
         methods = [method for method, one in self._tasks if one == path] or ["GET"]
@@ -60,7 +60,7 @@ class PageHandler:
         elif task is not None and self._recorder is not None:
             try:
                 self._clerk.submit(_work, task, self._recorder, http_request)
-            except RuntimeError:  # it takes nothing any more
+            except RuntimeError:  # the executor was shut down
                 text = "the dashboard is being closed"
                 http_request.answer(reply_of_status(HTTPStatus.SERVICE_UNAVAILABLE, text))
         else:
@@ -72,9 +72,9 @@ def _work(task: Callable[[Recorder], Reply], recorder: Recorder, http_request: H
         reply = task(recorder)
     except ModelflowError as error:
         reply = reply_of_status(HTTPStatus.NOT_FOUND, str(error))
-    except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
+    except BaseException as error:  # noqa: BLE001 - reported to the page and to the log
         _log.exception("a request of the dashboard failed")
-        text = f"the dashboard failed: {describe_error(error)}; its log tells more"
+        text = f"the dashboard failed: {describe_error(error)}; see its log"
         reply = reply_of_status(HTTPStatus.INTERNAL_SERVER_ERROR, text)
     http_request.answer_soon(reply)
 

@@ -1,4 +1,4 @@
-"""The files that a browser loads; built from ``studio/`` at the top of the project."""
+"""The files that a browser loads, built from ``studio/`` at the top of the project."""
 
 import json
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ HEADERS: Mapping[str, str] = MappingProxyType(
         "cache-control": "no-store",
     }
 )
-"""What every answer says: the page loads nothing from elsewhere, and tells nobody its address."""
+"""The headers of every answer. The page loads nothing from other sites and hides its address."""
 
 STREAM: Mapping[str, str] = MappingProxyType({**HEADERS, "content-type": "text/event-stream"})
-"""What an answer of server-sent events says."""
+"""The headers of an answer with server-sent events."""
 
 PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -33,7 +33,7 @@ PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "icon.svg": ("icon.svg", "image/svg+xml"),
     }
 )
-"""Path below the dashboard's -> the file, and its type. They hold nothing of any flow."""
+"""Path below the dashboard's address -> file and type. The files contain no data of a flow."""
 
 EDITOR_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -43,17 +43,17 @@ EDITOR_PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "icon.svg": PAGES["icon.svg"],
     }
 )
-"""The same of the editor's."""
+"""Path below the editor's address -> file and type."""
 
 
 def json_reply(found: object, status: int = HTTPStatus.OK) -> Reply:
-    """Returns the answer with what JSON can hold."""
+    """Returns an answer with a JSON value."""
     body = json.dumps(found, separators=(",", ":")).encode()
     return Reply(status, body, {**HEADERS, "content-type": "application/json"})
 
 
 def page_reply(pages: Mapping[str, tuple[str, str]], path: str) -> Reply:
-    """Returns the answer with one of `PAGES` or `EDITOR_PAGES`; 404 where none has that path."""
+    """Returns an answer with a page of `PAGES` or `EDITOR_PAGES`, or 404 for an unknown path."""
     found = pages.get(path.removeprefix("/"))
     if found is None:
         return reply_of_status(HTTPStatus.NOT_FOUND, f"there is nothing at {path!r}")

@@ -1,4 +1,4 @@
-"""Recordings that are begun and ended from a page: a trace to take away, requests to look at."""
+"""Recordings that a page starts and stops: a trace to download, and requests to look at."""
 
 import os
 import tempfile
@@ -13,9 +13,9 @@ from modelflow.profile.trace_events import FollowedRequest
 from modelflow.studio.moments import event
 
 MOST_SECONDS = 300.0
-"""A recording that nobody ends ends by itself."""
+"""The longest recording, in seconds. It then ends by itself."""
 
-# One of so many requests is followed, and so many of the slowest of each second.
+# Every 100th request is recorded, and in each second the two slowest.
 _SAMPLE, _SLOWEST = 100, 2
 _KEPT = 20
 _MOST_PARTS = 60
@@ -26,12 +26,15 @@ Record = Callable[..., Recording]
 
 
 class Recorder:
-    """The recordings of one flow, one at a time; `start`, `stop` and `trace` on one thread."""
+    """The recordings of a flow, at most one recording at a time.
+
+    Call `start`, `stop` and `trace` on one thread.
+    """
 
     def __init__(self, record: Record) -> None:
-        """Takes what makes a recording; nothing is recorded yet."""
+        """Takes the factory of recordings, and records nothing yet."""
         self._record = record
-        # Without a name: nothing of it is left, however the process ends.
+        # A file without a name leaves nothing behind, even if the process crashes.
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         self._requests: deque[FollowedRequest] = deque(maxlen=_KEPT)
@@ -40,7 +43,7 @@ class Recorder:
         self._problem = ""
 
     def start(self) -> None:
-        """Begins a recording in the place of the last one."""
+        """Starts a recording, which replaces the last recording."""
         if self._recording is not None and self._recording.is_writing:
             return
         self.stop()
@@ -60,13 +63,13 @@ class Recorder:
         self._problem = ""
         try:
             recording.start()
-        except (ModelflowError, RuntimeError) as error:  # somebody else records it
+        except (ModelflowError, RuntimeError) as error:  # the flow is already being recorded
             self._problem = str(error)
         else:
             self._recording = recording
 
     def stop(self) -> None:
-        """Ends the recording; harmless where there is none."""
+        """Stops the recording; does nothing without a recording."""
         if self._recording is not None:
             try:
                 self._recording.stop()
@@ -74,16 +77,16 @@ class Recorder:
                 self._problem = str(error)
 
     def close(self) -> None:
-        """Ends the recording, and lets its file go."""
+        """Stops the recording, and closes its file."""
         self.stop()
         if self._file is not None:
             self._file.close()
 
     def trace(self) -> bytes:
-        """Returns the trace, whole; what was being recorded is ended.
+        """Stops a running recording and returns the whole trace.
 
         Raises:
-            ModelflowError: there is none, or it is larger than a page can take.
+            ModelflowError: Nothing was recorded, or the trace is too large for a page.
         """
         self.stop()
         if self._recording is None or self._file is None:
@@ -96,7 +99,7 @@ class Recorder:
         return os.pread(self._file.fileno(), size, 0)
 
     def describe_state(self) -> bytes:
-        """Returns how it stands, as an event; from any thread."""
+        """Returns the state of the recording as an event; safe from any thread."""
         recording = self._recording
         known = recording is not None
         return event(
@@ -111,7 +114,7 @@ class Recorder:
         )
 
     def requests(self) -> list[dict[str, Any]]:
-        """Returns the requests that were followed, the slowest first, as what JSON can hold."""
+        """Returns the recorded requests as JSON values, the slowest first."""
         with self._lock:
             requests = list(self._requests)
         requests.sort(key=lambda one: one.began - one.ended)
@@ -124,7 +127,7 @@ class Recorder:
 
 
 def _document(request: FollowedRequest) -> dict[str, Any]:
-    """Returns a request; times in seconds from its beginning."""
+    """Returns a request as JSON values, with times in seconds from its beginning."""
     began = request.began
     parts = sorted(request.parts, key=lambda part: part.start)
     return {

@@ -1,8 +1,8 @@
-"""An address of this machine where pages are served, and who may see them.
+"""Serves pages at an address of this machine, to clients with the token.
 
-Whoever has the token may, from a page of this server alone. A page of another site that the same
-browser has open can send requests here, but it cannot know the token, its ``Origin`` is another,
-and a name that it has bound to this address is no ``Host`` here.
+Requests are accepted only from pages of this server. A page of another site in the same browser can
+send requests to this server, but it does not know the token. Its ``Origin`` is a different one. A
+host name that such a site binds to this address is no valid ``Host`` here.
 """
 
 import hmac
@@ -20,25 +20,25 @@ from modelflow.ipc.loop_queue import LoopQueue
 from modelflow.studio.pages import HEADERS
 
 _LIMITS = ConnectionLimits(connections=64, per_client=64)
-# Seconds for a client to take the last that is sent.
+# Seconds for a client to receive the last data.
 _LAST_SECONDS = 1.0
 
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-# The port that browsers do not write.
+# The port that browsers leave out of the ``Host`` header.
 _UNSAID = 80
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 class TokenCheck:
-    """Looks at the head of every request.
+    """The check of the head of every request.
 
     Attributes:
-        token: What the address of a page must bring.
+        token: The token that the address of a page must contain.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        """Takes where the server listens; it may be called by that name, or as this machine."""
+        """Takes the server's address; clients may use the address or a local name."""
         name = f"[{host}]" if ":" in host else host
         names = (*_LOCAL, name)
         self._hosts = {f"{one}:{port}" for one in names}
@@ -48,15 +48,15 @@ class TokenCheck:
         self.token = secrets.token_urlsafe(16)
 
     def check(self, head: RequestHead, *, is_secret: bool, method: str = "GET") -> None:
-        """Looks at the head of a request.
+        """Checks the head of a request.
 
         Args:
-            head: The request's.
-            is_secret: What it asks for is for those alone who have the token.
-            method: How it is to be asked for.
+            head: The head of the request.
+            is_secret: Whether the resource requires the token.
+            method: The allowed method.
 
         Raises:
-            RefusedError: it may not be.
+            RefusedError: The request is not allowed.
         """
         host = head.named.get(b"host", b"").decode("latin-1")
         if not self._is_anywhere and host not in self._hosts:
@@ -84,19 +84,19 @@ def _refuse(status: HTTPStatus, message: str, more: Mapping[str, str] = _NOTHING
 
 
 class Site:
-    """Has the address from the beginning, and answers from `open` to `close`.
+    """An address that is reserved at creation, and serves pages from `open` to `close`.
 
     Attributes:
-        gate: Who may come in.
-        address: Where it answers: ``http://HOST:PORT``.
-        url: Where the pages are; with the token without which nothing is shown.
+        gate: The check of requests.
+        address: The address of the server: ``http://HOST:PORT``.
+        url: The URL of the pages, with the token that they require.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        """Takes the address; port 0: any that is free.
+        """Reserves the address; port 0 selects any free port.
 
         Raises:
-            OSError: it is in use, or not of this machine.
+            OSError: The address is in use, or does not belong to this machine.
         """
         self._socket = bind_socket(Endpoint(host, port))
         bound = self._socket.getsockname()[1]
@@ -105,11 +105,11 @@ class Site:
         self.address, self.url = root.rstrip("/"), f"{root}?token={self.gate.token}"
 
     def open(self, handler: Handler) -> None:
-        """Begins to answer; where that fails the address is given up.
+        """Starts answering; releases the address if that fails.
 
         Raises:
-            OSError: somebody else listens there.
-            MissingDependencyError: what reads requests is not installed.
+            OSError: Another process listens at the address.
+            MissingDependencyError: The package that reads requests is not installed.
         """
         try:
             self._server = Server(self._socket, handler, _LIMITS)
@@ -119,10 +119,10 @@ class Site:
 
     @property
     def loop_queue(self) -> LoopQueue:
-        """The loop of the server; once it is open."""
+        """The event loop of the server, once the site is open."""
         return self._server.loop_queue
 
     def close(self) -> None:
-        """Answers no more."""
+        """Stops answering and releases the address."""
         self._server.close(_LAST_SECONDS)
         self._socket.close()

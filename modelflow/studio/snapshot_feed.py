@@ -1,7 +1,7 @@
-"""Looks at a flow as long as somebody watches, and tells everybody who does.
+"""Reads a flow while pages watch the flow, and sends each snapshot to all pages.
 
-The thread of a `SnapshotFeed` waits while nobody watches: the flow is not asked then, and pays
-nothing.
+The thread of a `SnapshotFeed` sleeps while no page watches. The flow is not read then, and has no
+cost.
 """
 
 import logging
@@ -19,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 class News(NamedTuple):
-    """What there is to tell, as server-sent events.
+    """The current state of a flow, as server-sent events.
 
     Attributes:
-        picture: Where the nodes are drawn; sent once, and again when it is another.
-        frame: What they do now.
-        is_last: Nothing follows.
+        picture: The places of the nodes. Sent once, and again after each change.
+        frame: The values of the nodes.
+        is_last: Whether no further events follow.
     """
 
     picture: bytes
@@ -33,23 +33,25 @@ class News(NamedTuple):
 
 
 Watch = Callable[[News], None]
-"""Takes what there is to tell; on the board's thread, or in `SnapshotFeed.add`. It must not
-wait."""
+"""A callback that takes the state of a flow and must not block.
+
+It runs on the feed's thread, or in `SnapshotFeed.add`.
+"""
 
 
 class SnapshotFeed:
-    """What is known of a flow, for all who watch it. Safe from any thread."""
+    """The snapshots of a flow, for all pages that watch the flow. Safe from any thread."""
 
     def __init__(
         self, look: Callable[[], Snapshot], every: float, beside: Callable[[], bytes] = bytes
     ) -> None:
-        """Begins to wait for the first who watches.
+        """Starts the thread, which waits for the first watcher.
 
         Args:
-            look: Gives the flow as it is now; raises a `ModelflowError` where it does not answer.
-                On the board's thread.
-            every: Seconds between two looks.
-            beside: Gives events that go before each frame; on the board's thread.
+            look: Returns the current snapshot of the flow. Raises a `ModelflowError` if the flow
+                does not answer. Called on the feed's thread.
+            every: Seconds between two snapshots.
+            beside: Returns events to send before each frame. Called on the feed's thread.
         """
         self._look = look
         self._every = every
@@ -58,13 +60,13 @@ class SnapshotFeed:
         self._moments = Moments()
         self._changed = threading.Condition()
         self._is_over = False
-        self._last: News | None = None  # nothing follows it
-        self._is_lost = False  # the last look found nobody
+        self._last: News | None = None  # set once the feed has ended
+        self._is_lost = False  # whether the flow did not answer the last time
         self._thread = threading.Thread(target=self._main, name="modelflow-studio/board")
         self._thread.start()
 
     def add(self, watch: Watch) -> None:
-        """Tells somebody everything from now on; what was the last, where that has been told."""
+        """Adds a watcher of all further states; after the end, sends only the last state."""
         with self._changed:
             last = self._last
             if last is None:
@@ -74,14 +76,14 @@ class SnapshotFeed:
             watch(last)
 
     def remove(self, watch: Watch) -> None:
-        """Tells somebody nothing more; may be called for one who is told nothing."""
+        """Removes a watcher; does nothing for an unknown watcher."""
         with self._changed:
             if watch in self._watches:
                 self._watches.remove(watch)
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Tells everybody how it stands at the end, and ends."""
+        """Sends the last state to all watchers, and ends the thread."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -93,13 +95,13 @@ class SnapshotFeed:
                 self._tell(self._news())
             last = News(self._moments.picture, b"") if self._is_lost else self._news()
             self._tell(last, is_last=True)
-        except Exception as error:  # noqa: BLE001 - it is told, to whoever watches and to the log
+        except Exception as error:  # noqa: BLE001 - reported to the watchers and to the log
             text = f"the figures cannot be shown: {describe_error(error)}"
             _log.exception(text)
             self._tell(News(self._moments.picture, event("lost", text)), is_last=True)
 
     def _wait(self) -> bool:
-        """Waits until it is time to look; False: it is over."""
+        """Waits until the next snapshot is due; returns False once the feed is closed."""
         with self._changed:
             before = len(self._watches)
             if before:
@@ -132,32 +134,32 @@ _END = b"event: end\ndata: {}\n\n"
 
 
 class Viewer:
-    """Sends what there is to tell to one client. Made and ended on the server's thread."""
+    """Sends the states of a flow to one client. Created and ended on the server's thread."""
 
     def __init__(self, board: SnapshotFeed, loop_queue: LoopQueue) -> None:
-        """Takes who tells, and the loop of the server."""
+        """Takes the feed and the event loop of the server."""
         self._board = board
         self._loop_queue = loop_queue
         self._body_stream: StreamingResponse | None = None
         self._picture = b""
         self._lock = threading.Lock()
-        self._latest: News | None = None  # that waits for the server's thread
+        self._latest: News | None = None  # waits for the server's thread
 
     def begin(self, body_stream: StreamingResponse) -> None:
-        """Begins to send."""
+        """Starts sending."""
         self._body_stream = body_stream
         body_stream.on_gone = self._on_cancel
         self._board.add(self._notify)
 
     def _notify(self, news: News) -> None:
-        """Leaves it for the server's thread; what that has not taken yet is old."""
+        """Stores a state for the server's thread, and replaces an older unsent state."""
         with self._lock:
             is_due, self._latest = self._latest is not None, news
         if not is_due:
             self._loop_queue.post(self._send)
 
     def _send(self) -> None:
-        """Sends it, unless the client has not taken what was sent before: then the next will do."""
+        """Sends the state, unless the client has not received the previous data yet."""
         with self._lock:
             news, self._latest = self._latest, None
         body_stream = self._body_stream

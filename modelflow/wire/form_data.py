@@ -1,6 +1,6 @@
-r"""Forms with files, as browsers and ``curl -F`` send them (RFC 7578): bytes to fields.
+r"""Parses forms with files, as browsers and ``curl -F`` send them (RFC 7578).
 
-``curl -F image=@cat.jpg`` is a body of one part, ``{"image": b"\xff\xd8..."}``.
+The body of ``curl -F image=@cat.jpg`` has one part and becomes ``{"image": b"\xff\xd8..."}``.
 """
 
 from modelflow.wire.problem import Code, refuse
@@ -8,24 +8,24 @@ from modelflow.wire.problem import Code, refuse
 try:
     from python_multipart.exceptions import FormParserError
     from python_multipart.multipart import MultipartParser, parse_options_header
-except ImportError:  # an extra: told to whoever sends one
+except ImportError:  # an extra: a client that sends a form gets an error
     MultipartParser = None
 
 FORM_DATA = "multipart/form-data"
 _MOST_FIELDS = 100
-_LONGEST_TYPE = 1000  # of the header; what takes it apart takes the square of its time
+_LONGEST_TYPE = 1000  # bytes of the header; the time to parse it grows with the square
 
 
 def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
-    """Returns what a form holds, by the names of its fields.
+    """Returns the contents of a form's fields by their names.
 
     Args:
         body: The whole body.
         content_type: The header, with the boundary.
 
     Raises:
-        Problem: it is no such form, it is cut off, a field comes twice or has no name, there are
-            more than 100, or one has a long head.
+        Problem: The body is no form or is truncated, or has more than 100 fields. Also raised for a
+            field that occurs twice, has no name, or has a long head.
     """
     if MultipartParser is None:
         refuse(
@@ -49,7 +49,7 @@ def fields_of(body: bytes, content_type: str) -> dict[str, bytes]:
 
 
 class _Form:
-    """What the parser has found so far; it calls a method at each event."""
+    """The form as parsed so far; the parser calls a method at each event."""
 
     def __init__(self) -> None:
         self.fields: dict[str, bytes] = {}

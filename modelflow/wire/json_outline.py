@@ -1,4 +1,4 @@
-"""The brackets of a JSON text without its words: how deep it is, how much it holds, how it nests.
+"""Reduces a JSON text to its brackets, commas and colons, to check depth, size and nesting.
 
 The outline of ``{"instances": [[1.5, 2], [3, 4]]}`` is ``{:[[,],[,]]}``.
 """
@@ -14,11 +14,11 @@ from modelflow.wire.problem import Code, refuse
 
 @dataclass(frozen=True, slots=True)
 class JsonLimits:
-    """What a JSON text may hold at most.
+    """The limits of a JSON text.
 
     Attributes:
-        depth: Most lists and objects of a JSON document inside one another; more are answered 400.
-        elements: Most values of a JSON document; more are answered 429.
+        depth: The most nested lists and objects of a JSON document. A deeper one is answered 400.
+        elements: The most values of a JSON document. A larger one is answered 429.
     """
 
     depth: int = 64
@@ -26,15 +26,15 @@ class JsonLimits:
 
 
 def check_limits(text: bytes, limits: JsonLimits) -> bytes | None:
-    """Looks, before anything is parsed, whether a text keeps the limits.
+    """Checks the limits of a text before the text is parsed.
 
     Returns:
-        The outline, where it was needed to know.
+        The outline, if the check needed it. None otherwise.
 
     Raises:
-        Problem: it is nested deeper, or holds more values.
+        Problem: The text is nested too deep, or has too many values.
     """
-    if len(text) <= 2 * limits.elements:  # a value takes two bytes at least
+    if len(text) <= 2 * limits.elements:  # a value takes at least two bytes
         is_short = len(text) < _SHORT
         opened = text.count(b"[") + text.count(b"{") if is_short else _count_opened(text)
         if opened <= limits.depth:
@@ -60,15 +60,15 @@ def _count_opened(text: bytes) -> int:
 
 
 def outline_of_text(text: bytes) -> bytes:
-    """Returns the outline of a text, which is one of JSON (of another, anything)."""
-    # What makes up numbers goes first, in one quick pass: strings are then looked for in a text
-    # that is much shorter. None of these bytes ends a string or is what a backslash stands before.
+    """Returns the outline of a JSON text; the outline of another text is meaningless."""
+    # The characters of numbers go first, in one quick pass, because the search for strings is then
+    # much shorter. None of these bytes ends a string, and a backslash precedes none of them.
     thin = text.translate(None, b"0123456789+-.eE \t\r\n")
     return _STRING.sub(b"", thin).translate(None, _WORDS)
 
 
 def outline_of_value(value: Any) -> bytes:
-    """Returns the outline of the text that a value was read from; arrays count as nested lists."""
+    """Returns the outline of the text of a parsed value; an array counts as nested lists."""
     if isinstance(value, np.ndarray):
         return _outline_of_shape(value.shape)
     if isinstance(value, list):
@@ -82,16 +82,16 @@ def outline_of_value(value: Any) -> bytes:
 def _outline_of_shape(shape: tuple[int, ...]) -> bytes:
     outline = b""
     for extent in reversed(shape):
-        # Repeated, as bytes are in one go; joining would visit each.
+        # Repeated at once. Joining would visit each part.
         outline = b"[" + (outline + b",") * (extent - 1) + outline * min(extent, 1) + b"]"
     return outline
 
 
-_SHORT = 4 << 10  # bytes: below, NumPy's calls cost more than they save
+_SHORT = 4 << 10  # bytes: in a shorter text NumPy's calls cost more than they save
 
 
-# Nothing is tried twice (`*+`), and a text without an end is one to the end: else a client could
-# choose a text for which this takes a time without bound.
+# Possessive quantifiers (`*+`) never backtrack, and an unterminated string extends to the end.
+# Otherwise a client could choose a text that takes unlimited time.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 

@@ -1,8 +1,9 @@
-"""JSON as Python values, large lists of numbers as arrays, within limits on depth and size.
+"""Reads JSON into Python values, and large lists of numbers into arrays, within limits.
 
-Three parsers, each for what it is best at: `orjson` for small documents, `simdjson` (the package
-pysimdjson) for large ones, `json` for what those two refuse and TensorFlow Serving takes: ``NaN``,
-``Infinity``, and bytes after the document. Where a package is missing, the next one does its work.
+Three parsers share the work. `orjson` reads small documents, and `simdjson` (the package
+pysimdjson) large ones. `json` reads texts that those two refuse and TensorFlow Serving takes:
+``NaN``, ``Infinity``, and bytes after the document. If a package is missing, the next parser
+replaces it.
 """
 
 import json
@@ -24,30 +25,31 @@ try:
 except ImportError:  # an extra without wheels for the newest Python
     simdjson = None
 
-# Below, one pass of orjson is quicker than simdjson with its outline (benchmarks: serving_speed).
+# Below this size, one pass of orjson is quicker than simdjson with its outline (benchmarks:
+# serving_speed).
 _SMALL = 16 << 10
-# Names of an object that are looked for one by one.
+# The most names of an object that are looked up one by one.
 _FEW = 64
-# A parser keeps memory for the largest text that it saw, some fourteen bytes for each of it.
+# A parser keeps memory for the largest text that it has read, about fourteen bytes per byte.
 _KEPT = 2 << 20
 
 
 def read_json(
     body: bytes | memoryview, limits: JsonLimits | None = None, *, takes_rest: bool = False
 ) -> Any:
-    """Returns what a JSON document says.
+    """Parses a JSON document.
 
-    Objects become ``dict``, lists ``list``; in a large document a list of numbers, nested or not,
-    may be an array instead: int64 or uint64 (where all are written as integers), else float64. Its
-    rows are all of one length.
+    Objects become ``dict``, and lists ``list``. In a large document a list of numbers, nested or
+    not, may be an array instead, if its rows have equal lengths. The array has type int64 or uint64
+    if all numbers are written as integers, else float64.
 
     Args:
         body: The text, UTF-8.
-        limits: What it may hold.
-        takes_rest: Bytes after the document are ignored.
+        limits: The limits of the text.
+        takes_rest: Whether bytes after the document are ignored.
 
     Raises:
-        Problem: it is no JSON, or over the limits. Parsers differ in what they say of it.
+        Problem: The text is no JSON, or exceeds the limits. The message differs between parsers.
     """
     if not body:
         refuse("JSON Parse error: The document is empty")
@@ -58,17 +60,17 @@ def read_json(
             return _read_large(text, outline)
         if orjson is not None:
             return orjson.loads(text)
-    except (ValueError, RuntimeError):  # the latter: nested too deep for simdjson
+    except (ValueError, RuntimeError):  # RuntimeError: nested too deep for simdjson
         pass
     return _read_any(text, takes_rest=takes_rest)
 
 
 def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
-    """Reads what only the patient parser takes; raises what the client is told."""
+    """Reads a text that only `json` accepts, and raises the error for the client."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        # What follows the document may be anything; the document itself is text.
+        # The bytes after the document may be anything. The document itself is text.
         if not takes_rest:
             refuse(
                 f"JSON Parse error: bytes that are no UTF-8 at offset: {error.start}; to send a "
@@ -78,14 +80,14 @@ def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
             )
         text = body[: error.start].decode()
     try:
-        # The parser takes no blanks before the document.
+        # The parser accepts no blanks before the document.
         value, end = _PATIENT.raw_decode(text, len(text) - len(text.lstrip(_BLANKS)))
     except RecursionError as error:
         refuse("JSON Parse error: nested too deep", cause=error)
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
         refuse(f"JSON Parse error: {error.msg} at offset: {offset}", cause=error)
-    except ValueError as error:  # Python's bound of an integer's digits; a number over all
+    except ValueError as error:  # Python's limit of an integer's digits; a number over all limits
         refuse(f"JSON Parse error: {error}", cause=error)
     if not takes_rest and text[end:].strip(_BLANKS):
         offset = len(text[:end].encode())
@@ -96,7 +98,7 @@ def _read_any(body: bytes, *, takes_rest: bool = False) -> Any:
 
 
 def _check_characters(value: Any) -> None:
-    """Refuses what the other parsers refuse: half a character, which no text in UTF-8 can hold."""
+    """Refuses lone surrogates, as the other parsers do: UTF-8 cannot represent half a character."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -117,27 +119,26 @@ _local = threading.local()
 
 
 def _read_large(body: bytes, outline: bytes | None) -> Any:
-    # A parser must not be used again while a part of its document lives. If something is raised on
-    # the way, a traceback may hold such parts: then the parser is not put back, and the next call
-    # makes another.
+    # A parser must not be used again while a part of its document exists. After an error, a
+    # traceback may hold such parts: then the parser is dropped, and the next call makes another.
     parser = _local.__dict__.pop("parser", None) or simdjson.Parser()
     value = _plain(parser.parse(body))
     if len(body) <= _KEPT:
         _local.parser = parser
     if _has_arrays(value) and outline_of_value(value) != (outline or outline_of_text(body)):
-        # Rows of different lengths or depth, or a key twice: who reads row by row says which.
+        # Rows of different lengths or depth, or a duplicate key: a parser without arrays reads it.
         return orjson.loads(body) if orjson is not None else _read_any(body)
     return value
 
 
 def _plain(part: Any) -> Any:
-    """Turns a part of simdjson's document into one that does not depend on it."""
+    """Converts a part of simdjson's document to a value that does not depend on the document."""
     if isinstance(part, simdjson.Object):
         names = list(part)
         if len(names) > _FEW or len(set(names)) < len(names) or any("\0" in name for name in names):
             return part.as_dict()
-        # One by one, as items() would make lists of the arrays. Each is looked for from the first,
-        # by a name that ends at its first zero: hence the exceptions before.
+        # One by one, because items() would make lists of the arrays. Each lookup begins at the
+        # first name and ends a name at its first zero byte. Hence the exceptions above.
         return {name: _plain(part[name]) for name in names}
     if not isinstance(part, simdjson.Array):
         return part
@@ -152,7 +153,7 @@ def _plain(part: Any) -> Any:
 
 
 def _first_shape(array: Any) -> tuple[tuple[int, ...], Any]:
-    """The lengths along the first of each row, and the first value."""
+    """Returns the lengths along the first row of each axis, and the first value."""
     shape: list[int] = []
     while isinstance(array, simdjson.Array):
         shape.append(len(array))
@@ -163,14 +164,14 @@ def _first_shape(array: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def _numbers(array: Any) -> npt.NDArray[Any] | None:
-    """All numbers of a list, in a row; None where there are other things in it.
+    """Returns all numbers of a list as a flat array, or None if the list has other values.
 
-    Integers first: as floats they would lose their last digits.
+    Integers are tried first, because as floats they would lose their last digits.
     """
     for of_type, dtype in (("i", np.int64), ("u", np.uint64), ("d", np.float64)):
         try:
             return np.frombuffer(array.as_buffer(of_type=of_type), dtype)
-        except (TypeError, ValueError):  # another type; out of this one's range
+        except (TypeError, ValueError):  # another type, or out of range of this type
             continue
     return None
 

@@ -1,4 +1,4 @@
-"""From JSON to arrays, strictly: the types that a tensor asks for, and rows of one length."""
+"""Converts JSON to arrays, strictly: the requested element type, and rows of equal length."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from modelflow.wire.problem import refuse, shorten
 from modelflow.wire.tensor import MOST_AXES, datatype_of
 
-_FEW = 64  # values, for which Python is quicker than NumPy's calls
+_FEW = 64  # the most values for which Python is quicker than NumPy's calls
 _NUMBERS = frozenset({int, float})
 _WHITE = str.maketrans("", "", " \t\n\v\f\r")
 _ENDS = {size: float(np.finfo(f"f{size}").max) for size in (2, 4, 8)}
@@ -22,25 +22,24 @@ _ENDS = {size: float(np.finfo(f"f{size}").max) for size in (2, 4, 8)}
 def array_of(
     value: Any, dtype: np.dtype[Any] | None, where: str, *, takes_b64: bool = True
 ) -> npt.NDArray[Any]:
-    """Returns what a JSON value says as an array; lists within lists are its axes.
+    """Converts a JSON value to an array; nested lists become its axes.
 
-    An integer is a float where a float is asked for; nothing else is converted. Text becomes its
+    An integer is converted if a float is requested. Nothing else is converted. Text becomes its
     UTF-8 bytes.
 
     Args:
-        value: A number, a text, a boolean, ``{"b64": ...}``, lists of them, or an array that
-            `read_json` gave.
-        dtype: What its elements are to be, ``object`` for bytes; None: as they come (int64,
-            float64, bool, or bytes).
-        where: What is read, for messages: ``input 'image'``.
-        takes_b64: ``{"b64": "<base64>"}`` means bytes.
+        value: A number, a text, a boolean, ``{"b64": ...}``, lists of them, or an array from
+            `read_json`.
+        dtype: The requested element type, ``object`` for bytes. None for the type of the values
+            (int64, float64, bool, or bytes).
+        where: The place of the value, for messages: ``input 'image'``.
+        takes_b64: Whether ``{"b64": "<base64>"}`` means bytes.
 
     Returns:
-        An array of ``dtype`` of the value's shape, which nobody else has, or which is read-only.
+        An array of ``dtype`` in the value's shape. It is read-only, or the caller is its only user.
 
     Raises:
-        Problem: rows of different lengths, a value of another type, or one that the type cannot
-            hold.
+        Problem: Rows differ in length, or a value has another type or is out of the type's range.
     """
     if dtype is not None and dtype.kind == "V":  # bfloat16, which is no type of NumPy's own
         return array_of(value, np.dtype(np.float32), where, takes_b64=takes_b64).astype(dtype)
@@ -53,19 +52,19 @@ def array_of(
 
 
 def is_b64(value: Any) -> bool:
-    """Whether a JSON value is ``{"b64": "..."}``, which means bytes."""
+    """Returns True for the JSON value ``{"b64": "..."}``, which means bytes."""
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
 def json_type(value: Any) -> str:
-    """Returns what a value is in JSON, for messages: ``list``, ``text``, ``true or false``."""
+    """Returns the JSON type of a value, for messages: ``list``, ``text``, ``true or false``."""
     return _JSON_TYPES.get(type(value), "list")
 
 
 def _flatten(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[type]]:
-    """The shape of nested lists, what is innermost, in a row, and of which types that is.
+    """Returns the shape of nested lists, the innermost values in a row, and their types.
 
-    Goes level by level, so that each row is touched by C alone.
+    Works level by level, so only C code visits each row.
     """
     if type(value) is not list:
         return (), [value], {type(value)}
@@ -75,7 +74,7 @@ def _flatten(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[ty
         if len(kinds) > 1:
             at = next(at for at, row in enumerate(level) if type(row) is not type(level[0]))
             refuse(
-                f"{where}: a list and a single value beside each other{_row(at, shape)}; "
+                f"{where}: a list and a single value side by side{_row(at, shape)}; "
                 "all rows must be of one shape"
             )
         length = len(level[0])
@@ -93,13 +92,13 @@ def _flatten(value: Any, where: str) -> tuple[tuple[int, ...], list[Any], set[ty
 
 
 def _row(at: int, shape: Sequence[int]) -> str:
-    """Where an element is of those that `shape` counts: `` at [0][3]``."""
+    """Returns the place of an element in a shape: `` at [0][3]``."""
     place = np.unravel_index(at, tuple(shape))
     return " at " + "".join(f"[{index}]" for index in place)
 
 
 def _kind_of(leaves: list[Any], kinds: set[type]) -> np.dtype[Any]:
-    """The type of values for which nobody asks for one."""
+    """Returns the element type of values for which no type is requested."""
     if kinds and kinds <= {int}:
         return np.dtype(np.uint64 if max(leaves) > np.iinfo(np.int64).max else np.int64)
     if kinds <= {int, float}:
@@ -110,7 +109,7 @@ def _kind_of(leaves: list[Any], kinds: set[type]) -> np.dtype[Any]:
 def _whole(
     leaves: list[Any], kinds: set[type], dtype: np.dtype[Any], where: str, _: bool
 ) -> npt.NDArray[Any]:
-    """Integers, and booleans, which are not taken for integers."""
+    """Converts integers or booleans; a boolean is no integer here."""
     _demand({bool if dtype.kind == "b" else int}, leaves, kinds, dtype, where)
     if leaves and dtype.kind != "b":
         _demand_range(min(leaves), max(leaves), dtype, where)
@@ -123,8 +122,8 @@ def _floats(
     if not kinds <= _NUMBERS:
         _demand(_NUMBERS, leaves, kinds, dtype, where)
     if 0 < len(leaves) <= _FEW:
-        # Quicker than to ask NumPy afterwards. A NaN that stands first fails both comparisons; one
-        # that stands elsewhere is neither the least nor the largest.
+        # Quicker than a check with NumPy afterwards. A NaN as first value fails both comparisons. A
+        # NaN at another place is neither the least nor the largest value.
         end = _ENDS[dtype.itemsize]
         if min(leaves) >= -end and max(leaves) <= end:
             return np.asarray(leaves, dtype)
@@ -150,7 +149,7 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
 
 
 def _of_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDArray[Any]:
-    """Numbers that a parser has put into an array already."""
+    """Converts numbers that a parser has already put into an array."""
     if array.dtype == dtype or not array.size:
         return array.astype(dtype, copy=False)
     if dtype.kind == "f":
@@ -162,7 +161,7 @@ def _of_numbers(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> np
 
 
 def _round(array: npt.NDArray[Any], dtype: np.dtype[Any], where: str) -> npt.NDArray[Any]:
-    """Numbers as floats of fewer digits; those that were finite stay so."""
+    """Rounds numbers to floats of fewer digits, and refuses finite numbers that become infinite."""
     with np.errstate(over="ignore"):
         rounded = array.astype(dtype, copy=False)
     if dtype.itemsize < array.dtype.itemsize and not np.isfinite(rounded).all():
@@ -209,7 +208,7 @@ def _from_b64(value: Any, where: str) -> bytes:
         text = text.translate(_WHITE)
     try:
         return _decode(text)
-    except (binascii.Error, ValueError) as error:  # the latter: characters beyond ASCII
+    except (binascii.Error, ValueError) as error:  # ValueError: characters beyond ASCII
         refuse(f"{where}: Unable to base64 decode {shorten(value['b64'])}: {error}", cause=error)
 
 

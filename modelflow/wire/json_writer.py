@@ -1,7 +1,7 @@
-"""Writing JSON: documents with arrays in them, floats as TensorFlow Serving writes them.
+"""Writes JSON documents with arrays, and floats in the form of TensorFlow Serving.
 
-A float has the fewest digits that mean it, with ``.0`` or an exponent: ``0.1``, ``3.0``, ``1e-7``;
-``NaN``, ``Infinity`` and ``-Infinity`` are words of their own.
+A float has the fewest digits that identify it, with ``.0`` or an exponent: ``0.1``, ``3.0``,
+``1e-7``. ``NaN``, ``Infinity`` and ``-Infinity`` are written as these words.
 """
 
 import base64
@@ -23,26 +23,27 @@ try:
 except ImportError:  # an extra: `json` does the same, slowly
     orjson = None
 
-# What stands in a line where an array comes: no text of a user's.
+# A placeholder for an array in a line. It is random, so no text of a user equals it.
 _MARK = secrets.token_hex(16)
 _LEAST_WITHOUT_EXPONENT = 1e-4  # as Python writes floats
 
 
 def json_of(value: Any, *, is_plain: bool = False) -> bytes:
-    """Returns a value as JSON: numbers, texts, lists, objects, bytes (UTF-8), arrays among them.
+    """Writes a value as JSON: numbers, texts, lists, objects, bytes (UTF-8) and arrays.
 
     Args:
-        value: It.
-        is_plain: It is known to hold text, finite numbers and words alone: that is not looked at.
+        value: The value.
+        is_plain: Whether the value is known to contain only text, finite numbers, booleans and
+            null. This is not checked.
 
     Raises:
-        Problem: something in it has no form in JSON.
+        Problem: A part of the value has no form in JSON.
     """
     if orjson is not None and type(value) in _HOLDERS and (is_plain or _is_plain((value,))):
         try:
             text: bytes = orjson.dumps(value)
         except TypeError:
-            pass  # a number that is too long, say: below
+            pass  # for example a number that is too long: written below
         else:
             return text
     if isinstance(value, dict):
@@ -60,7 +61,7 @@ _HOLDERS = frozenset({list, tuple, dict})
 
 
 def _is_plain(values: Iterable[Any]) -> bool:
-    """Tells whether all is text, finite numbers and words: orjson alone writes it as here."""
+    """Returns True if orjson writes all values in the form of this module."""
     for value in values:
         kind = type(value)
         if kind in _PLAIN or (kind is float and math.isfinite(value)):
@@ -71,10 +72,10 @@ def _is_plain(values: Iterable[Any]) -> bool:
 
 
 def json_line(value: Any) -> str:
-    """Returns a line of results as JSON, with blanks, as Python writes it; NaN is ``null``.
+    """Writes a line of results as JSON with blanks, like Python's ``json``; NaN becomes ``null``.
 
     Args:
-        value: What `shown` returns: what JSON holds, and arrays of numbers.
+        value: A result of `shown`: JSON values and arrays of numbers.
     """
     arrays: list[npt.NDArray[Any]] = []
 
@@ -93,14 +94,14 @@ def json_line(value: Any) -> str:
 
 
 def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
-    """Returns an array as nested lists; of no axes, as a single value.
+    """Writes an array as nested lists, and an array without axes as a single value.
 
     Args:
-        array: Numbers, booleans, or objects: bytes and texts are written as texts.
-        where: What is written, for messages.
+        array: Numbers, booleans, or objects. Bytes and texts are written as texts.
+        where: The name of the array, for messages.
 
     Raises:
-        Problem: bytes that are no UTF-8, or objects that JSON has no form for.
+        Problem: Bytes are no UTF-8, or an object has no form in JSON.
     """
     if array.dtype.kind in "OSUT":
         return json_of(_texts(array, where).tolist())
@@ -118,21 +119,22 @@ def array_json(array: npt.NDArray[Any], where: str = "answer") -> bytes:
     array = np.ascontiguousarray(array)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if orjson is None or array.dtype == np.float16:  # which orjson gives the digits of a float32
+    if orjson is None or array.dtype == np.float16:  # orjson writes it with the digits of a float32
         return json.dumps(number_lists(array), separators=(",", ":")).encode()
     text: bytes = orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
-    return _with_words(text, array) if b"n" in text else text  # "null" alone has one
+    return _with_words(text, array) if b"n" in text else text  # only "null" contains an n
 
 
 def row_texts(array: npt.NDArray[Any]) -> list[bytes]:
-    """Returns each row of an array as `array_json` writes it, without the outer brackets.
+    """Writes each row of an array like `array_json`, without the outer brackets.
 
-    Of ``[[1, 2], [3, 4]]`` these are ``1,2`` and ``3,4``, of ``[1, 2]`` they are ``1`` and ``2``.
+    For ``[[1, 2], [3, 4]]`` the rows are ``1,2`` and ``3,4``. For ``[1, 2]`` they are ``1`` and
+    ``2``.
 
     Args:
-        array: Numbers, at least one, ``(rows, ...)``.
+        array: Numbers, at least one, in the shape ``(rows, ...)``.
     """
-    # Written at once, and cut where one row ends and the next begins: at ],[ .
+    # Written at once, and cut between the rows at "],[".
     between = b"]" * (array.ndim - 1) + b"," + b"[" * (array.ndim - 1)
     return array_json(array)[array.ndim : -array.ndim].split(between)
 
@@ -143,10 +145,10 @@ def b64(data: bytes) -> dict[str, str]:
 
 
 def text_of(data: Any, where: str) -> Any:
-    """Returns bytes as the text that they are in UTF-8, anything else as it is.
+    """Decodes bytes from UTF-8, and returns any other value unchanged.
 
     Raises:
-        Problem: they are no UTF-8.
+        Problem: The bytes are no UTF-8.
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         return data
@@ -155,7 +157,7 @@ def text_of(data: Any, where: str) -> Any:
     except UnicodeDecodeError as error:
         refuse(
             f"{where}: bytes that are no text (byte {data[error.start]:#x} at {error.start}); JSON "
-            "carries text: ask for binary, or name the output so that it ends in _bytes",
+            "carries text: ask for binary, or give the output a name ending in _bytes",
             Code.FAILED_PRECONDITION,
             cause=error,
         )
@@ -188,7 +190,7 @@ def _texts(array: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
 
 
 def _with_words(text: bytes, array: npt.NDArray[Any]) -> bytes:
-    """Puts words in the places of "null", which stands for a number that is not finite."""
+    """Replaces each "null" by the word for the number that is not finite."""
     lost = array[~np.isfinite(array)]
     words = np.where(np.isnan(lost), b"NaN", np.where(lost > 0, b"Infinity", b"-Infinity")).tolist()
     between = text.split(b"null")

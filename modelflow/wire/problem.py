@@ -1,4 +1,4 @@
-"""What is wrong with a request: one exception for all protocols, in their clients' words."""
+"""Errors of a request: one exception for all protocols, with messages in the client's terms."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,9 +8,9 @@ from modelflow.errors import ModelflowError, describe_error, did_you_mean
 
 
 class Code(StrEnum):
-    """What kind of problem it is: the words that gRPC and TensorFlow Serving have for it.
+    """The kind of a problem, in the words of gRPC and TensorFlow Serving.
 
-    A server maps each to a status of its protocol; what the words mean is the same everywhere.
+    A server maps each kind to a status of its protocol. The words mean the same in all protocols.
     """
 
     CANCELLED = "CANCELLED"
@@ -34,10 +34,10 @@ class Code(StrEnum):
 class Problem(ModelflowError):  # noqa: N818 - HTTP's word (RFC 9457)
     """A request that cannot be understood, or an answer that its protocol cannot carry.
 
-    The message says where, what was found, and what was expected, for the client to read.
+    The message tells the client the place, the found value, and the expected value.
 
     Attributes:
-        code: What kind of problem it is.
+        code: The kind of the problem.
     """
 
     def __init__(self, message: str, code: Code = Code.INVALID_ARGUMENT) -> None:
@@ -53,24 +53,25 @@ def refuse(
     Args:
         message: See the class.
         code: See the class.
-        cause: What was raised before, where that says why.
+        cause: The earlier exception, if it explains the problem.
 
     Raises:
-        Problem: always.
+        Problem: Always.
     """
     raise Problem(message, code) from cause
 
 
 def sendable(text: str) -> str:
-    r"""Returns a text as every protocol can send it: in UTF-8.
+    r"""Returns a text that every protocol can send in UTF-8.
 
-    What is no character there (a byte of a file's name, half of a pair) is written out: ``\udcff``.
+    A code point that UTF-8 cannot encode (a byte of a file name, a lone surrogate) is escaped:
+    ``\udcff``.
     """
     return text.encode(errors="backslashreplace").decode()
 
 
 def shorten(value: object) -> str:
-    """Returns what a client sent as it stands in messages: cut, so that an answer stays short."""
+    """Returns a client's value for a message, cut to 80 characters to keep the answer short."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
@@ -79,24 +80,24 @@ _LONGEST = 80  # characters: a line
 
 
 def reason_of(error: Exception) -> str:
-    """Returns what an exception says, with those that it is a group of."""
+    """Returns the message of an exception, and for a group the messages of its exceptions."""
     if isinstance(error, ExceptionGroup):
         return "; ".join(map(reason_of, error.exceptions))
     return sendable(str(error) or describe_error(error))
 
 
 def no_signature(name: str, known: Iterable[str]) -> Problem:
-    """Returns what TensorFlow Serving says of a signature that a model does not have."""
+    """Returns TensorFlow Serving's error about a signature that a model does not have."""
     near = did_you_mean(name, known) if len(name) < _LONG else ""
     message = f'Serving signature name: "{name}" not found in signature def{near}'
     return Problem(message)
 
 
 def unknown_model(model: str, version: str = "") -> Problem:
-    """Returns what Triton says of a model, or of one of its versions; empty: of none."""
+    """Returns Triton's error about a model, or about a version of that model."""
     said = version if version.isdecimal() and len(version) < _LONG else shorten(version)
     which = f"{shorten(model)} version {said}" if version else shorten(model)
     return Problem(f"Request for unknown model: {which} is not found", Code.NOT_FOUND)
 
 
-_LONG = 200  # characters: no name that somebody meant
+_LONG = 200  # characters: a longer name is no typing error

@@ -1,9 +1,9 @@
 """Protobuf messages from their ``.proto`` files, without generated modules.
 
-Every `Protocol` has a descriptor pool of its own: another package that brings modules generated
-from the same files (TensorFlow, a client's library) does not collide with it, and no version of
-protobuf is asked for but the one that is installed. Nothing of protobuf is imported before the
-first message is made: a server over REST alone needs none.
+Every `Protocol` has its own descriptor pool. It does not collide with other packages whose modules
+are generated from the same files (TensorFlow, a client's library), and it works with any installed
+version of protobuf. protobuf is imported with the first message: a server with REST alone does not
+need it.
 """
 
 import re
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 
 class Protocol:
-    """The messages and services of one protocol; safe to use from several threads."""
+    """The messages and services of one protocol. Safe from any thread."""
 
     def __init__(self, *names: str, root: "Traversable | None" = None) -> None:
-        """Takes the names of ``.proto`` files, which are read when a message is asked for.
+        """Takes the names of ``.proto`` files, which are read with the first message.
 
         Args:
-            names: Each after those that it imports, as in an ``import`` of another file.
-            root: The folder that the names begin in; None: where the package `modelflow` lies.
+            names: The files, each after the files that it imports, written as in an ``import``.
+            root: The folder that the names are relative to. None for the folder that contains the
+                package `modelflow`.
         """
         self._names, self._root = names, root
         self._classes: dict[str, Any] = {}
@@ -39,7 +40,7 @@ class Protocol:
 
         Raises:
             MissingDependencyError: protobuf is not installed.
-            ValueError: a file is not of the form.
+            ValueError: A file has a syntax error or uses an unsupported statement.
         """
         if self._pool is None:
             from modelflow.wire.proto_files import make_pool
@@ -50,10 +51,10 @@ class Protocol:
         return self._pool
 
     def __getitem__(self, name: str) -> Any:
-        """Gives the class of a message by its full name.
+        """Returns the class of a message by its full name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: No message has that name.
         """
         if name not in self._classes:
             found = self.pool.FindMessageTypeByName(name)
@@ -63,25 +64,28 @@ class Protocol:
         return self._classes[name]
 
     def enum(self, name: str) -> Mapping[str, int]:
-        """Gives the numbers of an enumeration by its full name."""
+        """Returns the numbers of an enumeration by its full name."""
         return {value.name: value.number for value in self.pool.FindEnumTypeByName(name).values}
 
     def methods(self, service: str) -> Mapping[str, Any]:
-        """Gives the descriptors of a service's methods, by their names."""
+        """Returns the descriptors of a service's methods, by their names."""
         return dict(self.pool.FindServiceByName(service).methods_by_name)
 
     def find_file(self, name: str) -> Any | None:
-        """Gives the descriptor of a file by its name; None: there is none."""
+        """Returns the descriptor of a file by its name, or None if no file has that name."""
         try:
             return self.pool.FindFileByName(name)
         except KeyError:
             return None
 
     def file_with(self, symbol: str) -> Any | None:
-        """Gives the descriptor of the file that describes a message, an enumeration, a service.
+        """Returns the descriptor of the file that describes a message, an enumeration or a service.
 
         Args:
-            symbol: Its full name, or that of a method; None is returned where there is none.
+            symbol: The full name, or the full name of a method.
+
+        Returns:
+            The descriptor. None if no file describes the symbol.
         """
         for name in (symbol, symbol.rpartition(".")[0]):  # the pool knows no methods
             try:
@@ -91,10 +95,10 @@ class Protocol:
         return None
 
     def parse(self, name: str, data: bytes) -> Any:
-        """Returns the message that bytes hold.
+        """Parses bytes into a message.
 
         Raises:
-            Problem: they are no such message.
+            Problem: The bytes are no such message.
         """
         message = (self._classes.get(name) or self[name])()
         try:
@@ -104,16 +108,16 @@ class Protocol:
         return message
 
     def parse_text(self, name: str, text: str, where: str, *, takes_unknown: bool = False) -> Any:
-        """Returns the message that a text in protobuf's text form says.
+        """Parses protobuf's text form into a message.
 
         Args:
-            name: The full name of its type.
-            text: What was read.
-            where: Where from, for messages.
-            takes_unknown: Fields that it does not have are left out.
+            name: The full name of the message's type.
+            text: The text.
+            where: The source of the text, for messages.
+            takes_unknown: Whether fields that the message does not have are ignored.
 
         Raises:
-            Problem: it is no such message; its line and column are named.
+            Problem: The text is no such message. The error names line and column.
         """
         message_class = self[name]
         from google.protobuf import text_format
@@ -137,7 +141,7 @@ class Protocol:
         return files(package).joinpath(path).read_text()
 
     def _near(self, error: Exception) -> str:
-        """Of a field that a message does not have, the nearest that it has."""
+        """Returns a hint with the nearest field name for an unknown field of a message."""
         found = re.search(r'"([\w.]+)" has no field named "(\w+)"', str(error))
         if found is None:
             return ""

@@ -1,4 +1,4 @@
-"""The text of ``.proto`` files to descriptors. Imports protobuf."""
+"""Converts the text of ``.proto`` files to descriptors. Imports protobuf."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,12 +21,12 @@ def make_pool(files: Mapping[str, str]) -> Any:
     """Returns the descriptors of ``.proto`` files.
 
     Args:
-        files: The texts by their names, each after those that it imports: ``message``, ``enum``,
-            ``service``, ``oneof``, ``map``, ``repeated`` and ``optional`` of proto3, without
-            options. ``google.protobuf.Any`` and its wrappers can be imported.
+        files: The texts by their names, each after the files that it imports. The texts may use
+            ``message``, ``enum``, ``service``, ``oneof``, ``map``, ``repeated`` and ``optional`` of
+            proto3, without options. They can import ``google.protobuf.Any`` and its wrappers.
 
     Raises:
-        ValueError: a text is not of this form.
+        ValueError: A text has another form.
     """
     pool = descriptor_pool.DescriptorPool()
     for known in (any_pb2, wrappers_pb2):
@@ -37,7 +37,7 @@ def make_pool(files: Mapping[str, str]) -> Any:
 
 
 class _Reader:
-    """Reads the text of a ``.proto`` file into descriptors; types are resolved by the pool."""
+    """Parses the text of a ``.proto`` file into descriptors; the pool resolves the types."""
 
     def __init__(self, text: str) -> None:
         words = re.findall(r'"[^"]*"|[\w.]+|[{}()=;<>,]|\S', re.sub(r"//.*", "", text))
@@ -65,7 +65,7 @@ class _Reader:
         return file
 
     def _statement(self) -> list[str]:
-        """The words up to the next semicolon."""
+        """Returns the words up to the next semicolon."""
         return list(iter(lambda: next(self._words, ";"), ";"))
 
     def _open(self) -> str:
@@ -144,11 +144,11 @@ def _set_type(field: Any, name: str) -> None:
     if name in _SCALARS:
         field.type = _SCALARS[name]
     else:
-        field.type_name = name  # relative: the pool looks for it, and whether it is an enumeration
+        field.type_name = name  # relative: the pool resolves it and finds the kind of type
 
 
 def _name_optionals(message: Any) -> None:
-    """Proto3 keeps a field that may be absent in a oneof of its own, behind all others."""
+    """Puts each optional field into its own oneof after all others, as proto3 requires."""
     for field in message.field:
         if field.proto3_optional:
             field.oneof_index = len(message.oneof_decl)

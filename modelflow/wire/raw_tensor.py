@@ -1,8 +1,8 @@
-"""Tensors as raw bytes, as the Open Inference Protocol sends them: little-endian, in C order.
+"""Tensors as raw bytes in the form of the Open Inference Protocol: little-endian, in C order.
 
-``BYTES`` elements are each a length, uint32, and that many bytes. ``BF16`` has no type in NumPy: it
-is float32 in memory, which every unit can compute with, whatever is installed; what was sent comes
-back bit for bit.
+Each ``BYTES`` element is a length, uint32, and that many bytes. NumPy has no type for ``BF16``. It
+is float32 in memory, with which every unit can compute without further packages. Converting it back
+gives the same bits.
 """
 
 import math
@@ -21,7 +21,7 @@ BF16 = "BF16"
 """The name of the type that NumPy does not have."""
 
 _LENGTH = struct.Struct("<I")
-# The types whose bytes are their numbers, whatever these are, as they are sent.
+# Types whose bytes need no check or conversion: every sequence of bytes is valid.
 _STORED = {
     name: dtype.newbyteorder("<") for name, dtype in DATATYPES.items() if dtype.kind in "iuf"
 }
@@ -31,7 +31,7 @@ def element_type(datatype: object, where: str) -> np.dtype[Any]:
     """Returns the element type in memory of a datatype's name.
 
     Raises:
-        Problem: it is the name of none.
+        Problem: No datatype has that name.
     """
     if datatype == BF16:
         return np.dtype(np.float32)
@@ -44,19 +44,19 @@ def element_type(datatype: object, where: str) -> np.dtype[Any]:
 
 
 def plain_numbers(data: bytes, datatype: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
-    """Returns what `from_raw` would, of most tensors; None: it is to be asked, and may refuse.
+    """Returns the result of `from_raw` for most tensors, or None for tensors that need its checks.
 
     Args:
-        data: All of its bytes.
-        datatype: What is said of its type.
-        shape: What is said of its shape: any integers.
+        data: All bytes of the tensor.
+        datatype: The type that the client states.
+        shape: The shape that the client states: any integers.
     """
     stored = _STORED.get(datatype)
     if stored is None or len(shape) > MOST_AXES or min(shape, default=1) < 1:
         return None
     try:
         array = np.ndarray(shape, stored, data)
-    except (TypeError, ValueError):  # there are fewer bytes, or more elements than there can be
+    except (TypeError, ValueError):  # too few bytes, or more elements than possible
         return None
     return array if array.nbytes == len(data) else None
 
@@ -64,20 +64,20 @@ def plain_numbers(data: bytes, datatype: str, shape: tuple[int, ...]) -> npt.NDA
 def from_raw(
     data: bytes | memoryview, datatype: str, shape: tuple[int, ...], where: str
 ) -> npt.NDArray[Any]:
-    """Returns the tensor that bytes hold.
+    """Returns the tensor that bytes contain.
 
     Args:
-        data: All of its bytes.
+        data: All bytes of the tensor.
         datatype: A name that `element_type` knows.
-        shape: Its shape, of `check_shape`.
-        where: What is read, for messages.
+        shape: The shape, from `check_shape`.
+        where: The place of the tensor, for messages.
 
     Returns:
-        A read-only view on ``data``, which may begin at any address; for ``BF16`` and ``BYTES`` an
-        array of its own, of float32 and of ``bytes``.
+        A read-only view on ``data``, which may begin at any address. For ``BF16`` and ``BYTES`` a
+        new array, of float32 and of ``bytes``.
 
     Raises:
-        Problem: the bytes are more or fewer than type and shape say.
+        Problem: The number of bytes does not fit type and shape.
     """
     dtype = element_type(datatype, where)
     count = math.prod(shape)
@@ -101,14 +101,14 @@ def to_raw(array: npt.NDArray[Any], datatype: str, where: str) -> bytes:
     """Returns the bytes of a tensor.
 
     Args:
-        array: Of the type that ``datatype`` means; for ``BYTES`` of bytes or texts, or of what
-            JSON can say; for ``BF16`` of float32 (rounded to the nearest) or of a 16-bit type of
-            that name.
+        array: The elements, of the type that ``datatype`` means. For ``BYTES`` they are bytes,
+            texts or JSON values. For ``BF16`` they are float32 (rounded to the nearest) or of a
+            16-bit type of that name.
         datatype: A name that `element_type` knows.
-        where: What is written, for messages.
+        where: The name of the tensor, for messages.
 
     Raises:
-        Problem: an element has no form as bytes.
+        Problem: An element has no form as bytes.
     """
     stored = _STORED.get(datatype)
     if stored is not None:
@@ -158,12 +158,12 @@ def _data(item: Any) -> bytes:
 
 
 def widen_bf16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """Returns float32 numbers of their upper halves."""
+    """Converts the upper halves of float32 numbers to float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _bf16_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
-    """The upper halves of float32, rounded to the nearest, ties to even; NaN stays NaN."""
+    """Returns the upper halves of float32, rounded to the nearest, ties to even; NaN stays NaN."""
     whole = np.ascontiguousarray(array, np.float32)
     bits = whole.view(np.uint32)
     rounded = ((bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16).astype(np.uint16)

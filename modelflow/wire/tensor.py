@@ -1,7 +1,7 @@
-"""Tensors on the wire: names of element types, bounded shapes, specifications, views of bytes.
+"""Tensors on the wire: names of element types, limits of shapes, specifications, views of bytes.
 
-A model's input ``TensorSpec("image", float32, (None, 224, 224, 3))`` takes batches of any length;
-`TensorSpec.item_shape` is that of one item, ``(224, 224, 3)``.
+A model's input ``TensorSpec("image", float32, (None, 224, 224, 3))`` takes batches of any length.
+`TensorSpec.item_shape` is the shape of one item, ``(224, 224, 3)``.
 """
 
 import math
@@ -32,18 +32,18 @@ DATATYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
         "BYTES": np.dtype(np.object_),
     }
 )
-"""By name, in the order of the protocol; ``BYTES`` are texts, images, any bytes."""
+"""Element types by name, in the order of the protocol. ``BYTES`` are texts, images, any bytes."""
 
 
 def datatype_of(dtype: np.dtype[Any]) -> str:
-    """Returns the name of an element type; NumPy's own where the protocol has none.
+    """Returns the protocol's name of an element type, or NumPy's name if the protocol has none.
 
     ``bfloat16``, which other packages add to NumPy, is ``BF16``.
     """
     known = _NAMES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
     if known is not None:
         return known
-    if dtype.kind in "SUT":  # texts in an array, of which each length is a type of its own
+    if dtype.kind in "SUT":  # texts in an array, where each length is a different type
         return "BYTES"
     return "BF16" if dtype.name == "bfloat16" else dtype.name
 
@@ -52,22 +52,22 @@ _NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 
 
 MOST_AXES = 32
-"""NumPy 1 has no more."""
+"""The most axes of a tensor, which is the limit of NumPy 1."""
 
-# As many bytes as a processor can address. Without a bound NumPy refuses shapes of its own accord,
-# also those with an axis of length 0, of which a few bytes can ask for any other length.
+# As many bytes as a processor can address. NumPy itself refuses larger shapes, even with an axis of
+# length 0. A few bytes of a request with such an axis can ask for any length of the others.
 _MOST_ELEMENTS = 1 << 48
 
 
 def check_shape(shape: object, where: str) -> tuple[int, ...]:
-    """Returns a shape that came as a list.
+    """Checks a client's shape and returns the shape as a tuple.
 
     Args:
-        shape: What came.
-        where: What it is the shape of, for messages.
+        shape: The value that the client sent.
+        where: The tensor of the shape, for messages.
 
     Raises:
-        Problem: it is no list of lengths, or of too many, or of more elements than there can be.
+        Problem: The value is no list of lengths, or has too many axes or elements.
     """
     if not isinstance(shape, Sequence) or isinstance(shape, (str, bytes)):
         refuse(f"{where}: shape {shorten(shape)}; expected a list of integers")
@@ -85,17 +85,18 @@ def check_shape(shape: object, where: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One input or output of a model.
+    """An input or output of a model.
 
     Attributes:
         name: The port's name, as the unit calls it.
         dtype: The element type; ``object`` for text (items are ``bytes``).
-        shape: The shape, None for an axis that is free; None as a whole where the model does not
-            say how many axes there are.
-        is_batched: Axis 0 is the batch. False: there is no batch axis; the array is one request's
-            value (an input) or one item's (an output). None: the model does not say.
-        is_shape_checked: Values of another shape are refused. False: the shape only describes what
-            is usual, and the model itself judges the values.
+        shape: The shape, with None for a free axis. None as a whole if the model does not state the
+            number of axes.
+        is_batched: True if axis 0 is the batch. False if the array has no batch axis: it is one
+            request's value (an input) or one item's (an output). None if the model does not state
+            it.
+        is_shape_checked: True if values of another shape are refused. False if the shape is only
+            the usual one, and the model itself checks the values.
     """
 
     name: str
@@ -106,14 +107,14 @@ class TensorSpec:
 
     @property
     def item_shape(self) -> tuple[int | None, ...] | None:
-        """The shape of one item: without axis 0, where that is or may be the batch."""
+        """The shape of one item: without axis 0 if axis 0 is or may be the batch."""
         if self.shape is None or self.is_batched is False:
             return self.shape
         return self.shape[1:]
 
     @property
     def batch_size(self) -> int | None:
-        """The length of axis 0 where the model fixes it; None where it is free or not known."""
+        """The length of axis 0 if fixed by the model. None if the length is free or unknown."""
         return self.shape[0] if self.shape and self.is_batched is not False else None
 
     def __str__(self) -> str:
@@ -123,14 +124,14 @@ class TensorSpec:
 
 
 def has_shape(lengths: Sequence[int], shape: Sequence[int | None]) -> bool:
-    """Tells whether lengths are those of a shape, whose free axes (None) take any."""
+    """Returns True if lengths match a shape, whose free axes (None) take any length."""
     return len(lengths) == len(shape) and all(
         wanted in (None, length) for length, wanted in zip(lengths, shape, strict=True)
     )
 
 
 def shape_text(shape: Sequence[int | None]) -> str:
-    """Returns a shape as it stands in messages: ``(?, 224, 224, 3)``."""
+    """Returns a shape in the form for messages: ``(?, 224, 224, 3)``."""
     inner = ", ".join("?" if extent is None else str(extent) for extent in shape)
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
@@ -138,17 +139,17 @@ def shape_text(shape: Sequence[int | None]) -> str:
 def view(
     payload: Any, meta_shape: Any, dtype: np.dtype[Any], shape: Sequence[int | None] | None
 ) -> npt.NDArray[Any] | None:
-    """Returns a payload as an array of the given type and shape; nothing is copied.
+    """Returns a payload as an array of the given type and shape, without a copy.
 
     Args:
         payload: Bytes, or an array of one axis.
-        meta_shape: The buffer's meta ``shape``: a list of lengths; anything else says nothing.
+        meta_shape: The buffer's meta ``shape``: a list of lengths. Any other value is ignored.
         dtype: The element type.
-        shape: The shape, None for a free axis; None: of any shape. Free axes take the lengths of
-            ``meta_shape``.
+        shape: The shape, with None for a free axis. None for any shape. Free axes take the lengths
+            of ``meta_shape``.
 
     Returns:
-        None: the payload is of another form, or fills no such tensor exactly.
+        The array. None if the payload has another form or size.
     """
     if isinstance(payload, bytes | bytearray | memoryview):
         payload = np.frombuffer(payload, np.uint8)

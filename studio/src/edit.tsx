@@ -54,7 +54,7 @@ function Editor() {
   };
   const edit = (...operations: Operation[]) => work.edit(...operations);
 
-  // -- what the user wants ----------------------------------------------------------------------
+  // -- actions of the user ----------------------------------------------------------------------
 
   const connect = (sourceName: string, output: string | null, targetName: string, input: string | null) => {
     const [source, target] = [boxes.get(sourceName), boxes.get(targetName)];
@@ -148,7 +148,7 @@ function Editor() {
     else if (key === "+" || key === "=") zoom(1.25);
     else if (key === "-") zoom(0.8);
     else if (key === "0") fit();
-    else if (!picture) return; // the rest is of nodes
+    else if (!picture) return; // the other keys act on nodes
     else if (key === "Delete" || key === "Backspace") remove();
     else if (key === "Escape") {
       setConnecting("");
@@ -182,7 +182,7 @@ function Editor() {
     event.preventDefault();
   };
 
-  // The listeners are set once, and call what is newest.
+  // The listeners are registered once, and call the newest functions.
   const newest = useRef({ onKey, onPaste, work });
   newest.current = { onKey, onPaste, work };
   useEffect(() => {
@@ -350,7 +350,7 @@ function Editor() {
   );
 }
 
-/** Has the field that somebody types into say what it holds by now. */
+/** Makes the focused field report its current value. */
 function settle() {
   const field = document.activeElement;
   if (!(field instanceof HTMLInputElement || field instanceof HTMLSelectElement) || field.closest("dialog")) return;

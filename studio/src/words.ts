@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people: rates, shares, durations, times of day.
 
 export function rateOf(value: number): string {
   if (value >= 100) return Math.round(value).toLocaleString("en");

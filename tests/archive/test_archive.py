@@ -70,7 +70,7 @@ def test_a_changed_byte_of_a_file_is_refused_by_its_name(packed):
     raw = bytearray(packed.read_bytes())
     raw[raw.index(FILES["units/net.py"]) + 7] ^= 1
     packed.write_bytes(raw)
-    with pytest.raises(ConfigError, match=r"net\.mfz: units/net\.py: .*copy the archive anew"):
+    with pytest.raises(ConfigError, match=r"net\.mfz: units/net\.py: .*copy the archive again"):
         check(packed)
 
 
@@ -142,7 +142,7 @@ def test_a_bomb_is_refused_before_any_of_it_is_unpacked(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(MANIFEST, said({"graph.toml": b""}))
         file.writestr("graph.toml", bytes(50_000_000))
-    with pytest.raises(ConfigError, match=r"expected it as it is|got a mode"):
+    with pytest.raises(ConfigError, match=r"expected an uncompressed file|got a mode"):
         check(path)
 
 
@@ -176,7 +176,7 @@ def test_a_member_inside_another_one_is_refused(tmp_path):
 def test_a_file_of_the_same_size_with_another_hash_is_refused(tmp_path):
     path = tmp_path / "other.mfz"
     zipped(path, [(MANIFEST, said({"graph.toml": b"x"})), ("graph.toml", b"y")])
-    with pytest.raises(ConfigError, match=r"graph\.toml: has the sha256 a1fce4.* was damaged or"):
+    with pytest.raises(ConfigError, match=r"graph\.toml: has the sha256 a1fce4.* is damaged or"):
         check(path)
 
 
@@ -255,7 +255,7 @@ def test_what_is_no_archive_is_refused(tmp_path, raw):
 def test_nothing_but_an_archive_is_overwritten(tmp_path):
     path = tmp_path / "thesis.mfz"
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="which is not overwritten"):
+    with pytest.raises(ConfigError, match="is not overwritten"):
         write_archive(path, SAID, FILES)
     assert path.read_text() == "mine"
     with pytest.raises(ConfigError, match=r"got the suffix '.zip'"):

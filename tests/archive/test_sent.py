@@ -107,7 +107,7 @@ def test_a_piece_of_another_place_is_refused(packed):
 def test_what_is_another_archive_is_refused_and_not_kept(packed, tmp_path):
     digest = digest_of(packed)
     archives = SentArchives()
-    with pytest.raises(ConfigError, match="another one came"):
+    with pytest.raises(ConfigError, match="got another archive"):
         send(archives, digest, archive_of(tmp_path, "h").read_bytes())
     assert not archives.path_of(digest).exists()
     assert send(archives, digest, packed.read_bytes())

@@ -71,13 +71,13 @@ def test_a_damaged_archive_is_refused_though_its_copy_is_there(packed):
     unpack(packed)
     raw = packed.read_bytes()
     packed.write_bytes(raw.replace(b"x = 1\n", b"x = 2\n", 1))
-    with pytest.raises(ConfigError, match="copy the archive anew"):
+    with pytest.raises(ConfigError, match="copy the archive again"):
         unpack(packed)
 
 
 def test_a_damaged_archive_leaves_nothing_behind(packed, cache):
     packed.write_bytes(packed.read_bytes().replace(b"x = 1\n", b"x = 2\n", 1))
-    with pytest.raises(ConfigError, match="copy the archive anew"):
+    with pytest.raises(ConfigError, match="copy the archive again"):
         unpack(packed)
     assert [
         path for path in (cache / "archives").iterdir() if path.suffix not in (".lock", ".used")

@@ -80,9 +80,9 @@ def test_where_nobody_asks_for_a_type_values_keep_their_own(value, dtype):
     [
         ([[1, 2], [3]], "float32", r"x: 1 values at \[1\]; expected 2, as in the rows before"),
         ([[[1], [2]], [[3], [4, 5]]], "int32", r"x: 2 values at \[1\]\[1\]; expected 1"),
-        ([1, [2]], "int32", r"x: a list and a single value beside each other at \[1\]"),
-        ([[1], 2], "int32", "beside each other"),
-        ([[[1]], [2]], "int32", r"beside each other at \[1\]\[0\]"),
+        ([1, [2]], "int32", r"x: a list and a single value side by side at \[1\]"),
+        ([[1], 2], "int32", "side by side"),
+        ([[[1]], [2]], "int32", r"side by side at \[1\]\[0\]"),
         ([True], "int32", r"True \(value 0\) is true or false; expected an integer for INT32"),
         ([1, 2, True], "float32", r"True \(value 2\) is true or false; expected a number"),
         ([1.0], "int64", "1.0 .* is a number with a fraction; expected an integer for INT64"),

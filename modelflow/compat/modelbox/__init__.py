@@ -1,12 +1,12 @@
-"""ModelBox's Python interface over modelflow: its applications and Python units, unedited.
+"""ModelBox's Python interface, implemented with modelflow, for unedited applications and units.
 
 An application changes one line::
 
     import modelflow.compat.modelbox as modelbox
 
-Unit folders change none: ``import modelbox`` and ``import _flowunit as modelbox`` mean this module
-there. The behaviour is ModelBox's own, statuses and all; where it would end the whole flow for one
-bad buffer, only that buffer fails.
+Unit folders need no change: ``import modelbox`` and ``import _flowunit as modelbox`` mean this
+module there. The behaviour is ModelBox's, including the statuses, with one exception. If ModelBox
+ended the whole flow because of one bad buffer, only that buffer fails here.
 """
 
 from modelflow.compat.modelbox.buffer import Buffer, BufferList, Device, ModelBoxDataType

@@ -1,4 +1,4 @@
-"""From a ModelBox unit to one of modelflow's own."""
+"""Adapts ModelBox units to modelflow's units."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class StatusError(Exception):
-    """A unit returned a status that is no success.
+    """An error for a unit that returned a status other than success.
 
     Attributes:
-        status: What it returned.
+        status: The returned status.
     """
 
     def __init__(self, status: Status) -> None:
@@ -42,7 +42,7 @@ class StopFlow(EndFlow):
 
 
 class UnitAdapter(NativeFlowUnit):
-    """Runs a ModelBox unit of any kind that has inputs."""
+    """An adapter that runs a ModelBox unit of any kind with inputs."""
 
     def __init__(self, unit: FlowUnit, base: Mapping[str, Any] | None = None) -> None:
         """Takes the unit, and the section ``[base]`` of its file."""
@@ -53,17 +53,17 @@ class UnitAdapter(NativeFlowUnit):
         """Opens the unit with the node's attributes.
 
         Raises:
-            StatusError: it returned no success.
+            StatusError: The unit returned a status other than success.
         """
         self._unit._device = Device(self.device)
         checked(self._unit.open(self._configuration(config)), "open")
 
     def close(self) -> None:
-        """Closes the unit; what it returns is of no consequence."""
+        """Closes the unit and ignores the returned status."""
         self._unit.close()
 
     def process(self, ctx: Context) -> None:
-        """Calls the unit as its kind wants it."""
+        """Calls the unit in the way of its kind."""
         kind = None if self.spec is None else self.spec.kind
         if isinstance(kind, Stream):
             self._process_stream(ctx)
@@ -75,7 +75,7 @@ class UnitAdapter(NativeFlowUnit):
             self._call(data, ctx)
 
     def stream_end(self, ctx: Context) -> None:
-        """Calls ``data_post``, where ``data_pre`` was called."""
+        """Calls ``data_post`` if ``data_pre`` was called."""
         data: DataContext | None = ctx.state.get("data")
         if data is not None and "failure" not in ctx.state:
             data.begin(ctx, {})
@@ -94,7 +94,7 @@ class UnitAdapter(NativeFlowUnit):
                 checked(self._unit.data_pre(data), "data_pre")
             except Exception as error:
                 ctx.state["failure"] = error
-                self._unit.data_post(data)  # ModelBox calls it all the same
+                self._unit.data_post(data)  # ModelBox calls it after a failure, too
                 raise
         elif "failure" in ctx.state:
             raise ctx.state["failure"]
@@ -103,7 +103,7 @@ class UnitAdapter(NativeFlowUnit):
             ctx.hold()
 
     def _process_whole(self, ctx: Context) -> None:
-        """Runs a sub-stream from its start to its end: events are waited for here."""
+        """Runs a sub-stream from its start to its end, including its events."""
         events: deque[FlowUnitEvent] = deque()
         data: DataContext | None = ctx.state.get("data")
         if data is None:
@@ -122,7 +122,7 @@ class UnitAdapter(NativeFlowUnit):
         self._emit(data, ctx)
 
     def _parts(self, inputs: Mapping[str, list[Buffer]]) -> list[Mapping[str, list[Buffer]]]:
-        """Returns what each call gets: all, or, of a collapse that says so, a buffer at a time."""
+        """Returns the inputs of each call: all buffers, or for some collapse units one buffer."""
         size = len(next(iter(inputs.values())))
         if self._is_collapse_all or size == 0:
             return [inputs]
@@ -140,7 +140,7 @@ class UnitAdapter(NativeFlowUnit):
             given = data.output(port)
             for native in () if given is None else given.natives():
                 if isinstance(native.data, np.ndarray) and native.data.dtype == np.uint8:
-                    native.set(RAW, True)  # a reply sends its bytes, not its numbers
+                    native.set(RAW, True)  # a reply contains the bytes, not the numbers as text
                 ctx.outputs[port].append(native)
 
     def _data_context(self) -> DataContext:
@@ -148,7 +148,7 @@ class UnitAdapter(NativeFlowUnit):
         return DataContext(Device(self.device), outputs)
 
     def _configuration(self, config: Any) -> Configuration:
-        """The unit's own options, and what the node says of how it runs."""
+        """Returns the unit's own options, and the node's settings of batch size and device."""
         found = Configuration.of_attributes(
             {"batch_size": self.batch_size, "device": self.device.kind, **dict(config)}
         )
@@ -158,12 +158,12 @@ class UnitAdapter(NativeFlowUnit):
 
 
 def checked(status: Any, method: str) -> Status:
-    """Returns the status that a unit has returned, where its outputs count.
+    """Returns the status of a unit, if the unit's outputs are valid.
 
     Raises:
-        StatusError: a failure.
-        StopFlow: ``STATUS_STOP`` or ``STATUS_SHUTDOWN``.
-        TypeError: it returned something else.
+        StatusError: The status is a failure.
+        StopFlow: The status is ``STATUS_STOP`` or ``STATUS_SHUTDOWN``.
+        TypeError: The unit returned another type.
     """
     if not isinstance(status, Status | StatusCode | bool):
         raise TypeError(

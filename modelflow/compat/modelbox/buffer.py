@@ -1,4 +1,4 @@
-"""`Buffer`, `BufferList` and `Device`: ModelBox's view of modelflow's."""
+"""`Buffer`, `BufferList` and `Device`: ModelBox's interface to modelflow's classes."""
 
 import contextlib
 import math
@@ -17,13 +17,13 @@ from modelflow.http.reply import PAYLOAD_MARKS, TEXT
 
 
 class Device:
-    """Where a unit runs."""
+    """The device that a unit runs on."""
 
     def __init__(self, native: NativeDevice = CPU) -> None:
         self._native = native
 
     def get_device_id(self) -> str:
-        """Returns the number, as text."""
+        """Returns the device number as text."""
         return str(self._native.index)
 
     def get_type(self) -> str:
@@ -31,7 +31,7 @@ class Device:
         return self._native.kind
 
     def get_device_desc(self) -> str:
-        """Returns kind and number."""
+        """Returns kind and number of the device."""
         return str(self._native)
 
 
@@ -40,7 +40,7 @@ ModelBoxDataType = IntEnum(
     "UINT8 INT8 BOOL INT16 UINT16 INT32 UINT32 INT64 UINT64 FLOAT DOUBLE HALF",
     start=0,
 )
-"""Element types."""
+"""The element types."""
 
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "HALF": "float16"}
 _DTYPES = {_NAMES.get(kind.name, kind.name.lower()): kind for kind in ModelBoxDataType}
@@ -49,7 +49,7 @@ _NO_DEFAULT: Any = object()
 
 
 class CodedError(FlowUnitError):
-    """An error with the code and the message that a unit gave itself."""
+    """An error with a code and a message from the unit."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message, unit=code.partition(".")[0])
@@ -62,10 +62,10 @@ class CodedError(FlowUnitError):
 
 
 class Buffer:
-    """One item: payload and meta, or an error.
+    """An item: payload and meta, or an error.
 
-    ``Buffer(device)`` is empty, ``Buffer(device, value)`` holds an array, bytes, a text or a list
-    of arrays, ``Buffer(buffer)`` shares the payload of another and copies its meta.
+    ``Buffer(device)`` is empty. ``Buffer(device, value)`` contains an array, bytes, a text or a
+    list of arrays. ``Buffer(buffer)`` shares the payload of another buffer and copies its meta.
 
     Attributes:
         native: modelflow's own buffer with that payload.
@@ -87,11 +87,11 @@ class Buffer:
         """Replaces the payload.
 
         Args:
-            data: A text; an array, bytes, or another object with the buffer protocol; or a list of
-                arrays, which are put one behind the other.
+            data: A text, an array, bytes, or another object with the buffer protocol. A list of
+                arrays is concatenated.
 
         Raises:
-            RuntimeError: an array without dimensions, of texts or of complex numbers.
+            RuntimeError: An array without dimensions, of texts or of complex numbers.
         """
         if isinstance(data, bytes | bytearray | memoryview):
             data = bytes(data)
@@ -111,13 +111,13 @@ class Buffer:
     # -- payload --------------------------------------------------------------------------------
 
     def as_object(self) -> Any:
-        """Returns the payload: a text as it is, anything else as a fresh array of one dimension.
+        """Returns a text payload unchanged, and any other payload as a new flat array.
 
-        What an HTTP request brought is a text where it can be read as one.
+        The payload of an HTTP request is a text if it can be decoded as text.
         """
         data = self.native.data
         if isinstance(data, bytes) and TEXT in self.native.meta:
-            with contextlib.suppress(UnicodeDecodeError):  # no text: an image, say
+            with contextlib.suppress(UnicodeDecodeError):  # no text, for example an image
                 return data.decode()
         if isinstance(data, bytes | bytearray | memoryview | np.ndarray):
             return np.asarray(self.native).reshape(-1).copy()
@@ -128,7 +128,7 @@ class Buffer:
         return b"" if self.native.data is None else bytes(self.native)
 
     def get_bytes(self) -> int:
-        """Returns the size of the payload in bytes; 0 where it is an error."""
+        """Returns the size of the payload in bytes, or 0 for an error."""
         return 0 if self.has_error() else len(self.as_bytes())
 
     def __array__(
@@ -155,24 +155,24 @@ class Buffer:
     # -- meta -----------------------------------------------------------------------------------
 
     def set(self, key: str, value: Any) -> None:
-        """Stores a meta value: numbers, texts, lists, arrays (copied), any object.
+        """Stores a meta value: a number, a text, a list, an array (copied), or any object.
 
         Raises:
-            RuntimeError: an integer of more than 64 bits, or a list of mixed types.
+            RuntimeError: The value is an integer of more than 64 bits, or a list of mixed types.
         """
         self.native.set(key, _meta_value(value))
 
     def get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
-        """Returns a meta value, or ``default`` where one is given.
+        """Returns a meta value, or a given ``default``.
 
         Raises:
-            ValueError: there is none; the message names those that are there.
+            ValueError: The value does not exist. The message lists the existing names.
         """
         meta, data = self.native.meta, self.native.data
         if isinstance(data, bytes):
             data = np.frombuffer(data, np.uint8)
         if isinstance(data, np.ndarray) and key in ("shape", "type"):
-            # Of the payload itself: meta may have come along with another one.
+            # From the payload itself, because the meta may come from another payload.
             if key == "type":
                 return _DTYPES.get(data.dtype.name)
             return meta[key] if _fits(meta.get(key), data) else list(data.shape)
@@ -184,28 +184,28 @@ class Buffer:
         raise ValueError(f"no meta {key!r} (there are: {', '.join(told) or 'none'})")
 
     def copy_meta(self, other: "Buffer", *, is_override: bool = False) -> None:
-        """Takes over the meta of ``other``; what is there already stays, unless overridden."""
+        """Copies the meta of ``other``; existing values stay unless ``is_override`` is set."""
         theirs, meta = other.native.all_meta(), self.native.meta
-        for key in theirs.keys() - PAYLOAD_MARKS:  # those are said of the other's payload
+        for key in theirs.keys() - PAYLOAD_MARKS:  # these keys describe the payload of the other
             if is_override or key not in meta:
                 meta[key] = theirs[key]
 
     # -- errors ---------------------------------------------------------------------------------
 
     def has_error(self) -> bool:
-        """Tells whether it is an error."""
+        """Returns True if the buffer is an error."""
         return self.native.has_error()
 
     def set_error(self, code: str, message: str) -> None:
-        """Makes it an error; the payload goes."""
+        """Turns the buffer into an error, and drops the payload."""
         self.native.data, self.native.error = None, CodedError(code, message)
 
     def get_error_code(self) -> str:
-        """Returns the error's code (``Unit.ProcessError``), or ``""`` where there is none."""
+        """Returns the error's code (``Unit.ProcessError``), or ``""`` without an error."""
         return self.native.get_error_code()
 
     def get_error_msg(self) -> str:
-        """Returns what the unit said: of a status its message, else all of modelflow's error."""
+        """Returns the message of the unit's status, or the whole text of modelflow's error."""
         error = self.native.error
         status = None if error is None else getattr(error.__cause__, "status", None)
         if status is not None:
@@ -214,7 +214,7 @@ class Buffer:
 
 
 def _fits(shape: Any, array: npt.NDArray[Any]) -> bool:
-    """Tells whether a shape, or a list of shapes, says how ``array`` is cut."""
+    """Returns True if a shape, or a list of shapes, has as many elements as ``array``."""
     if not isinstance(shape, list) or not shape:
         return False
     shapes = shape if isinstance(shape[0], list) else [shape]
@@ -222,7 +222,7 @@ def _fits(shape: Any, array: npt.NDArray[Any]) -> bool:
 
 
 def header(native: NativeBuffer) -> NativeBuffer:
-    """Returns a native buffer with the same payload and a meta of its own."""
+    """Returns a native buffer with the same payload and a copy of the meta."""
     copied = NativeBuffer(native.data)
     copied.error = native.error
     copied.inherit_meta(native)
@@ -230,7 +230,7 @@ def header(native: NativeBuffer) -> NativeBuffer:
 
 
 def outgoing(buffer: Buffer) -> NativeBuffer:
-    """Returns what goes on into the graph: an array has the shape that its meta ``shape`` says."""
+    """Returns the native buffer to send into the graph, with an array in its meta ``shape``."""
     native = header(buffer.native)
     shape, data = native.get("shape"), native.data
     if isinstance(data, np.ndarray) and _fits(shape, data) and not isinstance(shape[0], list):
@@ -281,15 +281,15 @@ class BufferList:
         return found
 
     def build(self, sizes: Sequence[int]) -> None:
-        """Replaces the buffers by new ones of so many bytes, filled with zeros."""
+        """Replaces the buffers by new buffers of the given sizes in bytes, filled with zeros."""
         self._buffers = [Buffer(self._device, np.zeros(size, np.uint8)) for size in sizes]
 
     def size(self) -> int:
-        """Returns how many buffers there are."""
+        """Returns the number of buffers."""
         return len(self._buffers)
 
     def push_back(self, value: Any) -> None:
-        """Adds a buffer (its header is copied), an array, or a text."""
+        """Adds a buffer (as a copy of its header), an array, or a text."""
         self._buffers.append(
             Buffer(value) if isinstance(value, Buffer) else Buffer(self._device, value)
         )
@@ -308,12 +308,12 @@ class BufferList:
             buffer.set(key, value)
 
     def set_error(self, code: str, message: str) -> None:
-        """Makes every buffer an error."""
+        """Turns every buffer into an error."""
         for buffer in self._buffers:
             buffer.set_error(code, message)
 
     def copy_meta(self, other: "BufferList", is_override: bool = False) -> None:
-        """Takes over the meta of the buffers of ``other``, one by one."""
+        """Copies the meta of the buffers of ``other``, buffer by buffer."""
         for mine, theirs in zip(self._buffers, other._buffers, strict=False):
             mine.copy_meta(theirs, is_override=is_override)
 
@@ -326,7 +326,7 @@ class BufferList:
         return self._device
 
     def natives(self) -> list[NativeBuffer]:
-        """Returns copies of the native headers, as they go on into the graph."""
+        """Returns copies of the native headers, to send into the graph."""
         return [outgoing(buffer) for buffer in self._buffers]
 
     def __len__(self) -> int:

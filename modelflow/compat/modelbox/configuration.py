@@ -1,10 +1,10 @@
-"""`Configuration`: typed values by name, kept as text, as ModelBox keeps them."""
+"""`Configuration`: typed values by name, stored as text like in ModelBox."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-# What joins the items of a list in one text.
+# The separator of list items in one text.
 _SEPARATOR = "\x03"
 _ITEM = re.compile(r"\s*(?:'([^']*)'|\"([^\"]*)\"|([^,]*))\s*(?:,|$)")
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
@@ -18,7 +18,7 @@ def _bool(text: str) -> bool:
 
 
 def _getter(convert: Callable[[str], T], default: T) -> Callable[..., T]:
-    """Returns a method that gives one value; the caller's default where none converts."""
+    """Returns a method that reads a value, or returns the caller's default for an invalid value."""
     usual = default
 
     def get(self: "Configuration", key: str, default: T = usual) -> T:
@@ -32,7 +32,7 @@ def _getter(convert: Callable[[str], T], default: T) -> Callable[..., T]:
 
 
 def _list_getter(convert: Callable[[str], T]) -> Callable[..., list[T]]:
-    """Returns a method that gives a list of values, as `_getter` one of a value."""
+    """Returns a method that reads a list of values; see `_getter`."""
 
     def items(text: str) -> Iterable[T]:
         return [convert(item) for item in text.split(_SEPARATOR)]
@@ -43,14 +43,14 @@ def _list_getter(convert: Callable[[str], T]) -> Callable[..., list[T]]:
 
 
 class Configuration:
-    """Values by name. What is not there, or does not convert, gives the caller's default."""
+    """Values by name. A getter returns the caller's default for a missing or invalid value."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     @classmethod
     def of_attributes(cls, attributes: Mapping[str, Any]) -> Self:
-        """Returns the attributes of a node: a text with commas outside quotes is a list."""
+        """Reads the attributes of a node; a text with commas outside quotes becomes a list."""
         found = cls()
         for key, value in attributes.items():
             if value is None or value == "":
@@ -68,7 +68,7 @@ class Configuration:
         """Stores a text, bool, number, or a list of them.
 
         Raises:
-            ValueError: a value of another type.
+            ValueError: The value has another type.
         """
         if isinstance(value, list | tuple):
             self._values[key] = _SEPARATOR.join(_text(key, item) for item in value)
@@ -80,7 +80,7 @@ class Configuration:
         return list(self._values)
 
     def get_string(self, key: str, default: str = "") -> str:
-        """Returns a text."""
+        """Returns a value as text."""
         return self._values.get(key, default)
 
     get_bool = _getter(_bool, default=False)
@@ -103,7 +103,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Splits at commas outside quotes; the quotes go."""
+    """Splits a text at commas outside quotes, and removes the quotes."""
     if "," not in text and not text.startswith(("'", '"')):
         return [text]
     items: list[str] = []

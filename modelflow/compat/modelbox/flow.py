@@ -1,4 +1,4 @@
-"""`Flow` and `FlowGraphDesc`: ModelBox's calls over modelflow's own."""
+"""`Flow` and `FlowGraphDesc`: ModelBox's calls, implemented with modelflow's classes."""
 
 import itertools
 import logging
@@ -43,7 +43,7 @@ class FlowPortDesc(NativeFlowPortDesc):
         return self.node.name
 
     def get_port_name(self) -> str:
-        """Returns the name of the port; ``""`` where it is a number, and the node does not say."""
+        """Returns the name of the port, or ``""`` for a number if the node does not state names."""
         return self.ref().port or ""
 
 
@@ -54,11 +54,11 @@ class FlowNodeDesc(NativeFlowNodeDesc):
         return FlowPortDesc(self, port)
 
     def get_node_name(self) -> str:
-        """Returns its name."""
+        """Returns the name of the node."""
         return self.name
 
     def set_node_name(self, name: str) -> None:
-        """Gives it another name."""
+        """Renames the node."""
         self.name = name
 
 
@@ -81,15 +81,15 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         self._set("driver", "dir", drivers_dir_list)
 
     def set_skip_default_drivers(self, is_skip: bool) -> None:
-        """Leaves the built-in and installed units out."""
+        """Excludes the built-in and installed units."""
         self._set("driver", "skip-default", is_skip)
 
     def set_profile_dir(self, profile_dir: str) -> None:
-        """Sets the folder that profiles go to."""
+        """Sets the folder of profiles."""
         self._set("profile", "dir", profile_dir)
 
     def set_profile_trace_enable(self, profile_trace_enable: bool) -> None:
-        """Records every execution for the timeline."""
+        """Enables recording every execution for the timeline."""
         self._set("profile", "trace", profile_trace_enable)
 
     def _set(self, section: str, key: str, value: Any) -> None:
@@ -112,12 +112,12 @@ class FlowGraphDesc(NativeFlowGraphDesc):
 
         Args:
             flowunit_name: The unit.
-            device: Where it runs.
-            config: ``["key=value", ...]``; or the source, where no ``source`` follows.
+            device: The device to run on.
+            config: ``["key=value", ...]``, or the source if ``source`` is not given.
             source: A node, ``node["port"]``, or ``{input: port}``.
 
         Raises:
-            ConfigError: a config of another form.
+            ConfigError: The config has another form.
         """
         return super().add_node(flowunit_name, device, config, source)
 
@@ -132,7 +132,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         name = f"register_func_{next(_function_numbers)}"
         called = getattr(func, "__name__", "")
         if called.isidentifier():
-            name += f"_{called}"  # so that errors say which
+            name += f"_{called}"  # for error messages
         spec = FlowUnitSpec(
             name,
             {"cpu": partial(_function_unit, func)},
@@ -147,7 +147,7 @@ class FlowGraphDesc(NativeFlowGraphDesc):
         return self._add_unit(spec, source)
 
     def _connect(self, node: NativeFlowNodeDesc, source: Any) -> None:
-        """Connects a node given whole: each of its outputs to an input, in order."""
+        """Connects a source; each output of a whole node is connected to an input, in order."""
         if isinstance(source, NativeFlowNodeDesc) and len(source.outputs) > 1:
             inputs = self._inputs_of(node)
             for place, port in enumerate(source.outputs):
@@ -171,16 +171,16 @@ logger = logging.getLogger("modelflow")
 
 T = TypeVar("T")
 
-# ModelBox's sessions hold any number of results that nobody has read.
+# ModelBox's sessions store any number of unread results.
 _UNBOUNDED = 1 << 40
 
 
 Format = IntEnum("Format", "FORMAT_AUTO FORMAT_TOML FORMAT_JSON", start=0)
-"""The forms of a graph file."""
+"""The formats of a graph file."""
 
 
 class Flow:
-    """A graph and its running engine. Calls return a `Status`, and raise nothing of modelflow's."""
+    """A graph and its running engine. Calls return a `Status` and raise no error of modelflow."""
 
     Format: ClassVar = Format
     FORMAT_AUTO, FORMAT_TOML, FORMAT_JSON = Format
@@ -196,8 +196,8 @@ class Flow:
     def init(self, *given: Any, **named: Any) -> Status:
         """Reads a graph.
 
-        ``init(path, format)``, ``init(name, text, format)``, ``init(FlowGraphDesc)`` or
-        ``init(Configuration)``. What is wrong with the graph itself is told by `build`.
+        The forms are ``init(path, format)``, ``init(name, text, format)``, ``init(FlowGraphDesc)``
+        and ``init(Configuration)``. Errors of the graph itself are reported by `build`.
         """
         arguments = [*given, *named.values()]
         form = _FORMS.get(arguments.pop()) if isinstance(arguments[-1], Format) else None
@@ -216,7 +216,7 @@ class Flow:
     def init_by_name(
         self, name: str, args: Mapping[str, Any] | None = None, flow_dir: str | None = None
     ) -> Status:
-        """Reads the graph whose ``[flow] name`` is ``name``; ``args`` replace ``$name`` in it."""
+        """Reads the graph of that ``[flow] name``; ``args`` replace ``$name`` in its text."""
         values = {key: str(value) for key, value in (args or {}).items()}
         return self._read(lambda: read_graph(find_graph(name, flow_dir), args=values))
 
@@ -233,14 +233,14 @@ class Flow:
         if any(found.error is DisabledGraphError for found in findings):
             return status_of(error, StatusCode.STATUS_PERMIT)
         if isinstance(error, GraphError | PlanError):
-            self._failure = error  # ModelBox finds these when it builds
+            self._failure = error  # ModelBox reports such errors in build
             return Status()
         return status_of(error, StatusCode.STATUS_BADCONF)
 
     # -- running --------------------------------------------------------------------------------
 
     def build(self) -> Status:
-        """Makes everything that the graph needs, but threads."""
+        """Prepares everything that the graph needs, except threads."""
         if self._failure is not None:
             return status_of(self._failure, StatusCode.STATUS_BADCONF)
         return self._try(lambda flow: flow.scheduler)
@@ -253,7 +253,7 @@ class Flow:
     run_async = start_run
 
     def run(self) -> Status:
-        """Runs the flow until it ends."""
+        """Runs the flow until its end."""
         result = self.start_run()
         if result:
             self.wait(0, result)
@@ -264,12 +264,13 @@ class Flow:
         """Waits until the flow ends.
 
         Args:
-            timemout: Longest wait in milliseconds; 0: as long as it takes; below: look only.
-            retval: Becomes the result of the flow.
+            timemout: The longest wait in milliseconds. 0 for no limit, and a negative number for a
+                check without waiting.
+            retval: A status to fill with the result of the flow.
 
         Returns:
-            A success where it has ended; ``STATUS_TIMEDOUT`` or ``STATUS_BUSY`` where it has not;
-            ``STATUS_SHUTDOWN`` where that was told before.
+            A success if the flow has ended, else ``STATUS_TIMEDOUT`` or ``STATUS_BUSY``.
+            ``STATUS_SHUTDOWN`` if an earlier call has already reported the end.
         """
         if self._flow is None:
             return Status(StatusCode.STATUS_NODATA, "the flow does not run")
@@ -288,7 +289,7 @@ class Flow:
         return Status()
 
     def stop(self) -> Status:
-        """Ends the flow: what was sent is still worked on; every thread ends."""
+        """Ends the flow and its threads, after the data that were already sent."""
         if self._flow is None:
             return Status()
         try:
@@ -298,11 +299,11 @@ class Flow:
         return Status()
 
     def create_external_data_map(self) -> ExternalDataMap | None:
-        """Opens a session; None where the graph has no inputs or the flow does not run."""
+        """Opens a session; returns None if the graph has no inputs or the flow does not run."""
         return self._open(ExternalDataMap)
 
     def create_stream_io(self) -> FlowStreamIO | None:
-        """Opens a session; None where the graph has no inputs or the flow does not run."""
+        """Opens a session; returns None if the graph has no inputs or the flow does not run."""
         return self._open(lambda flow: FlowStreamIO(flow.create_stream_io()))
 
     def _open(self, make: Callable[[NativeFlow], T]) -> T | None:
@@ -312,7 +313,7 @@ class Flow:
             return make(self._flow)
         except StreamError as error:
             logger.warning("no session was opened: %s", error)
-            return None  # ModelBox's answer
+            return None  # as ModelBox does
 
     def _try(self, step: Callable[[NativeFlow], Any]) -> Status:
         if self._flow is None:
@@ -323,7 +324,7 @@ class Flow:
             return status_of(error, StatusCode.STATUS_BADCONF)
         except FlowFailed as error:
             result = _result_of(error)
-            # A unit that asks for the end at once: the flow did start; `wait` tells its result.
+            # A unit asked for the end at once. The flow did start, and `wait` returns its result.
             return Status() if result == StatusCode.STATUS_STOP else result
         except ModelflowError as error:
             return status_of(error)
@@ -334,7 +335,7 @@ _FORMS = {Format.FORMAT_TOML: "toml", Format.FORMAT_JSON: "json"}
 
 
 def _nested(config: Configuration) -> dict[str, Any]:
-    """The values of dotted names as tables in tables."""
+    """Returns the values with dotted names as nested tables."""
     found: dict[str, Any] = {}
     for key in config.keys():  # noqa: SIM118 - it is no mapping
         *tables, name = key.split(".")
@@ -347,7 +348,7 @@ def _nested(config: Configuration) -> dict[str, Any]:
 
 
 def _result_of(error: BaseException) -> Status:
-    """The flow's result: ``STATUS_STOP`` where a unit asked for its end, else a fault."""
+    """Returns ``STATUS_STOP`` if a unit asked for the flow's end, else a fault."""
     for inner in getattr(error, "exceptions", (error,)):
         if isinstance(inner.__cause__, StopFlow):
             return Status(StatusCode.STATUS_STOP, inner.__cause__.status.errormsg())

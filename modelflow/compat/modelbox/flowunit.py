@@ -1,4 +1,4 @@
-"""`FlowUnit`, `DataContext` and their stores: what the author of a ModelBox unit works with."""
+"""`FlowUnit`, `DataContext` and their stores: the classes for authors of ModelBox units."""
 
 import threading
 import uuid
@@ -11,7 +11,7 @@ from modelflow.compat.modelbox.configuration import Configuration
 from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.unit.unit import Context
 
-# Where a session keeps its configuration and its identifier among its own values.
+# The keys of a session's configuration and identifier among the session's values.
 _CONFIG, _ID = "modelbox.session_config", "modelbox.session_id"
 _lock = threading.Lock()
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class MissingValueError(KeyError, RuntimeError):
 
 
 def _accessors(kind: type[T]) -> tuple[Callable[["Store", str, T], None], Callable[..., T]]:
-    """Returns the methods that store and give values of a type; the latter raises for none."""
+    """Returns a setter and a getter for values of a type; the getter raises for a missing value."""
 
     def set_private(self: "Store", key: str, value: T) -> None:
         self._values[key] = kind(value)  # type: ignore[call-arg]
@@ -44,10 +44,10 @@ class Store:
         self._values[key] = value
 
     def get_private(self, key: str) -> Any:
-        """Returns what was stored.
+        """Returns a stored value.
 
         Raises:
-            MissingValueError: nothing was; those that are there are named.
+            MissingValueError: No value of that name is stored. The message lists the stored names.
         """
         if key not in self._values:
             known = ", ".join(map(repr, self._values)) or "none"
@@ -63,7 +63,7 @@ class DataMeta(Store):
 
 
 class FlowUnitEvent(Store):
-    """What `DataContext.send_event` carries to the next call of the unit."""
+    """The values that `DataContext.send_event` carries to the next call of the unit."""
 
 
 class SessionContext(Store):
@@ -82,7 +82,7 @@ class SessionContext(Store):
 
 
 class FlowUnitError:
-    """A description of what went wrong."""
+    """A description of an error."""
 
     def __init__(self, *parts: Any) -> None:
         """Takes a description, or the node, the place of the error, and a `Status`."""
@@ -94,10 +94,10 @@ class FlowUnitError:
 
 
 class DataContext(Store):
-    """The data of one call, and what the unit keeps for the stream.
+    """The data of a call, and the values that the unit stores for the stream.
 
-    Lives as long as the stream (of a sub-stream for expand and collapse units; of the call for
-    others), so that `set_private` keeps what the next call needs.
+    The object exists as long as the stream. For expand and collapse units that is the sub-stream,
+    and for others the call. Therefore `set_private` can store values for the next call.
     """
 
     def __init__(self, device: Device, outputs: tuple[str, ...]) -> None:
@@ -120,7 +120,7 @@ class DataContext(Store):
         send: Callable[[FlowUnitEvent], Any] | None = None,
         event: FlowUnitEvent | None = None,
     ) -> None:
-        """Takes the data of a call; called by the adapter."""
+        """Takes the data of a call; only the adapter calls this method."""
         self._context = context
         self._external = external
         self._send = send or context.send_event
@@ -131,19 +131,19 @@ class DataContext(Store):
     # -- data -----------------------------------------------------------------------------------
 
     def input(self, port: str) -> BufferList | None:
-        """Returns the buffers of an input; None where there is no such port."""
+        """Returns the buffers of an input, or None for an unknown port."""
         return self._inputs.get(port)
 
     def output(self, port: str) -> BufferList | None:
-        """Returns the list to fill for an output; None where there is no such port."""
+        """Returns the list to fill for an output, or None for an unknown port."""
         return self._outputs.get(port)
 
     def external(self) -> BufferList | None:
-        """Returns what `ExternalData.send` was given, in a unit without inputs."""
+        """Returns the buffers of `ExternalData.send`, in a unit without inputs."""
         return self._external
 
     def has_error(self) -> bool:
-        """Tells whether an input buffer is an error; only exception-visible units get any."""
+        """Returns True if an input buffer is an error; only exception-visible units get errors."""
         return any(buffer.has_error() for buffers in self._inputs.values() for buffer in buffers)
 
     def get_error(self) -> Buffer | None:
@@ -154,15 +154,15 @@ class DataContext(Store):
     # -- events ---------------------------------------------------------------------------------
 
     def event(self) -> FlowUnitEvent | None:
-        """Returns the event that brought this call about, or None."""
+        """Returns the event that caused this call, or None."""
         return self._event if isinstance(self._event, FlowUnitEvent) else None
 
     def send_event(self, event: FlowUnitEvent) -> None:
-        """Has the unit called again for this stream, without input."""
+        """Requests another call of the unit for this stream, without input."""
         self._send(event)
 
     def get_private(self, key: str) -> Any:
-        """Returns what was kept by `set_private`; None where nothing was."""
+        """Returns a value of `set_private`, or None for an unknown name."""
         return self._values.get(key)
 
     # -- stream and session ---------------------------------------------------------------------
@@ -174,7 +174,7 @@ class DataContext(Store):
     get_input_group_meta = get_input_meta
 
     def set_output_meta(self, port: str, meta: DataMeta) -> None:  # noqa: ARG002 - as above
-        """Adds values to those of the stream; what is there already stays."""
+        """Adds values to the values of the stream; existing values stay."""
         for key, value in meta._values.items():
             self._context.stream_meta.setdefault(key, value)
 
@@ -195,28 +195,29 @@ class FlowUnit:
         self._new_external_data: Callable[[], Any] | None = None
 
     def open(self, config: Configuration) -> Any:  # noqa: ARG002 - to be overridden
-        """Loads what the unit needs; returns a `Status`."""
+        """Loads the resources of the unit, and returns a `Status`."""
         return Status()
 
     def process(self, data_context: DataContext) -> Any:  # noqa: ARG002
-        """Works on the data of one call; returns a `Status`."""
+        """Processes the data of one call, and returns a `Status`."""
         return Status(StatusCode.STATUS_NOTSUPPORT, "the unit does not define process")
 
     def close(self) -> Any:
-        """Gives back what ``open`` took."""
+        """Releases the resources of ``open``."""
         return Status()
 
     def data_pre(self, data_context: DataContext) -> Any:  # noqa: ARG002
-        """Called before the first ``process`` of a stream; ``data_post`` after the last.
+        """Called before the first ``process`` of a stream; ``data_post`` is called after the last.
 
-        The two of groups are never called; ModelBox's engine does not call them either.
+        ``data_group_pre`` and ``data_group_post`` are never called. ModelBox's engine does not call
+        them either.
         """
         return Status()
 
     data_post = data_group_pre = data_group_post = data_pre
 
     def get_bind_device(self) -> Device:
-        """Returns where this unit runs."""
+        """Returns the device that this unit runs on."""
         return self._device
 
     def create_buffer(self, data: Any) -> Buffer:
@@ -224,10 +225,10 @@ class FlowUnit:
         return Buffer(self._device, data)
 
     def create_external_data(self) -> Any:
-        """Returns an `ExternalData`, by which a unit without inputs feeds itself.
+        """Returns an `ExternalData`, with which a unit without inputs feeds itself.
 
         Raises:
-            RuntimeError: the unit has inputs.
+            RuntimeError: The unit has inputs.
         """
         if self._new_external_data is None:
             raise RuntimeError("create_external_data is for units without inputs")

@@ -1,4 +1,4 @@
-"""What is there of several outputs of one session, without waiting for one of them alone."""
+"""Collects the results of several outputs of a session, whichever output has some first."""
 
 import threading
 from collections import deque
@@ -11,39 +11,42 @@ from modelflow.stream_io import StreamIO
 
 
 class Gathering:
-    """Waits until one of a session's outputs has something. To be used by one thread at a time.
+    """Waits until any output of a session has results. Use from one thread at a time.
 
     Attributes:
-        ended: The outputs that will give nothing more.
+        ended: The outputs that have ended.
         stream: The session.
-        results: What has come out of each output, and was not taken.
+        results: The results of each output that were not taken yet.
     """
 
     def __init__(self, flow: Flow, source: str | None = None) -> None:
-        """Opens a session of a flow, or takes that of a source; see `Flow.create_stream_io`."""
+        """Opens a session of a flow, or takes the session of a source."""
         self.ended: set[str] = set()
         scheduler = flow.scheduler
         session = scheduler.create_session() if source is None else scheduler.sources[source]
         self.stream = StreamIO(scheduler, session, is_owner=source is None)
         self.results = session.results
         self._changed = threading.Event()
-        # The outputs that will call: one call is asked for at a time, however often is waited.
+        # Outputs with a pending callback. Each output gets one callback at a time, even for many
+        # waits.
         self._armed: set[str] = set()
 
     @property
     def is_over(self) -> bool:
-        """Tells whether every output has ended."""
+        """True once every output has ended."""
         return self.ended.issuperset(self.results)
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until an output has a buffer, or ends.
 
         Raises:
-            TimeoutError: ``timeout`` seconds passed.
+            TimeoutError: ``timeout`` seconds have passed.
         """
         if self.is_over:
             return
-        self._changed.clear()  # before: whoever has called since is asked again
+        # Cleared before the loop. A callback that ran earlier has disarmed its output, and the loop
+        # registers it again. No wake-up is lost.
+        self._changed.clear()
         for port in self.results:
             if port not in self.ended and port not in self._armed:
                 self._armed.add(port)
@@ -56,10 +59,10 @@ class Gathering:
         self._changed.set()
 
     def take(self, port: str, into: list[Buffer] | deque[Buffer]) -> None:
-        """Appends the next buffer of an output, waiting for it; or notes that it has ended.
+        """Appends the next buffer of an output after waiting, or records the output's end.
 
         Raises:
-            StreamError: the session was ended, or the flow has failed.
+            StreamError: The session was ended, or the flow has failed.
         """
         try:
             into.append(self.stream.recv(port, errors="return"))
@@ -67,6 +70,6 @@ class Gathering:
             self.ended.add(port)
 
     def take_ready(self, port: str, into: list[Buffer] | deque[Buffer]) -> None:
-        """Appends all that an output has now; raises as `take`."""
+        """Appends all ready buffers of an output; raises as `take`."""
         while port not in self.ended and self.results[port].is_ready:
             self.take(port, into)

@@ -21,7 +21,7 @@ Callback = Callable[[_Level, str, int, str, str], Any]
 
 
 class Logger:
-    """The logger that everything goes to: the standard library's ``modelflow``."""
+    """The logger of all messages: the standard library's ``modelflow``."""
 
     def get_log_level(self) -> Level:
         """Returns the level."""
@@ -50,7 +50,7 @@ class Log:
     _registered: ClassVar[_CallbackHandler | None] = None
 
     def reg(self, callback: Callback) -> None:
-        """Gives every message to ``callback(level, file, lineno, function, message)``."""
+        """Sends every message to ``callback(level, file, lineno, function, message)``."""
         if Log._registered is not None:
             _logger.removeHandler(Log._registered)
         Log._registered = _CallbackHandler(callback)
@@ -61,7 +61,7 @@ class Log:
         return Logger()
 
     def set_logger(self, logger: Logger) -> None:
-        """Goes back to the logger: a callback that was registered gets no more."""
+        """Restores the logger, and removes a registered callback."""
         if Log._registered is not None and isinstance(logger, Logger):
             _logger.removeHandler(Log._registered)
             Log._registered = None
@@ -75,7 +75,7 @@ class Log:
         _logger.log(_number(level), "%s", message, stacklevel=2)
 
     def print_ext(self, level: _Level, file: str, lineno: int, func: str, message: str) -> None:
-        """Writes a message of another place in the code."""
+        """Writes a message on behalf of another place in the code."""
         number = _number(level)
         if _logger.isEnabledFor(number):
             record = _logger.makeRecord(
@@ -85,7 +85,7 @@ class Log:
 
 
 def set_log_level(level: Level) -> None:
-    """Sets the level; messages go to the standard error output unless logging is set up."""
+    """Sets the level; messages go to standard error unless logging is configured."""
     if not _logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(
@@ -96,7 +96,7 @@ def set_log_level(level: Level) -> None:
 
 
 def _write(level: Level, *args: Any) -> None:
-    """Writes its arguments, joined by commas."""
+    """Writes the arguments, joined by commas."""
     _logger.log(_number(level), "%s", ", ".join(map(str, args)), stacklevel=2)
 
 

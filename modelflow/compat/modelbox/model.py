@@ -1,4 +1,4 @@
-"""`Model`: one unit, a model or another, called directly."""
+"""`Model`: a single unit, for example a model, called directly."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from modelflow.model import Model as NativeModel
 
 
 class Model:
-    """The unit ``name`` in the folder ``path``, or in a folder in it, or of the unit file ``path``.
+    """The unit ``name`` in the folder ``path``, in a folder below, or in the unit file ``path``.
 
-    ``Model(path, name, batch_size, device, device_id)``, or in the older order ``Model(path, name,
-    inputs, outputs, batch_size, device, device_id)``. The last does not count where ``device``
-    names numbers: of ``cuda:0,1;cpu:0`` those devices are used that this machine has.
+    The arguments are ``Model(path, name, batch_size, device, device_id)``. The older order is
+    ``Model(path, name, inputs, outputs, batch_size, device, device_id)``. If ``device`` contains
+    numbers, ``device_id`` is ignored. Of ``cuda:0,1;cpu:0`` the devices of this machine are used.
     """
 
     def __init__(  # noqa: PLR0913 - ModelBox's
@@ -45,11 +45,11 @@ class Model:
         self._model: NativeModel | None = None
 
     def add_path(self, path: str) -> None:
-        """Adds a folder in which the unit may be."""
+        """Adds a folder to search for the unit."""
         self._paths.append(path)
 
     def start(self) -> Status:
-        """Loads it."""
+        """Loads the unit."""
         failures = [f"no unit {self._name!r} in {', '.join(self._paths)}"]
         for folder in self._folders():
             try:
@@ -66,35 +66,35 @@ class Model:
         return Status(StatusCode.STATUS_BADCONF, "; ".join(failures[1:] or failures))
 
     def _folders(self) -> Iterator[Path]:
-        """Finds the folders that hold the unit, in the paths and below."""
+        """Yields the folders that contain the unit, in the paths and below them."""
         for path in map(Path, self._paths):
             for file in [path] if path.is_file() else sorted(path.rglob("*.toml")):
                 try:
                     base = tomllib.loads(file.read_text(encoding="utf-8")).get("base")
                 except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-                    continue  # no unit's file
+                    continue  # the file is no unit file
                 if isinstance(base, dict) and base.get("name") == self._name:
                     yield file.parent
 
     def stop(self) -> None:
-        """Frees it."""
+        """Frees the unit."""
         if self._model is not None:
             self._model.stop()
 
     def infer(self, data_list: Sequence[Any]) -> list[Buffer]:
-        """Runs one item: a value an input in, a buffer an output out.
+        """Runs one item: takes one value for each input, and returns one buffer for each output.
 
         Raises:
-            ModelflowError: it has not been started, or fails.
+            ModelflowError: The model has not been started, or fails.
         """
         found = self._running().infer([_plain(value) for value in data_list])
         return [Buffer(buffer) for buffer in found]
 
     def infer_batch(self, data_list: Sequence[Sequence[Any]]) -> list[list[Buffer]]:
-        """Runs many items: for each input its values; for each output its buffers.
+        """Runs many items: takes the values of each input, and returns the buffers of each output.
 
         Raises:
-            ModelflowError: it has not been started.
+            ModelflowError: The model has not been started.
         """
         columns = [[_plain(value) for value in values] for values in data_list]
         found = self._running().infer_batch(columns)
@@ -107,7 +107,7 @@ class Model:
 
 
 def _present(device: str) -> str:
-    """Returns the devices of a list that are on this machine; where none is, the whole list."""
+    """Returns the devices of a list that this machine has, or the whole list if none exists."""
     if ":" not in device and ";" not in device:
         return device
     there = [found for found in parse_devices(device) if found in available_devices()]

@@ -1,4 +1,4 @@
-"""`ExternalDataMap`, `FlowStreamIO` and their relatives: one session of a flow."""
+"""`ExternalDataMap`, `FlowStreamIO` and related classes: a session of a flow."""
 
 import threading
 import weakref
@@ -16,7 +16,7 @@ from modelflow.stream_io import StreamIO
 
 
 def _status_without(error: Exception) -> Status:
-    """Returns what is said where nothing was received."""
+    """Returns the status of a receive call without result."""
     if isinstance(error, EndOfStream):
         return Status(StatusCode.STATUS_EOF)
     is_late = isinstance(error, TimeoutError)
@@ -24,13 +24,13 @@ def _status_without(error: Exception) -> Status:
 
 
 class ExtOutputBufferList:
-    """What `ExternalDataMap.recv` fills: a list for each output that had something."""
+    """The results of `ExternalDataMap.recv`: a list for each output with results."""
 
     def __init__(self) -> None:
         self._lists: dict[str, BufferList] = {}
 
     def get_buffer_list(self, port: str) -> BufferList | None:
-        """Returns the buffers of an output; None where there were none."""
+        """Returns the buffers of an output, or None if the output has no results."""
         return self._lists.get(port)
 
     def fill(self, found: dict[str, list[NativeBuffer]]) -> None:
@@ -39,10 +39,10 @@ class ExtOutputBufferList:
 
 
 class ExternalDataMap:
-    """A session of a running flow. Safe from several threads."""
+    """A session of a running flow. Safe from any thread."""
 
     def __init__(self, flow: NativeFlow) -> None:
-        """Made by `Flow.create_external_data_map`."""
+        """Takes the flow; called by `Flow.create_external_data_map`."""
         self._single_outputs = flow.scheduler.single_outputs
         self._gathering = Gathering(flow)
         self._stream = self._gathering.stream
@@ -57,10 +57,10 @@ class ExternalDataMap:
         return BufferList()
 
     def send(self, port: str, buffers: BufferList) -> Status:
-        """Sends a list to an input; it enters when every input has as many.
+        """Queues a list for an input; buffers enter the graph once every input has as many.
 
         Returns:
-            ``STATUS_INVALID`` where there is no such input, ``STATUS_STOP`` after `close`.
+            ``STATUS_INVALID`` for an unknown input, ``STATUS_STOP`` after `close`.
         """
         with self._lock:
             if port not in self._unsent:
@@ -81,15 +81,15 @@ class ExternalDataMap:
         return Status()
 
     def recv(self, outputs: ExtOutputBufferList, timeout: float = 0) -> Status:
-        """Waits for results and takes all that are there.
+        """Waits for results and takes all that are ready.
 
         Args:
-            outputs: Gets them.
-            timeout: Longest wait in milliseconds; 0: as long as it takes.
+            outputs: The object to fill with the results.
+            timeout: The longest wait in milliseconds. 0 for no limit.
 
         Returns:
-            A success; ``STATUS_TIMEDOUT``; ``STATUS_EOF`` where the session has ended;
-            ``STATUS_INVALID`` where it has ended with an error (see `get_last_error`).
+            A success, ``STATUS_TIMEDOUT``, or ``STATUS_EOF`` if the session has ended.
+            ``STATUS_INVALID`` if the session has ended with an error (see `get_last_error`).
         """
         try:
             found = self._taken(timeout / 1e3 if timeout else None)
@@ -107,10 +107,10 @@ class ExternalDataMap:
         return Status(StatusCode.STATUS_EOF)
 
     def _taken(self, timeout: float | None) -> dict[str, list[NativeBuffer]]:
-        """Returns what each output has, after waiting until one of them has something."""
+        """Waits until an output has results, and returns the results of each output."""
         results = self._gathering.results
         found: dict[str, list[NativeBuffer]] = {port: [] for port in results}
-        # Outputs that get one buffer for each that is sent give theirs together.
+        # Outputs with exactly one buffer for each sent item return their buffers together.
         together = [port for port in results if port in self._single_outputs]
         self._gathering.wait(timeout)
         if together and not self._gathering.ended:
@@ -118,7 +118,7 @@ class ExternalDataMap:
                 results[port].wait_ready(SYSTEM_CLOCK, timeout)
             count = min(len(results[port]) for port in together)
             for port in together:
-                for _ in range(max(1, count)):  # none: its end
+                for _ in range(max(1, count)):  # 0: take the end of the output
                     self._gathering.take(port, found[port])
         for port in results:
             if port not in together or self._gathering.ended:
@@ -126,40 +126,40 @@ class ExternalDataMap:
         return found
 
     def set_output_meta(self, port: str, meta: DataMeta) -> Status:  # noqa: ARG002 - one stream
-        """Adds values to those of the session's stream; before anything is sent."""
+        """Adds values to the values of the session's stream, before anything is sent."""
         for key, value in meta._values.items():
             self._stream.meta.setdefault(key, value)
         return Status()
 
     def close(self) -> Status:
-        """Says that nothing more is sent; what was sent still comes out."""
+        """Closes the input; results of the sent data still arrive."""
         with self._lock:
             self._is_closed = True
         self._stream.close_input()
         return Status()
 
     def shutdown(self) -> Status:
-        """Closes, and makes the last `recv` say ``STATUS_INVALID``."""
+        """Closes the input, and makes the last `recv` return ``STATUS_INVALID``."""
         self._is_shut = True
         return self.close()
 
     def get_last_error(self) -> FlowUnitError:
-        """Returns why the session ended with an error."""
+        """Returns the error that ended the session."""
         return FlowUnitError(self._failure)
 
     def is_ready(self) -> bool:
-        """Tells whether `recv` would not wait."""
+        """Returns True if `recv` would not wait."""
         return any(results.is_ready for results in self._gathering.results.values())
 
     def on_ready(self, callback: Any) -> None:
-        """Calls ``callback`` when `recv` would not wait, perhaps at once, perhaps again."""
+        """Calls ``callback`` when `recv` would not wait, perhaps at once, perhaps repeatedly."""
         for port, results in self._gathering.results.items():
             if port not in self._gathering.ended:
                 results.on_ready(callback)
 
 
 class ExternalDataSimple:
-    """An `ExternalDataMap`, a port at a time."""
+    """An `ExternalDataMap` with access to one port at a time."""
 
     def __init__(self, external: ExternalDataMap) -> None:
         self._external = external
@@ -170,7 +170,7 @@ class ExternalDataSimple:
         return self._external.send(port, buffers)
 
     def get_result(self, port: str, timeout: float = 0) -> BufferList | None:
-        """Returns the next results of an output; None at the end, or after ``timeout`` ms."""
+        """Returns the next results of an output, or None at the end or after ``timeout`` ms."""
         while not self._waiting.get(port):
             found = ExtOutputBufferList()
             if not self._external.recv(found, timeout):
@@ -204,20 +204,20 @@ class SelectMap:
         self._changed.set()
 
     def remove(self, external: ExternalDataMap) -> None:
-        """Takes a session out."""
+        """Removes a session."""
         self._maps.remove(external)
 
     def select(self, timeout: float = 0) -> list[ExternalDataMap]:
         """Returns the sessions whose `ExternalDataMap.recv` would not wait.
 
         Args:
-            timeout: Longest wait in milliseconds for the first one; 0: as long as it takes.
+            timeout: The longest wait in milliseconds for the first session. 0 for no limit.
 
         Returns:
-            The sessions; none where the time has passed.
+            The sessions. Empty after the timeout.
 
         Raises:
-            ModelflowError: no session is registered.
+            ModelflowError: No session is registered.
         """
         if not self._maps:
             raise ModelflowError("no session is registered; nothing would ever be ready")
@@ -229,15 +229,15 @@ class SelectMap:
 
 
 class FlowStreamIO:
-    """A session of a running flow; its input is closed when the object is dropped."""
+    """A session of a running flow, whose input is closed when the object is dropped."""
 
     def __init__(self, stream: StreamIO) -> None:
-        """Made by `Flow.create_stream_io`."""
+        """Takes the session; called by `Flow.create_stream_io`."""
         self._stream = stream
         weakref.finalize(self, stream.close_input).atexit = False
 
     def create_buffer(self, data: Any = None) -> Buffer:
-        """Returns a buffer of an array, bytes or a text; an empty one without data."""
+        """Returns a buffer of an array, bytes or a text, or an empty buffer without data."""
         return Buffer(None, data)
 
     def send(self, port: str, data: Any) -> Status:
@@ -254,12 +254,12 @@ class FlowStreamIO:
     def recv(self, port: str, *given: Any) -> Any:
         """Receives from an output of the graph.
 
-        ``recv(port)`` waits; ``recv(port, timeout)`` waits so many milliseconds (0: for ever). Both
-        return a `Buffer`, or None where the stream has ended or the time has passed.
-        ``recv(port, buffer, timeout=0)`` fills the buffer, and returns a `Status`.
+        ``recv(port)`` waits without limit. ``recv(port, timeout)`` waits that many milliseconds,
+        with 0 for no limit. Both return a `Buffer`, or None after the timeout or the end of the
+        stream. ``recv(port, buffer, timeout=0)`` fills the buffer and returns a `Status`.
 
         Raises:
-            KeyError: the graph has no such output (where no `Status` could tell it).
+            KeyError: The graph has no such output (only for the forms without `Status`).
         """
         into = given[0] if given and isinstance(given[0], Buffer) else None
         rest = given[1:] if into is not None else given
@@ -279,5 +279,5 @@ class FlowStreamIO:
         return Status()
 
     def close_input(self) -> None:
-        """Says that nothing more is sent; what was sent still comes out."""
+        """Closes the input; results of the sent data still arrive."""
         self._stream.close_input()

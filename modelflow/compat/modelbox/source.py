@@ -1,4 +1,4 @@
-"""ModelBox units without inputs, and units of folders that import ModelBox's names."""
+"""ModelBox units without inputs, and units from folders that import ModelBox's names."""
 
 import os
 import threading
@@ -15,12 +15,12 @@ from modelflow.compat.modelbox.status import Status, StatusCode
 from modelflow.unit.kind import Condition, Count, Normal, Stream
 from modelflow.unit.unit import Context
 
-# The event that brings a source that has nothing to do a call: something was sent or closed.
+# The event that calls an idle source after data were sent or closed.
 _SENT = object()
 
 
 class ExternalData:
-    """What a unit without inputs sends itself: each list brings a call of ``process``.
+    """The data that a unit without inputs sends to itself; each list causes a call of ``process``.
 
     Safe from any thread.
     """
@@ -34,14 +34,14 @@ class ExternalData:
         return BufferList(Device(self._source.device))
 
     def send(self, buffers: BufferList) -> Status:
-        """Sends a list; ``process`` gets it as ``data_context.external()``."""
+        """Sends a list; ``process`` gets the list as ``data_context.external()``."""
         if self._is_closed:
             return Status(StatusCode.STATUS_STOP, "this external data is closed")
         self._source.send(buffers)
         return Status()
 
     def close(self) -> Status:
-        """Says that nothing more is sent."""
+        """Closes the external data; no further lists can be sent."""
         self._is_closed = True
         self._source.closed(self)
         return Status()
@@ -56,10 +56,10 @@ class ExternalData:
 
 
 class SourceAdapter(UnitAdapter):
-    """Runs a ModelBox unit without inputs; it is done when all its external data is closed.
+    """An adapter of a ModelBox unit without inputs, which ends when all external data are closed.
 
     Attributes:
-        session: The session's values.
+        session: The values of the session.
     """
 
     def __init__(self, unit: FlowUnit, base: Mapping[str, Any]) -> None:
@@ -74,7 +74,7 @@ class SourceAdapter(UnitAdapter):
         unit._new_external_data = self.create_external_data
 
     def create_external_data(self) -> ExternalData:
-        """Returns a new one, open."""
+        """Returns a new, open `ExternalData`."""
         external = ExternalData(self)
         with self._lock:
             self._open.add(external)
@@ -88,7 +88,7 @@ class SourceAdapter(UnitAdapter):
         self._wake()
 
     def closed(self, external: ExternalData) -> None:
-        """Notes that an external data is closed."""
+        """Records that an external data is closed."""
         with self._lock:
             self._open.discard(external)
         self._wake()
@@ -98,7 +98,7 @@ class SourceAdapter(UnitAdapter):
             self._post(_SENT)
 
     def process(self, ctx: Context) -> None:
-        """Calls the unit for what was sent, or for its own event, once."""
+        """Calls the unit once, for a sent list or for its own event."""
         self._post = ctx.send_event
         if ctx.session is not self.session:
             ctx.session.update(self.session)
@@ -123,9 +123,9 @@ class SourceAdapter(UnitAdapter):
             ctx.hold()
 
 
-# How units written for ModelBox expect to be run: one instance a node, called by several threads
-# at once; one that can be given errors is; a failing batch is not tried again; meta is passed on by
-# the unit alone. ``kinds``: what stands for those without fields of their own.
+# The assumptions of units written for ModelBox. Each node has one instance, which several threads
+# call at once. Units that can handle errors get errors. A failing batch is not tried again. Only
+# the unit itself passes meta on. ``kinds`` replaces the kinds that have no fields of their own.
 UNIT_DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         "is_shared": True,
@@ -142,15 +142,15 @@ UNIT_DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 def as_flow_unit(cls: type[Any], base: Mapping[str, Any], *, is_source: bool) -> UnitAdapter | None:
-    """Returns an instance of a class of a unit's file as one of modelflow's own.
+    """Adapts an instance of a class of a unit's file to modelflow.
 
     Args:
         cls: The class.
         base: The section ``[base]`` of the unit's file.
-        is_source: It has no inputs.
+        is_source: Whether the unit has no inputs.
 
     Returns:
-        None where it is none of ModelBox's units.
+        The adapter. None if the class is no ModelBox unit.
     """
     if not issubclass(cls, FlowUnit):
         return None

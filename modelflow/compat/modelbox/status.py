@@ -1,4 +1,4 @@
-"""`Status`: what ModelBox's calls return instead of raising."""
+"""`Status`: the result of ModelBox's calls, which raise no exceptions."""
 
 from enum import IntEnum
 from typing import Any, Self
@@ -10,7 +10,7 @@ class StatusCode(IntEnum):
     text: str
 
     def __new__(cls, code: int, text: str = "") -> Self:
-        """Returns the code of a number."""
+        """Returns the member for a number and its text."""
         member = int.__new__(cls, code)
         member._value_, member.text = code, text
         return member
@@ -48,11 +48,11 @@ _Code = StatusCode
 
 
 class Status:
-    """The result of a call: a code, a message, and perhaps the status that it wraps.
+    """The result of a call: a code, a message, and optionally a wrapped status.
 
-    ``Status()`` is a success, ``Status(False)`` a fault, ``Status(code, message)`` what it says,
-    and ``Status(status, message)`` wraps another. True only for a success; compares with statuses,
-    codes and bools.
+    ``Status()`` is a success, and ``Status(False)`` a fault. ``Status(code, message)`` has that
+    code, and ``Status(status, message)`` wraps another status. Only a success is true. A status can
+    be compared with statuses, codes and bools.
     """
 
     StatusCode = StatusCode
@@ -91,7 +91,7 @@ class Status:
         self._errmsg = errmsg
 
     def wrap_errormsgs(self) -> str:
-        """Returns the code's text and the messages of all wrapped statuses, the outer one first."""
+        """Returns the code's text and the messages of all wrapped statuses, the outermost first."""
         messages, status = [], self._inner
         while status is not None:
             messages.append(status._errmsg)
@@ -100,11 +100,11 @@ class Status:
         return f"{self.str_code()}, {text}" if text else self.str_code()
 
     def unwrap(self) -> "Status":
-        """Returns the status that this one wraps; a success where there is none."""
+        """Returns the wrapped status, or a success if no status is wrapped."""
         return Status() if self._inner is None else self._inner
 
     def assign(self, other: "Status") -> None:
-        """Becomes what ``other`` is: for statuses that a call fills in."""
+        """Copies code and message of ``other``, for statuses that a call fills in."""
         self._code, self._errmsg, self._inner = other._code, other._errmsg, other._inner
 
     def __bool__(self) -> bool:
@@ -130,7 +130,7 @@ class Status:
 
 
 def status_of(error: BaseException, code: _Code = StatusCode.STATUS_FAULT) -> Status:
-    """Returns a failure with the text of ``error``, and those of the errors within it."""
+    """Returns a failure with the text of ``error`` and of the errors within ``error``."""
     inner: tuple[Any, ...] = getattr(error, "exceptions", ())
     # A KeyError's own text is its message in quotes.
     message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)

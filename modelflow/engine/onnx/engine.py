@@ -27,14 +27,14 @@ from modelflow.engine.options import GpuMemoryOptions
 from modelflow.errors import DeviceUnavailableError, EngineError, ItemRefusedError
 from modelflow.wire.tensor import TensorSpec
 
-# Where in the runtime's source an error was raised: a path, a line, a function, perhaps with its
-# type and parameters. An error that another one quotes has a number and a name as well.
+# The place in the runtime's source that raised an error: a path, a line, a function, perhaps with
+# its type and parameters. An error that another error quotes also has a number and a name.
 _SOURCE = re.compile(
     r"(?:\[ONNXRuntimeError\] : \d+ : \w+ : )?\S*?\.(?:cc|h):\d+ "
     r"(?:(?:\S+ )?[\w:~<>]+\([^)]*\)(?: const)?|\w+) "
 )
-# What the runtime raises for inputs that a kernel does not take: each kernel's author chose one.
-# And what it says where the memory or the device failed instead.
+# Exceptions of the runtime for inputs that a kernel refuses: each kernel's author chose another.
+# The second pattern matches messages about the memory or the device instead.
 _OF_INPUTS = ("InvalidArgument", "Fail", "RuntimeException")
 _OWN_FAULT = re.compile(
     r"fail(ed|ure) to allocate|bad_alloc|out of memory|CUDA\w* (failure|error)|CUDNN|CUBLAS",
@@ -42,14 +42,14 @@ _OWN_FAULT = re.compile(
 )
 _OPSET = re.compile(r"Opset (\d+) is under development.*domain (\S+) is till opset (\d+)")
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-# Names that converters make up for an axis of unknown length, each axis another one: those of
-# tf2onnx ("unk__12"), and of PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
+# Names that converters make up for an axis of unknown length, a different name for each axis:
+# tf2onnx ("unk__12"), and PyTorch ("x_dynamic_axes_1", "Reshapey_dim_0").
 _MADE_UP = re.compile(r"^unk__\d+$|_dynamic_axes_\d+$|_dim_\d+$")
 _DTYPES = {"float": "float32", "double": "float64", "string": "object", "bfloat16": None}
 
 
 class OnnxEngine(Engine):
-    """Runs ``.onnx`` files; ports are the graph's inputs and outputs."""
+    """Runs ``.onnx`` files. Ports are the graph's inputs and outputs."""
 
     suffixes = (".onnx",)
     requires: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
@@ -78,7 +78,7 @@ class OnnxEngine(Engine):
 
 
 class OnnxModel(LoadedModel):
-    """A session on the CPU: reads NumPy arrays where they lie."""
+    """A session on the CPU, which reads NumPy arrays without copies."""
 
     text_type = str
 
@@ -86,7 +86,7 @@ class OnnxModel(LoadedModel):
         """Checks the ports.
 
         Raises:
-            EngineError: no such port, an input that no port feeds, or a type that is no array.
+            EngineError: The model lacks a port, no port feeds an input, or a type is no array.
         """
         self._path = request.path
         inputs, outputs = session.get_inputs(), session.get_outputs()
@@ -113,7 +113,7 @@ class OnnxModel(LoadedModel):
         return dict(zip(self._fetches, values, strict=True))
 
     def close(self) -> None:
-        """Frees the session and with it the weights."""
+        """Frees the session and the weights."""
         self._session = None
 
     def _error(self, error: Exception) -> EngineError:
@@ -124,9 +124,9 @@ class OnnxModel(LoadedModel):
 
 
 class OnnxDeviceModel(OnnxModel):
-    """A session on a GPU: inputs and outputs stay there, bound by their addresses.
+    """A session on a GPU, whose inputs and outputs stay on the GPU, bound by their addresses.
 
-    Each call has a binding of its own; the session itself is re-entrant.
+    Each call has its own binding. The session itself is re-entrant.
     """
 
     def __init__(self, session: Any, request: LoadRequest) -> None:
@@ -135,7 +135,7 @@ class OnnxDeviceModel(OnnxModel):
         self.memory = request.device
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs one batch of tensors; the outputs are tensors on the same device."""
+        """Runs one batch of tensors. The outputs are tensors on the same device."""
         torch = load_torch()
         session = self._session or refuse_closed()
         binding = session.io_binding()
@@ -147,7 +147,8 @@ class OnnxDeviceModel(OnnxModel):
             )
         for name in self._fetches:
             binding.bind_output(name, where, index)
-        # The runtime works on a stream of its own: the inputs must be there, and it waits itself.
+        # The runtime works on a stream of its own, so the inputs must be complete before the call.
+        # The runtime waits for its own stream itself.
         torch.cuda.current_stream(index).synchronize()
         try:
             session.run_with_iobinding(binding)
@@ -158,13 +159,14 @@ class OnnxDeviceModel(OnnxModel):
             name: torch.as_tensor(_DeviceValue(value), device=f"{where}:{index}").clone()
             for name, value in zip(self._fetches, values, strict=True)
         }
-        # The next run may write where these values lie: the runtime knows no reader of them.
+        # The next run may overwrite the memory of these values: the runtime does not know that it
+        # is read here.
         torch.cuda.current_stream(index).synchronize()
         return results
 
 
 class _DeviceValue:
-    """A value of ONNX Runtime on a GPU, as PyTorch reads one: without a copy."""
+    """A value of ONNX Runtime on a GPU, in the form that PyTorch reads without a copy."""
 
     def __init__(self, value: Any) -> None:
         self._value = value  # keeps the memory
@@ -180,7 +182,7 @@ class _DeviceValue:
 @cache
 def _load_runtime() -> Any:
     onnxruntime = import_package("onnxruntime", "onnx")
-    onnxruntime.set_default_logger_severity(3)  # what goes wrong is raised
+    onnxruntime.set_default_logger_severity(3)  # errors are raised as exceptions anyway
     return onnxruntime
 
 
@@ -226,21 +228,21 @@ def _spec(path: Path, value: Any, is_batched: bool | None) -> TensorSpec:
 
 
 def _is_batched(shape: Sequence[Any], batch: Set[Any]) -> bool | None:
-    """Tells whether axis 0 is the batch by its symbolic name; None: the names do not say it."""
+    """Returns whether axis 0 is the batch by its symbolic name, or None if unknown."""
     if not shape:
         return False
     length = shape[0]
     if not isinstance(length, str) or _MADE_UP.search(length):
-        return None  # a number, or nothing that anybody has named
+        return None  # a number, or a name that nobody chose
     if length in batch:
-        # ("n", "n") is what each item is to the others.
+        # ("n", "n") is the shape of values for pairs of items, such as distances.
         return not any(isinstance(axis, str) and axis in batch for axis in shape[1:])
     names = [name for name in batch if isinstance(name, str) and not _MADE_UP.search(name)]
     return False if names or all(isinstance(size, int) for size in batch) else None
 
 
 def _dtype_name(text: str) -> str | None:
-    """Gives NumPy's name of ``"tensor(float)"``; None where there is none."""
+    """Returns NumPy's name of ``"tensor(float)"``, or None if NumPy has no such type."""
     if not text.startswith("tensor("):
         return None
     name = text[len("tensor(") : -1]
@@ -268,25 +270,25 @@ def _text(value: Any) -> Any:
 
 @cache
 def _errors() -> tuple[type[Exception], ...]:
-    """Gives the exceptions of the runtime, which share no class of their own."""
+    """Returns the exceptions of the runtime, which have no common base class."""
     module = _load_runtime().capi.onnxruntime_pybind11_state
     own = [found for found in vars(module).values() if isinstance(found, type)]
     return (*(found for found in own if issubclass(found, Exception)), RuntimeError, ValueError)
 
 
 def _form(path: Path) -> str:
-    """Says what a file looks like that is no model's: of protobuf messages the runtime says it."""
+    """Describes the form of a file that is no model; empty for a protobuf message."""
     found = looks_like(path)
     return "" if found.endswith(", or cut off") else f"{found}; "
 
 
 def _reason(error: Exception) -> str:
-    # "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : /src/graph.cc:91 Graph::Load(...) the sentence"
+    # ``[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : /src/graph.cc:91 Graph::Load(...) sentence``
     text = _SOURCE.sub("", str(error).split(" : ", 3)[-1])
     if found := _OPSET.search(text):
         number, domain, most = found.groups()
         return (
-            f"its operators are those of opset {number} of {domain}; this version knows them up to "
-            f"opset {most}: convert the model to that one, or install a newer onnxruntime"
+            f"its operators are of opset {number} of {domain}, newer than the known opset "
+            f"{most}: convert the model to that one, or install a newer onnxruntime"
         )
     return one_sentence(text)

@@ -1,4 +1,4 @@
-"""The engine: which form a model has, and where it runs."""
+"""The engine of TensorFlow: finds the form of a model and loads the model on its device."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ class TensorFlowEngine(Engine):
     options = settings.TensorFlowOptions
 
     def is_reader_of(self, path: Path) -> bool:
-        """Tells whether ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""
+        """Returns True if ``path`` is a SavedModel's folder or ends as TensorFlow's models do."""
         return (path / "saved_model.pb").is_file() or super().is_reader_of(path)
 
     def signatures(self, path: Path) -> Mapping[str, str]:
@@ -43,7 +43,7 @@ class TensorFlowEngine(Engine):
         """Loads a model; see `Engine.load`."""
         with loading:
             settings.apply_settings(request.options)
-            settings.device_name(request.device)  # raises where TensorFlow does not see it
+            settings.device_name(request.device)  # raises if TensorFlow does not see the device
             if request.path.is_dir():
                 return load_saved_model(request)
             suffix = request.path.suffix.lower()
@@ -55,7 +55,7 @@ class TensorFlowEngine(Engine):
         raise model_error(request.path, f"expected {expected}")
 
     def describe(self, request: LoadRequest) -> tuple[Sequence[TensorSpec], Sequence[TensorSpec]]:
-        """Returns the ports; those of a SavedModel are read without its weights."""
+        """Returns the ports, and reads the ports of a SavedModel without its weights."""
         if not request.path.is_dir() or request.inputs or request.outputs:
             return super().describe(request)
         with loading:

@@ -15,12 +15,12 @@ from modelflow.engine.engine import import_package
 from modelflow.errors import EngineError
 
 _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-# What TensorFlow's libraries print while they are loaded, whatever level is set.
+# Notices that TensorFlow's libraries print while they are loaded, at any log level.
 _NOTICE = re.compile(
     rb"(WARNING: All log messages before absl|[IW]\d{4} \d\d:\d\d:|To enable the following instr)"
 )
 
-# The process in which TensorFlow has run first: its threads are there alone.
+# The process in which TensorFlow has run first: only that process has TensorFlow's threads.
 _started_in: dict[str, int] = {}
 
 # TensorFlow's import, Keras's loaders and tracing share state of the process.
@@ -34,16 +34,17 @@ def load_tensorflow() -> Any:
     ``TF_CPP_MIN_LOG_LEVEL`` or the level of the logger ``tensorflow``.
 
     Raises:
-        MissingDependencyError: it is not installed.
-        EngineError: it is installed and cannot be imported.
+        MissingDependencyError: The package is not installed.
+        EngineError: The package is installed and cannot be imported, or the process was forked
+            after TensorFlow had started.
     """
     with loading:
         started = _started_in.setdefault("process", os.getpid())
         if started != os.getpid():
             raise EngineError(
                 f"engine 'tensorflow': process {os.getpid()} was forked from {started}, where "
-                "TensorFlow has run; its threads are not here, and a call would never return: load "
-                "models after the fork (gunicorn without --preload), or start processes by spawn"
+                "TensorFlow has run. Its threads are not forked: a call would never return. Load "
+                "models after the fork (gunicorn without --preload) or start processes by spawn"
             )
         if sys.modules.get("tensorflow") is not None:
             return sys.modules["tensorflow"]
@@ -55,7 +56,7 @@ def _import() -> Any:
     is_level_free = logger.level == logging.NOTSET
     silence: AbstractContextManager[None] = nullcontext()
     if _LEVEL not in os.environ:
-        # Without a driver TensorFlow reports as an error that it finds none.
+        # Without a driver TensorFlow reports its absence as an error.
         os.environ[_LEVEL] = "2" if device_count() else "3"
         silence = _drop_start_up_notices()
     with silence:
@@ -67,10 +68,10 @@ def _import() -> Any:
 
 @contextmanager
 def _drop_start_up_notices() -> Iterator[None]:
-    """Holds back what is written to the standard error, and gives out all but the notices."""
+    """Delays the output to standard error until the end, and drops the notices."""
     try:
         saved = os.dup(2)
-    except OSError:  # closed: nothing can be written to it
+    except OSError:  # standard error is closed: there is no output to collect
         yield
         return
     sys.stderr.flush()

@@ -17,12 +17,11 @@ class TensorFlowOptions(GpuMemoryOptions):
 
     signature: str = option(
         "",
-        help="The signature of a SavedModel; where none is given, serving_default, else the only "
-        "one.",
+        help="Signature of a SavedModel. If empty, serving_default, or else the only signature.",
     )
     xla: bool = option(
         False,
-        help="Compile the model with XLA, once for each size of batch: give allowed_batch_sizes.",
+        help="Compile the model with XLA, once for each batch size: set allowed_batch_sizes.",
     )
 
 
@@ -35,7 +34,7 @@ def apply_settings(options: TensorFlowOptions) -> None:
     """Sets threads and GPU memory before TensorFlow starts.
 
     Raises:
-        EngineError: it has started with others; both are named.
+        EngineError: TensorFlow has started with other settings. The text names both.
     """
     _set_threads("intra_op", options.intra_op_threads)
     _set_threads("inter_op", options.inter_op_threads)
@@ -45,12 +44,12 @@ def apply_settings(options: TensorFlowOptions) -> None:
             _let_grow(gpu)
         else:
             _limit_memory(gpu, options.gpu_bytes(index) // _MIB, float(options.gpu_memory))
-    # Starts TensorFlow: a session alone would not, and later settings would go unnoticed.
+    # This starts TensorFlow. A session alone would not, and later settings would go unnoticed.
     tf.config.list_logical_devices()
 
 
 def device_name(device: Device) -> str:
-    """Returns what TensorFlow calls ``device``.
+    """Returns TensorFlow's name of ``device``.
 
     Raises:
         DeviceUnavailableError: TensorFlow does not see that GPU.

@@ -1,4 +1,4 @@
-"""CUDA graphs: a model's kernels recorded once a batch size, and launched together."""
+"""CUDA graphs: a model's kernels, recorded once for each batch size and launched together."""
 
 import logging
 import threading
@@ -14,12 +14,12 @@ _log = logging.getLogger(__name__)
 # PyTorch's own advice: a few runs on a side stream before the capture, for lazy initialisation.
 _WARM_UP_RUNS = 3
 
-# A process captures one graph at a time (PyTorch's own rule): torch.cuda.graph begins by waiting
-# for the whole device, which ends the capture of another thread with an error.
+# A process captures one graph at a time, which is PyTorch's own rule. Each capture begins with a
+# wait for the whole device, and that wait breaks the capture of another thread.
 _capturing = threading.Lock()
 
-# Streams of models that were closed, by device: the next models take them. cuBLAS keeps memory for
-# every stream that it was used on, 32 MiB on Hopper.
+# Streams of closed models, by device, for the next models. They are reused because cuBLAS keeps
+# memory for every stream that it has used, 32 MiB on Hopper.
 _free_streams: defaultdict[Any, list[Any]] = defaultdict(list)
 
 
@@ -33,19 +33,18 @@ class _Captured:
 class CudaGraphs:
     """The graphs of one model, captured at the first batch of each size and shape.
 
-    The captured memory is used by one batch after another, on a stream of its own; that order is
-    the GPU's, no thread waits for it. Safe from any thread.
+    Batches use the captured memory one after the other, on a private stream. The GPU keeps that
+    order, and no thread waits for it. Safe from any thread.
 
-    A worker's stream may be the same CUDA stream as another's (PyTorch has 32 of them); what
-    another thread put on it during a capture would be recorded, not run. So the stream is a private
-    one.
+    The stream must be private. PyTorch has 32 CUDA streams, and two workers may have the same one.
+    A capture would then record the work of another thread on that stream instead of running it.
     """
 
     def __init__(self, call: Callable[[list[Any]], list[Any]], device: Any) -> None:
-        """Takes what is to be captured, and where."""
+        """Takes the function to capture and its device."""
         self._call = call
         self._device = device
-        # None: the shape could not be captured.
+        # None if the shape could not be captured.
         self._captured: dict[tuple[Any, ...], _Captured | None] = {}
         self._lock = threading.Lock()
         free = _free_streams[device]
@@ -59,7 +58,7 @@ class CudaGraphs:
             _free_streams[self._device].append(self._stream)
 
     def run(self, tensors: list[Any]) -> list[Any]:
-        """Runs a batch; the results are copies, since the next batch overwrites the graph's own."""
+        """Runs a batch. The results are copies, because the next batch overwrites the graph's."""
         torch = load_torch()
         key = tuple((tuple(tensor.shape), tensor.dtype) for tensor in tensors)
         results: list[Any] = []
@@ -91,7 +90,7 @@ class CudaGraphs:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        # Other workers go on using the device meanwhile: only this thread's calls are recorded.
+        # Other workers use the device during the capture: record only the calls of this thread.
         mode = {"stream": self._stream, "capture_error_mode": "thread_local"}
         try:
             with _capturing, torch.cuda.graph(graph, pool=self._pool, **mode):

@@ -1,4 +1,4 @@
-"""The engine: which form a file has; files that are pickled Python objects are refused."""
+"""The engine of PyTorch: finds the form of a file, and refuses pickled Python objects."""
 
 import threading
 import zipfile
@@ -14,15 +14,16 @@ from modelflow.engine.torch.ports import read_exported_ports, script_ports
 from modelflow.engine.torch.settings import TorchOptions, apply_settings, torch_device
 
 _EXPECTED = "expected TorchScript (torch.jit.save) or an exported program (torch.export.save, .pt2)"
-# Of exported programs PyTorch reads one at a time: what reads one is a variable of the process.
+# PyTorch reads one exported program at a time, because its reader is a variable of the process.
 _READING = threading.Lock()
 
 
 class TorchEngine(Engine):
     """Runs TorchScript (``.pt``, ``.pth``, ``.ts``) and exported programs (``.pt2``).
 
-    Ports are the arguments of ``forward`` by name; results, which have no names, are ``output`` or
-    ``output0 output1 ...`` (a unit may call them as it likes), or the keys of a dict.
+    The input ports are the arguments of ``forward`` by name. The output ports are the keys of a
+    dict. Results without keys are ``output`` or ``output0 output1 ...``, or have the names of the
+    unit's ports.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
@@ -47,10 +48,10 @@ class TorchEngine(Engine):
 
 
 def _is_exported(path: Path) -> bool:
-    """Tells an exported program from TorchScript.
+    """Returns True for an exported program, and False for TorchScript.
 
     Raises:
-        EngineError: it is neither.
+        EngineError: The file is neither.
     """
     if path.is_dir() or not zipfile.is_zipfile(path):
         found = "a folder" if path.is_dir() else looks_like(path)
@@ -58,7 +59,7 @@ def _is_exported(path: Path) -> bool:
         raise model_error(path, f"{found}{cut}; {_EXPECTED}")
     with zipfile.ZipFile(path) as archive:
         names = [name.partition("/")[2] or name for name in archive.namelist()]
-        # Its own directory is lost where that of an archive inside is taken for it.
+        # The file's own directory is lost if zipfile finds that of an archive inside instead.
         is_cut = min((info.header_offset for info in archive.infolist()), default=0) > 0
     if is_cut:
         raise model_error(path, f"a zip archive that is cut off or damaged; {_EXPECTED}")

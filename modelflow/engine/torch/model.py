@@ -18,8 +18,8 @@ from modelflow.engine.torch.settings import set_traced_tf32, torch_device
 from modelflow.engine.torch.writes import INPUT, OWN, find_written
 from modelflow.errors import EngineError, ItemRefusedError
 
-# PyTorch raises RuntimeError for almost everything. A module is a function of its inputs, so that
-# they are to blame for what it raises, unless the memory, the device or PyTorch itself failed.
+# PyTorch raises RuntimeError for almost everything. A module is a function of its inputs, so they
+# cause its errors, unless the memory, the device or PyTorch itself failed.
 _OWN_FAULT = re.compile(
     r"out of memory|can't allocate memory|INTERNAL ASSERT FAILED|(cuda|cudnn|cublas|hip)\w* error",
     re.IGNORECASE,
@@ -31,16 +31,16 @@ _SENTENCE = re.compile(r"^(?:builtins\.)?(?P<kind>[\w.]+): ", re.MULTILINE)
 class TorchModel(LoadedModel):
     """Runs a module: with NumPy arrays on the CPU, with tensors on a GPU."""
 
-    # TorchScript records what it meets in the first call, and compiles for it in the second.
+    # TorchScript profiles the first call, and compiles during the second.
     warm_up_runs = 3
 
     def __init__(self, request: LoadRequest, module: Any, ports: Ports) -> None:
-        """Converts the module as the options say.
+        """Converts the module as the options require.
 
         Args:
             request: Path, device and options.
-            module: Called with the inputs in order.
-            ports: Its ports.
+            module: The module, a callable that takes the inputs in order.
+            ports: The module's ports.
         """
         torch, options = load_torch(), request.options
         self._torch = torch
@@ -68,15 +68,15 @@ class TorchModel(LoadedModel):
             self._own.update(_constants(module))
         self._module: Any = module
         written = find_written(module)
-        # One batch after another: of two at once each would read what the other writes.
+        # Batches run one after the other: two at once would read each other's writes.
         self._turn = threading.Lock() if OWN in written else None
-        # Whether it is given read-only arrays, which others read too, as they are.
+        # Read-only arrays, which others read too, may be passed without a copy.
         self._is_reader = INPUT not in written
         self._graphs = CudaGraphs(self._call, self._device) if options.cuda_graph else None
         fixed = {spec.batch_size for spec in self.inputs if spec.batch_size is not None}
         self._sizes = frozenset(fixed or request.batch_sizes)
         if self._device.type == "cuda":
-            # The weights are moved and converted on this thread's stream; workers have others.
+            # The weights are moved and converted on this thread's stream. Workers use others.
             torch.cuda.current_stream(self._device).synchronize()
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class TorchModel(LoadedModel):
             return dict(zip(self._names, results, strict=True))
 
     def close(self) -> None:
-        """Frees the module and what was captured of it."""
+        """Frees the module and its captured graphs."""
         if self._graphs is not None:
             self._graphs.close()
         self._module = self._graphs = None
@@ -125,7 +125,7 @@ class TorchModel(LoadedModel):
         return [self._convert_result(result) for result in results]
 
     def _convert_result(self, result: Any) -> Any:
-        """Returns a result as it is given on: float32 for bfloat16, and no memory of the module."""
+        """Converts bfloat16 to float32, and copies a result that lies in memory of the module."""
         if result.dtype in (self._dtype, self._torch.bfloat16):
             return result.float()
         is_own = self._turn is not None or _pointer(result) in self._own
@@ -143,7 +143,7 @@ class TorchModel(LoadedModel):
 
     def _error(self, error: Exception) -> EngineError:
         text, kind = str(error), type(error).__name__
-        # TorchScript puts a listing of its code before the sentence that says what was wrong.
+        # TorchScript prints a listing of its code before the sentence about the error.
         if text.startswith(_LISTING) and (found := list(_SENTENCE.finditer(text))):
             kind, text = found[-1]["kind"], text[found[-1].end() :]
         said = f"{kind}: {one_sentence(text)}"
@@ -153,7 +153,7 @@ class TorchModel(LoadedModel):
 
 
 def _list_raised() -> tuple[type[Exception], ...]:
-    """Gives what a call of a module raises; what TorchScript code raises has a class of its own."""
+    """Returns the exceptions of a call of a module, including TorchScript's own class."""
     own = load_torch().jit.Error
     return own, RuntimeError, LookupError, ValueError, TypeError, AssertionError
 
@@ -161,9 +161,9 @@ def _list_raised() -> tuple[type[Exception], ...]:
 def _freeze(module: Any) -> Any:
     """Returns a TorchScript module with its weights as constants, and all its methods.
 
-    The call stacks of what was inlined still name the methods that freezing would drop, and PyTorch
-    ends the process when it makes an error of such a call stack. The methods' own graphs are
-    emptied, as they might hold the weights a second time.
+    The call stacks of inlined code still name the methods that freezing would drop. PyTorch ends
+    the process if it formats an error with such a call stack. The methods' own graphs are emptied,
+    because they might hold the weights a second time.
     """
     torch = load_torch()
     methods = [name for name in module._c._method_names() if name != "forward"]
@@ -176,13 +176,13 @@ def _freeze(module: Any) -> Any:
 
 
 def _constants(module: Any) -> Iterator[int]:
-    """Gives the addresses of the tensors that freezing has put into the graph."""
+    """Yields the addresses of the tensors that freezing has put into the graph."""
     for node in module.graph.findAllNodes("prim::Constant"):
         yield from map(_pointer, _tensors(node.output().toIValue()))
 
 
 def _tensors(value: Any) -> Iterator[Any]:
-    """Gives the tensors in a value of TorchScript."""
+    """Yields the tensors in a value of TorchScript."""
     if isinstance(value, load_torch().Tensor):
         yield value
     elif isinstance(value, dict | list | tuple):
@@ -196,13 +196,13 @@ def _pointer(tensor: Any) -> int:
 
 
 def _array(tensor: Any) -> npt.NDArray[Any]:
-    plain = tensor.detach().resolve_conj().resolve_neg()  # which NumPy has not
+    plain = tensor.detach().resolve_conj().resolve_neg()  # NumPy knows neither lazy operation
     array: npt.NDArray[Any] = plain.contiguous().numpy()
     return array
 
 
 class _Writable:
-    """An array's memory, said to be writable: PyTorch knows no read-only tensors, and warns."""
+    """An array's memory, marked as writable because PyTorch warns about read-only arrays."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self._array = array  # keeps the memory

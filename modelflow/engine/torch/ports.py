@@ -1,4 +1,4 @@
-"""What a TorchScript module or an exported program takes and gives."""
+"""The ports of a TorchScript module or an exported program."""
 
 import logging
 from collections.abc import Mapping, Sequence, Set
@@ -19,14 +19,14 @@ _FLOAT = np.dtype(np.float32)
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of a model in its own order.
+    """The ports of a model in the model's order.
 
     Attributes:
-        inputs: In the order of ``forward``'s arguments.
-        outputs: In the order of the unit.
-        places: For each output its place in the result, or its key; empty: the result itself.
-        batch_range: The smallest and the largest batch that it takes; None: no largest one.
-        bfloat16: The inputs that are converted to that type, which NumPy has not.
+        inputs: The inputs, in the order of ``forward``'s arguments.
+        outputs: The outputs, in the order of the unit.
+        places: For each output its index or key in the result. Empty if the result is the output.
+        batch_range: The smallest and the largest batch that the model takes. None for no largest.
+        bfloat16: The inputs to convert to bfloat16, a type that NumPy lacks.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -37,18 +37,18 @@ class Ports:
 
 
 def script_ports(request: LoadRequest, module: Any) -> Ports:
-    """Returns the ports of a TorchScript module, which says names but neither shapes nor types.
+    """Returns the ports of a TorchScript module, which states names but neither shapes nor types.
 
-    The types are those that the unit declares, float32 where it declares none.
+    The unit declares the types, with float32 as default.
 
-    Ports that share no name with the arguments of ``forward`` feed them in their order, if they are
-    as many, and a note in the log says so.
+    If no port has the name of an argument of ``forward``, the ports feed the arguments in order.
+    Their numbers must be equal. A line in the log reports it.
 
     Raises:
-        EngineError: no argument of that name, one that no port feeds, or a result that is no
-            tensor, tuple or dict of tensors.
+        EngineError: A port is no argument, no port feeds an argument, or the result is no tensor,
+            tuple or dict of tensors.
     """
-    arguments = module.forward.schema.arguments[1:]  # the first is the module, by whatever name
+    arguments = module.forward.schema.arguments[1:]  # without the module itself
     wanted = [a for a in arguments if not a.has_default_value() or a.name in request.inputs]
     known = [TensorSpec(a.name, request.types.get(a.name, _FLOAT)) for a in wanted]
     odd = [a for a in wanted if str(a.type) not in ("Tensor", "Optional[Tensor]")]
@@ -69,7 +69,7 @@ def read_exported_ports(request: LoadRequest, program: Any) -> Ports:
     """Returns the ports of an exported program, with shapes and types.
 
     Raises:
-        EngineError: as `script_ports` does.
+        EngineError: See `script_ports`.
     """
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
@@ -104,7 +104,7 @@ def _ports(
     if is_dict or set(wanted) <= set(names) or len(wanted) != len(names):
         check_ports(request.path, "output", wanted, list(outputs.values()))
         places: list[Any] = [name if is_dict else names.index(name) for name in wanted]
-    else:  # results without names are called as the unit likes
+    else:  # results have no names of their own, so the unit chooses them
         places = list(range(len(names)))
     specs = tuple(
         replace(outputs[own], name=name)
@@ -116,7 +116,7 @@ def _ports(
 
 
 def _by_position(request: LoadRequest, known: Sequence[TensorSpec]) -> list[TensorSpec]:
-    """Returns the arguments under the names of the unit's ports, if they are as many."""
+    """Returns the arguments under the names of the unit's ports, if both have the same number."""
     if len(known) != len(request.inputs):
         return list(known)
     pairs = ", ".join(
@@ -159,7 +159,7 @@ def _keys(program: Any) -> list[str]:
 def _spec(request: LoadRequest, name: str, node: str, values: Mapping[str, Any]) -> TensorSpec:
     value: Any = values.get(node)
     dtype = numpy_dtypes().get(getattr(value, "dtype", None))
-    if _is_bfloat16(value):  # given as float32
+    if _is_bfloat16(value):  # the unit passes float32
         dtype = _FLOAT
     if dtype is None:
         raise model_error(
@@ -176,17 +176,17 @@ def _is_bfloat16(value: Any) -> bool:
 
 
 def _axes(value: Any) -> list[str | None]:
-    """Returns the symbols of the axes (``"s77"``); None: a fixed length."""
+    """Returns the symbols of the axes (``"s77"``), with None for a fixed length."""
     shape: Sequence[Any] = getattr(value, "shape", ())
     return [None if isinstance(length, int) else str(length) for length in shape]
 
 
 def _batch_range(program: Any, symbols: Set[str]) -> tuple[int, int | None]:
-    """Returns the bounds that the program was exported with (``Dim(min=, max=)``)."""
+    """Returns the limits that the program was exported with (``Dim(min=, max=)``)."""
     least, most = 1, None
     for symbol, bounds in program.range_constraints.items():
         if str(symbol) in symbols:
             least = max(least, int(bounds.lower))
-            if bounds.upper.is_Integer:  # else it is infinite
+            if bounds.upper.is_Integer:  # otherwise it is infinite
                 most = min(most or int(bounds.upper), int(bounds.upper))
     return least, most

@@ -18,21 +18,22 @@ class TorchOptions(ThreadOptions):
 
     precision: Literal["", "fp32", "tf32", "fp16", "bf16"] = option(
         "",
-        help="What the engine calculates in; none: as the model was saved. fp16 and bf16 convert "
-        "weights and inputs, outputs are float32 again.",
+        help="Number type of the calculation. If empty, as the model was saved. fp16 and bf16 "
+        "convert weights and inputs; outputs are float32 again.",
     )
     channels_last: bool = option(
-        False, help="Weights and images with the channels last in memory; faster for convolutions."
+        False, help="Store weights and images with the channels last; faster for convolutions."
     )
     cuda_graph: bool = option(
         False,
-        help="Capture the model as a CUDA graph for each of allowed_batch_sizes, which spares the "
-        "launches of its kernels; without these for 1, 2, 4, 8 ... and batch_size.",
+        help="Capture the model as a CUDA graph for each of allowed_batch_sizes, which saves the "
+        "launches of single kernels. Without allowed_batch_sizes for 1, 2, 4, 8 ... and "
+        "batch_size.",
     )
 
     @property
     def has_few_sizes(self) -> bool:
-        """Whether CUDA graphs are captured, one for each batch size."""
+        """True if the engine captures a CUDA graph for each batch size."""
         return self.cuda_graph
 
 
@@ -61,11 +62,11 @@ def torch_device(device: Device) -> Any:
 
 
 def apply_settings(request: LoadRequest) -> None:
-    """Sets threads and the use of TF32, which hold for the process.
+    """Sets threads and the use of TF32 for the whole process.
 
     Raises:
-        EngineError: another node has set them otherwise, or PyTorch has started with others; or
-            ``cuda_graph`` is asked for on the CPU.
+        EngineError: Another node has set other values, PyTorch has started with other values, or
+            ``cuda_graph`` is requested on the CPU.
     """
     torch, options = load_torch(), request.options
     if options.cuda_graph and request.device.kind == CPU.kind:
@@ -89,14 +90,15 @@ def apply_settings(request: LoadRequest) -> None:
 
 
 def set_traced_tf32(graph: Any, precision: str) -> None:
-    """Sets the use of TF32 in the convolutions that a trace has recorded.
+    """Sets the use of TF32 in the convolutions of a trace.
 
-    ``torch.jit.trace`` writes into each convolution whether TF32 was allowed when it was traced,
-    which is PyTorch's default; the setting of the process does not change it.
+    ``torch.jit.trace`` writes into each convolution whether TF32 was allowed during the trace,
+    which is PyTorch's default. The setting of the process does not change a recorded value.
 
     Args:
-        graph: The graph of a frozen module, in which all calls are inlined. It is changed.
-        precision: ``fp32`` or ``tf32``; with another one the graph stays as it is.
+        graph: The graph of a frozen module, in which all calls are inlined. The function changes
+            it.
+        precision: ``fp32`` or ``tf32``. With another value the graph stays unchanged.
     """
     if precision not in ("fp32", "tf32"):
         return
@@ -111,8 +113,8 @@ def _set_tf32(torch: Any, is_wanted: bool) -> None:
     if _is_tf32.setdefault("set", is_wanted) != is_wanted:
         other = "fp32" if is_wanted else "tf32"
         raise EngineError(
-            f"precision: another model of this process runs with {other}; TF32 is on or off for "
-            "the whole process: give all models the same of fp32 and tf32"
+            f"precision: another model of this process runs with {other}. TF32 is on or off for "
+            "the whole process: give all models the same choice of fp32 and tf32"
         )
     torch.backends.cuda.matmul.allow_tf32 = is_wanted
     torch.backends.cudnn.allow_tf32 = is_wanted

@@ -1,7 +1,8 @@
-"""What a call of a module may write to: its inputs, and what it keeps from call to call.
+"""Finds the memory that a call of a module may write to: its inputs, or its own state.
 
-Read from the graph, not from calls: a branch that no call has taken yet may write as well. What
-cannot be followed (the call of an object, what goes round a loop) counts as both.
+The answer comes from the graph, not from calls: a branch that no call has taken yet may write, too.
+The call of an object, or a value that is carried around a loop, cannot be followed and counts as
+both.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ def find_written(module: Any) -> frozenset[str]:
     """Returns `INPUT`, `OWN`, both or neither.
 
     Args:
-        module: A module of TorchScript, frozen, or of an exported program.
+        module: A frozen TorchScript module, or the module of an exported program.
     """
     if isinstance(module, load_torch().jit.ScriptModule):
         return frozenset(_find_in_script(module.graph))
@@ -50,7 +51,7 @@ def _list_nodes(block: Any) -> Iterator[Any]:
 
 
 def _origins_in_script(values: Iterable[Any], inputs: set[int]) -> Iterator[str]:
-    """Gives whose memory some values are; nothing of what the call itself has made."""
+    """Yields the owners of the memory of some values, except for memory of the call itself."""
     waiting, seen = list(values), set()
     while waiting:
         value = waiting.pop()
@@ -74,7 +75,7 @@ def _origins_in_script(values: Iterable[Any], inputs: set[int]) -> Iterator[str]
 
 @cache
 def _parse(schema: str) -> list[tuple[bool, bool]]:
-    """Tells of each argument of an operator whether a result may share, and a call writes to it."""
+    """Returns two flags for each argument: results may share memory, calls write to memory."""
     if schema == "(no schema)":
         return []
     return _alias_of(load_torch()._C.parse_schema(schema))
@@ -82,7 +83,7 @@ def _parse(schema: str) -> list[tuple[bool, bool]]:
 
 def _alias_of(schema: Any) -> list[tuple[bool, bool]]:
     aliases = [argument.alias_info for argument in schema.arguments]
-    # A value that is taken out of a dict: the schema does not say of what it is a part.
+    # For a value taken out of a dict, the schema does not name the dict that it belongs to.
     is_part = any(one.alias_info for one in schema.returns) and not any(aliases)
     return [(is_part or alias is not None, bool(alias and alias.is_write)) for alias in aliases]
 
@@ -115,7 +116,7 @@ def _origins_in_program(nodes: Iterable[Any]) -> Iterator[str]:
 
 
 def _arguments(node: Any) -> Iterator[tuple[Any, tuple[bool, bool]]]:
-    """Gives what an operator is given, with what `_alias_of` says of it."""
+    """Yields the arguments of an operator, each with its alias flags from `_alias_of`."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return

@@ -1,7 +1,8 @@
-"""The editor: a graph file as a picture in a browser, and back.
+"""The editor, which shows and changes a graph file as a picture in a browser.
 
-In: operations of a page. Out: the new text, its picture, findings, and results of trial runs.
+A page sends operations. It gets the new text, its picture, findings, and results of trial runs.
 
-``draft.py`` holds the text, ``operations.py`` changes it by `modelflow.config.edit`, ``view.py``
-is what the page draws, ``trials.py`` runs the graph on samples, ``graph_file.py`` writes the file.
+``draft.py`` holds the text, and ``operations.py`` changes it with `modelflow.config.edit`.
+``view.py`` computes the picture of the page. ``trials.py`` runs the graph on samples.
+``graph_file.py`` writes the file.
 """

@@ -1,4 +1,4 @@
-"""What a graph can use, and what may be said of a node, for the palette and the inspector. Pure."""
+"""The units of a graph and the settings of a node, for the palette and the inspector. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
 SETTINGS: Sequence[Option] = (
-    Option("device", str, "cpu", "Where it runs: cpu, cuda, cuda:1, or several: cuda:0;cuda:1."),
+    Option("device", str, "cpu", "Device to run on: cpu, cuda, cuda:1, or several: cuda:0;cuda:1."),
     *options_of(NodeOptions),
 )
 """The attributes of every node that runs a unit."""
 
 
 def catalog_of(registry: Registry) -> dict[str, Any]:
-    """Returns all units, and what there is to set on a node, as what JSON can hold."""
+    """Returns all units and the settings of a node as JSON values."""
     return {
         "units": [spec_document(spec) for spec in registry.specs()],
         "settings": [_option(option) for option in SETTINGS],
@@ -26,7 +26,7 @@ def catalog_of(registry: Registry) -> dict[str, Any]:
 
 
 def spec_document(spec: FlowUnitSpec) -> dict[str, Any]:
-    """Returns what a unit says of itself."""
+    """Returns the description of a unit."""
     kind = "source" if spec.is_source else "sink" if spec.is_sink else str(spec.kind)
     return {
         "name": spec.name,
@@ -42,7 +42,7 @@ def spec_document(spec: FlowUnitSpec) -> dict[str, Any]:
 
 
 def port_document(port: Port) -> dict[str, Any]:
-    """Returns what a port says of itself; its type in short."""
+    """Returns the description of a port, with its type in short form."""
     return {
         "name": port.name,
         "type": " ".join(part for part in (port.dtype, port.shape) if part),
@@ -66,7 +66,7 @@ def _option(option: Option) -> dict[str, Any]:
 
 
 def show_value(value: Any) -> str:
-    """Returns a value as a page shows it in a field."""
+    """Returns a value as text for a field of a page."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A text that somebody works on: what it says, whether or not it is right."""
+"""An edited text of a graph and its contents, even if the text has errors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ _Found = TypeVar("_Found")
 
 
 class _CheckedOnce(Generic[_Found]):
-    """A property that is found out at the first look, as `functools.cached_property`.
+    """A property that is computed at the first access, like `functools.cached_property`.
 
-    That of Python 3.11 holds one lock for all drafts: a unit that does not return when it is
-    imported for one of them would hold up all others.
+    `cached_property` of Python 3.11 has one lock for all drafts. If the import of a unit for one
+    draft never returned, it would block all other drafts.
     """
 
     def __init__(self, find: Callable[[Any], _Found]) -> None:
@@ -39,12 +39,12 @@ class _CheckedOnce(Generic[_Found]):
 
 @dataclass(frozen=True)
 class Draft:
-    """The text of a graph file, as it is while it is edited.
+    """The text of a graph file during editing.
 
     Attributes:
         text: The text.
-        path: The file that it is for.
-        given: Values for arguments of the graph; those that it has not are passed over.
+        path: The file that the text is for.
+        given: Values for arguments of the graph. Unknown arguments are ignored.
     """
 
     text: str
@@ -58,19 +58,20 @@ class Draft:
 
     @_CheckedOnce
     def graph_text(self) -> GraphText:
-        """What can be edited.
+        """The text in the form for edits.
 
         Raises:
-            ConfigError: the text is no graph, and nothing can be drawn or edited but the text.
+            ConfigError: The text is no graph. Only the text itself can be edited, and nothing is
+                drawn.
         """
         return GraphText.read(self.text, self.form, str(self.path))
 
     @_CheckedOnce
     def registry(self) -> Registry:
-        """The units that its folders have, and all others.
+        """The units of the graph's folders, and all other units.
 
         Raises:
-            ConfigError: a unit's file is wrong.
+            ConfigError: A unit's file has an error.
         """
         return Registry(
             [self.path.parent / folder for folder in self.folders],
@@ -79,14 +80,14 @@ class Draft:
 
     @property
     def folders(self) -> list[str]:
-        """The folders of units that it names."""
+        """The folders of units that the text names."""
         dirs = self.driver.get("dir", ())
         folders = [dirs] if isinstance(dirs, str) else dirs if isinstance(dirs, list) else []
         return [folder for folder in folders if isinstance(folder, str)]
 
     @_CheckedOnce
     def driver(self) -> dict[str, Any]:
-        """What ``[driver]`` says, as far as it can be read: a draft may be wrong anywhere."""
+        """The values of ``[driver]``, or an empty dict if the text cannot be read."""
         if self.form != "toml":
             return {}
         try:
@@ -97,33 +98,33 @@ class Draft:
 
     @_CheckedOnce
     def sketch(self) -> Sketch:
-        """What can be drawn.
+        """The picture of the graph.
 
         Raises:
-            ConfigError: nothing: the text is no graph.
+            ConfigError: The text is no graph.
         """
         return sketch_of(self.graph_text, self.units)
 
     @property
     def units(self) -> Registry:
-        """The units that can be used; where the file of one is wrong, those of no folder."""
+        """The usable units; without the units of folders if a unit's file has an error."""
         try:
             return self.registry
-        except ConfigError:  # the check says which
+        except ConfigError:  # the check reports the file
             return Registry()
 
     @_CheckedOnce
     def config(self) -> FlowConfig:
-        """What it says.
+        """The configuration that the text describes.
 
         Raises:
-            ConfigError: it cannot be read.
+            ConfigError: The text cannot be read.
         """
         return read_text_config(self.text, self.form, self.path)
 
     @_CheckedOnce
     def check(self) -> "Checked":
-        """The graph, or everything that is wrong with it."""
+        """The graph, or all errors of the text."""
         try:
             given = {name: value for name, value in self.given.items() if name in self.config.args}
             graph = read_graph(self.config, args=given)
@@ -134,11 +135,11 @@ class Draft:
 
 
 class Checked(NamedTuple):
-    """What a check has come to.
+    """The result of a check.
 
     Attributes:
-        graph: The graph; None: it is wrong.
-        findings: What is wrong.
+        graph: The graph. None if the text has errors.
+        findings: The errors.
     """
 
     graph: Graph | None

@@ -1,7 +1,7 @@
 """An editor of one graph file in the browser, and the handler of its requests.
 
-They are worked on one after the other, off the server's thread: units are imported there. That is
-foreign code, which may never return, so each request has a limit to its time (`TaskQueue`).
+Requests run one after the other on other threads than the server's, because they import units. That
+is foreign code, which may never return. Therefore each request has a time limit (`TaskQueue`).
 """
 
 import json
@@ -31,18 +31,18 @@ _log = logging.getLogger(__name__)
 _API = "/api/"
 _EVENTS = "/events"
 _VALUE = re.compile(r"/value/([0-9]{1,9})")
-# A text may be twice as long as JSON writes it, or longer; a request has one, or a clipping beside.
+# A text may be more than twice as long in JSON. A request contains one text, perhaps a clipping.
 _MOST = 6 * MOST_BYTES
-# Of a run, with the files that are its samples.
+# The limit for a run, whose samples are files.
 _MOST_RUN = 128 << 20
 _SECONDS = 30.0
-# What an import of a large framework takes on a slow disk is well below that.
+# The import of a large framework from a slow disk takes much less time than this.
 _MOST_WORK_SECONDS = 60.0
 _LAST_WORK_SECONDS = 5.0
 
 
 class EditHandler:
-    """Answers every request; ``begin`` and ``handle`` on the server's thread."""
+    """The handler of all requests; ``begin`` and ``handle`` run on the server's thread."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class EditHandler:
         loop_queue: Callable[[], LoopQueue],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Begins with nothing to do.
+        """Takes the check, the file and the loop.
 
         Args:
-            gate: Who may come in.
-            file: What is edited.
-            loop_queue: Gives the loop of the server.
-            clock: What the time of the work on a request goes by.
+            gate: The check of requests.
+            file: The edited file.
+            loop_queue: Returns the event loop of the server.
+            clock: The clock for the time limit of requests.
         """
         self._gate = gate
         self._loop_queue = loop_queue
@@ -68,17 +68,17 @@ class EditHandler:
         self._run_limits = BodyLimits(_MOST_RUN, BodyBudget(2 * _MOST_RUN), _SECONDS)
 
     def close(self) -> None:
-        """Ends what is run, and waits a little for the request that is worked on."""
+        """Stops the trial run, and waits a little for the current request."""
         self._trials.stop()
         self._clerk.close()
-        self._trials.give_up()  # what the clerk has left alone begins nothing any more
+        self._trials.give_up()  # an abandoned request must not start a run afterwards
         self._trials.close()
 
     def begin(self, http_request: HttpRequest) -> BodyLimits:
-        """Looks at the head of a request.
+        """Checks the head of a request.
 
         Raises:
-            RefusedError: it may not be.
+            RefusedError: The request is not allowed.
         """
         path = http_request.path
         is_task = path.startswith(_API)
@@ -91,11 +91,11 @@ class EditHandler:
         return self._run_limits if path == f"{_API}run" else self._limits
 
     def handle(self, http_request: HttpRequest) -> None:
-        """Answers a request, at once or by the clerk."""
+        """Answers a request, at once or through the task queue."""
         path = http_request.path
         self._limits_of(path).budget.give_back(len(http_request.body))
         task = self._tasks.get(path.removeprefix(_API)) if path.startswith(_API) else None
-        if path == f"{_API}stop":  # at once, whatever the clerk is at
+        if path == f"{_API}stop":  # at once, even if a task is running
             self._trials.stop()
             http_request.answer(json_reply(self._trials.document()))
         elif task is not None:
@@ -126,13 +126,13 @@ class EditHandler:
         return Reply(200, picture.contents, {**HEADERS, "content-type": picture.kind})
 
     def _give_up(self, http_request: HttpRequest) -> None:
-        """Answers a request on which the work has not ended in time."""
+        """Answers a request that has exceeded its time limit."""
         self._trials.give_up()
         text = (
             f"{http_request.path} took longer than {_MOST_WORK_SECONDS:g} s and was given up; "
             f"it may "
             "still be done later. Most likely a unit's module does not return when it is imported: "
-            "correct it, then start the editor again, since that import goes on until then"
+            "correct it, then start the editor again, because that import continues until then"
         )
         _log.error("%s", text)
         http_request.answer_soon(json_reply({"error": text}, HTTPStatus.GATEWAY_TIMEOUT))
@@ -147,9 +147,9 @@ class EditHandler:
             reply = json_reply(found, HTTPStatus.CONFLICT)
         except ModelflowError as error:
             reply = json_reply({"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
-        except BaseException as error:  # noqa: BLE001 - it is told, to the page and to the log
+        except BaseException as error:  # noqa: BLE001 - reported to the page and to the log
             _log.exception("a request of the editor failed")
-            text = f"the editor failed: {describe_error(error)}; its log tells more"
+            text = f"the editor failed: {describe_error(error)}; see its log"
             reply = json_reply({"error": text}, HTTPStatus.INTERNAL_SERVER_ERROR)
         http_request.answer_soon(reply)
 
@@ -168,23 +168,23 @@ _CLOSED = json_reply({"error": "the editor is being closed"}, HTTPStatus.SERVICE
 
 
 class Editor:
-    """Serves the pages while its ``with`` block runs.
+    """A server of the editor's pages, which runs inside its ``with`` block.
 
     Attributes:
-        url: Where they are; with the token without which nothing is shown.
+        url: The URL of the pages, with the token that they require.
     """
 
     def __init__(self, path: Path, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Takes the file and the address.
+        """Takes the file and reserves the address.
 
         Args:
-            path: A graph file, TOML or DOT; it is made by the first save where it is not there.
-            host: Where to listen.
-            port: 0: any that is free.
+            path: A graph file, TOML or DOT. The first save creates a file that does not exist.
+            host: The host to listen at.
+            port: The port. 0 selects any free port.
 
         Raises:
-            ConfigError: files of that form are not edited.
-            OSError: the address is in use, or not of this machine.
+            ConfigError: Files of that format cannot be edited.
+            OSError: The address is in use, or does not belong to this machine.
         """
         form = form_of(path)
         if form not in ("toml", "dot"):
@@ -197,11 +197,11 @@ class Editor:
         self.url = self._site.url
 
     def __enter__(self) -> Self:
-        """Begins to answer.
+        """Starts answering.
 
         Raises:
-            OSError: somebody else listens there.
-            MissingDependencyError: what reads requests is not installed.
+            OSError: Another process listens at the address.
+            MissingDependencyError: The package that reads requests is not installed.
         """
         site = self._site
         self._desk = EditHandler(site.gate, GraphFile(self._path), lambda: site.loop_queue)
@@ -213,6 +213,6 @@ class Editor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends what is run, and answers no more."""
+        """Stops the trial run and the server."""
         self._desk.close()
         self._site.close()

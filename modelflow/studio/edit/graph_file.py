@@ -1,4 +1,4 @@
-"""The one file that an editor reads and writes."""
+"""Reads and writes the file of an editor."""
 
 import codecs
 import contextlib
@@ -18,11 +18,11 @@ _log = logging.getLogger(__name__)
 
 
 class FileState(NamedTuple):
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
-        text: Its text, with its line ends as they are, without a mark of its byte order.
-        mark: What tells it from any other; "": there is no file.
+        text: The text, with its line ends unchanged and without a byte order mark.
+        mark: The hash of the contents. "" if the file does not exist.
     """
 
     text: str
@@ -30,10 +30,10 @@ class FileState(NamedTuple):
 
 
 class ChangedError(ModelflowError):
-    """The file is another than the one that was opened, or written last.
+    """An error because the file changed after the editor had read or written the file.
 
     Attributes:
-        stand: What it holds now.
+        stand: The current contents of the file.
     """
 
     def __init__(self, message: str, stand: FileState) -> None:
@@ -42,30 +42,30 @@ class ChangedError(ModelflowError):
 
 
 class GraphFile:
-    """A graph file; it need not be there yet.
+    """A graph file, which need not exist yet.
 
     Attributes:
-        path: As it was named.
+        path: The path as given.
     """
 
     def __init__(self, path: Path) -> None:
-        """Takes the path; what a link leads to is what is written.
+        """Takes the path; for a link, the target of the link is written.
 
         Raises:
-            ModelflowError: links lead round in a circle.
+            ModelflowError: The links form a circle.
         """
         self.path = path
         self._bom = b""
         try:
             self._path = path.resolve()
-        except (OSError, RuntimeError) as error:  # links that lead round in a circle
+        except (OSError, RuntimeError) as error:  # the links form a circle
             raise ModelflowError(f"{path}: cannot be read: {error}") from error
 
     def read(self) -> FileState:
-        """Returns what it holds.
+        """Returns the contents of the file.
 
         Raises:
-            ModelflowError: it cannot be read, is too large, or is no text.
+            ModelflowError: The file cannot be read, is too large, or is no text.
         """
         if self._path.exists() and not self._path.is_file():
             raise ModelflowError(f"{self.path}: is no file")
@@ -84,21 +84,21 @@ class GraphFile:
             raise ModelflowError(f"{self.path}: is no text in UTF-8: {error}") from error
 
     def write(self, text: str, mark: str) -> str:
-        """Writes a text, unless the file is another by now.
+        """Writes a text, unless the file has changed in the meantime.
 
-        Of two editors that write at once, in one process or in two, one is refused: the folder is
-        locked from the comparison until the file is in its place.
+        If two editors write at once, in one process or in two, one of them gets an error. To ensure
+        this, the folder is locked from the comparison until the new file is in place.
 
         Args:
-            text: What it is to hold.
-            mark: That of what it is known to hold.
+            text: The new text.
+            mark: The mark of the last known contents.
 
         Returns:
             The mark of the text.
 
         Raises:
-            ChangedError: the file is another.
-            ModelflowError: it cannot be written, or the text is too long.
+            ChangedError: The file has changed.
+            ModelflowError: The file cannot be written, or the text is too long.
         """
         contents = self._bom + text.encode()
         if len(contents) > MOST_BYTES:
@@ -114,30 +114,30 @@ class GraphFile:
         return _mark(contents)
 
     def _check(self, mark: str) -> None:
-        """Raises what `write` raises where the file is another, or may not be written."""
+        """Raises the error of `write` if the file has changed or is read-only."""
         now = self.read()
         if now.mark != mark:
             what = "has changed" if now.mark else "is no longer there"
             raise ChangedError(f"{self.path} {what} since it was opened; it was not written", now)
-        if now.mark and not os.access(self._path, os.W_OK):  # another would take its place
+        if now.mark and not os.access(self._path, os.W_OK):  # a new file would replace it
             raise ModelflowError(f"{self.path}: cannot be written: it is read-only")
 
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keeps other editors from writing in a folder, inside the block.
+    """Locks out other editors that write in a folder, inside the block.
 
-    The folder is locked, not the file: each write puts another file in its place.
+    The lock is on the folder, because each write replaces the file by a new one.
     """
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:  # it was removed, and so was the file: the comparison says it
+    except FileNotFoundError:  # folder and file were removed, which the comparison detects
         yield
         return
     try:
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
-        except OSError as error:  # some file systems of a network have no such locks
+        except OSError as error:  # some network file systems have no such locks
             text = "%s: cannot be locked (%s); of two editors that save at once one may be lost"
             _log.warning(text, folder, error.strerror or error)
         yield

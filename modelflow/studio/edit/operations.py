@@ -1,4 +1,4 @@
-"""The edits that a page may ask for, each as edits of `GraphText`. Pure."""
+"""The edits that a page can request, each translated to edits of `GraphText`. Pure."""
 
 import itertools
 import re
@@ -17,19 +17,19 @@ from modelflow.unit.option import Option
 
 
 def parse_value(text: GraphText, unit: str, key: str, value: str, registry: Registry) -> Any:
-    """Returns a value for `GraphText.set`.
+    """Converts a typed text to a value for `GraphText.set`.
 
-    DOT holds text. Tables of TOML hold what the option is; what is none stays text, and the check
-    says what is wrong with it.
+    In DOT every value is text. In TOML tables the value gets the option's type. A text that does
+    not fit the type stays text, and the check reports it.
 
     Args:
-        text: The text that it is for.
-        unit: The unit of the node that it is set on; "" of the graph's own ports.
+        text: The text of the graph.
+        unit: The unit of the changed node. "" for the graph's own ports.
         key: The attribute.
-        value: What was typed.
-        registry: Where the unit is looked up.
+        value: The typed text.
+        registry: The registry to look up the unit.
     """
-    if not text.is_typed or "$" in value:  # a variable, or an argument
+    if not text.is_typed or "$" in value:  # "$" marks a variable or an argument
         return value
     option = next((one for one in _options(unit, registry) if one.name == key), None)
     if option is None:
@@ -46,7 +46,7 @@ def parse_value(text: GraphText, unit: str, key: str, value: str, registry: Regi
 def _options(unit: str, registry: Registry) -> tuple[Option, ...]:
     try:
         return (*registry.find(unit).option_list, *SETTINGS)
-    except ModelflowError:  # the check says what is wrong with the unit
+    except ModelflowError:  # the check reports the problem of the unit
         return tuple(SETTINGS)
 
 
@@ -54,10 +54,10 @@ _WHOLE = re.compile(r"\s*(strict\s+)?(di)?graph\b[^{;=\[]*\{", re.IGNORECASE)
 
 
 def copy(text: GraphText, names: Collection[str]) -> str:
-    """Returns nodes and the edges among them as DOT; where they stood is left out.
+    """Returns nodes and the edges among them as DOT, without positions.
 
     Raises:
-        ConfigError: DOT cannot hold a name or a value.
+        ConfigError: DOT cannot express a name or a value.
     """
     lines = []
     for name in (name for name in text.nodes if name in names):
@@ -75,12 +75,12 @@ def _write_end(end: PortRef) -> str:
 
 
 def paste(text: GraphText, clipping: str, registry: Registry) -> GraphText:
-    """Returns a text with what `copy` gave of another, or statements of DOT, put in.
+    """Inserts a result of `copy`, or statements of DOT, into a text.
 
-    Nodes whose names are taken get others.
+    Nodes get new names if their names are in use.
 
     Raises:
-        ConfigError: it is not DOT, or cannot be put in.
+        ConfigError: The clipping is no DOT, or cannot be inserted.
     """
     is_whole = _WHOLE.match(clipping) is not None
     graph = read_dot(clipping if is_whole else f"digraph {{{clipping}\n}}", "<clipboard>")
@@ -117,17 +117,21 @@ def apply_operations(
 ) -> GraphText:
     """Returns a text after operations, each of which is ``{"do": NAME, ...}``.
 
-    ``set`` (node, key, value) · ``unset`` (node, key) · ``add`` (name, attributes) · ``remove``
-    (nodes) · ``rename`` (node, name) · ``connect``, ``disconnect`` (source, target: ``{node,
-    port}``) · ``move`` (places: node -> ``[x, y]``) · ``tidy`` · ``paste`` (text).
+    The operations and their keys:
+
+    - ``set`` (node, key, value), ``unset`` (node, key)
+    - ``add`` (name, attributes), ``remove`` (nodes), ``rename`` (node, name)
+    - ``connect``, ``disconnect`` (source, target: ``{node, port}``)
+    - ``move`` (places: node -> ``[x, y]``), ``tidy``
+    - ``paste`` (text)
 
     Args:
         text: The text.
-        operations: What is to be done, in order.
-        registry: Says of what types the options of units are.
+        operations: The operations, in order.
+        registry: The registry, which knows the types of the units' options.
 
     Raises:
-        ConfigError: one of them cannot be done; none is.
+        ConfigError: An operation is not possible. Then no operation is applied.
     """
     if len(operations) > MOST_OPERATIONS:
         raise ConfigError(f"got {len(operations)} operations; expected at most {MOST_OPERATIONS}")
@@ -162,7 +166,7 @@ def _remove(text: GraphText, given: Operation, _: Registry) -> GraphText:
         if node in text.nodes:
             text = text.remove_node(node)
             continue
-        for ends in text.edges:  # an edge alone names it
+        for ends in text.edges:  # the node exists only in edges
             if node in (ends[0].node, ends[1].node) and ends in text.edges:
                 text = text.disconnect(*ends)
     return text
@@ -172,7 +176,7 @@ def _rename(text: GraphText, given: Operation, _: Registry) -> GraphText:
     old, new = _text(given, "node"), _text(given, "name")
     attributes = text.nodes.get(old, {})
     is_unit = attributes.get("type", "flowunit") == "flowunit"
-    if is_unit and "flowunit" not in attributes:  # its name says which unit it runs
+    if is_unit and "flowunit" not in attributes:  # so far the node's name selects the unit
         text = text.set(old, "flowunit", old)
     return text.rename(old, new)
 

@@ -1,4 +1,4 @@
-"""What has passed the edges of a graph: the last buffers of every output, as they are shown."""
+"""The last buffers of every output of a graph, in the form that a page shows."""
 
 import itertools
 import json
@@ -17,10 +17,10 @@ from modelflow.errors import describe_error
 from modelflow.files.json_value import json_value, number_lists
 
 KEPT = 4
-"""Buffers of an output that are kept."""
+"""The number of buffers that are stored for each output."""
 
 _MOST_SIDE = 1024
-# Values of an array of which figures are taken.
+# The most values of an array that statistics are computed from.
 _MOST_COUNTED = 1 << 20
 _MOST_VALUES = 64
 _MOST_TEXT = 20_000
@@ -33,11 +33,11 @@ _SIGNATURES = {
 
 
 class ImagePreview(NamedTuple):
-    """An image as a browser shows it.
+    """An image in a format of browsers.
 
     Attributes:
-        kind: Its media type.
-        contents: Its file.
+        kind: The media type.
+        contents: The contents of the image file.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class ImagePreview(NamedTuple):
 
 
 class _Kept:
-    """A buffer, and what is shown of it once somebody has asked."""
+    """A buffer, and its document once a page has requested that."""
 
     __slots__ = ("buffer", "document", "number", "picture")
 
@@ -57,7 +57,7 @@ class _Kept:
 
 
 class EdgeSamples:
-    """The last buffers of every output. Safe from any thread, but for `document`: for one."""
+    """The last buffers of every output. Safe from any thread, but call `document` on one only."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,16 +66,16 @@ class EdgeSamples:
         self._numbers = itertools.count(1)
 
     def add(self, node: str, output: str, buffers: Sequence[Buffer]) -> None:
-        """Keeps what an output has given; see `modelflow.runtime.entry.sinks.Tap`."""
+        """Stores the last buffers of an output; see `modelflow.runtime.entry.sinks.Tap`."""
         last = [_Kept(buffer.twin(), next(self._numbers)) for buffer in buffers[-KEPT:]]
         with self._lock:
             self._counts[node, output] += len(buffers)
             self._kept.setdefault((node, output), deque(maxlen=KEPT)).extend(last)
 
     def document(self, node: str, output: str) -> dict[str, Any]:
-        """Returns what an output has given, the newest first, as what JSON can hold.
+        """Returns the last buffers of an output as JSON values, the newest first.
 
-        An image among it has the ``number`` under which `picture` gives it.
+        An image among them has a ``number``, with which `picture` returns it.
         """
         with self._lock:
             count = self._counts[node, output]
@@ -83,19 +83,19 @@ class EdgeSamples:
         return {"count": count, "values": [_show(one) for one in reversed(kept)]}
 
     def picture(self, number: int) -> ImagePreview | None:
-        """Returns an image that was shown; None: it is not kept any more, or never was."""
+        """Returns an image of a document, or None for a number that is unknown or too old."""
         with self._lock:
             everything = [one for kept in self._kept.values() for one in kept]
         return next((one.picture for one in everything if one.number == number), None)
 
 
 def _show(kept: _Kept) -> dict[str, Any]:
-    """Returns what is shown of a buffer; whatever it is, the others are shown."""
+    """Returns the document of a buffer; an error for one buffer does not affect others."""
     if kept.document is None:
         try:
             kept.document, kept.picture = _look_at(kept.buffer)
             json.dumps(kept.document, allow_nan=False)
-        except Exception as error:  # noqa: BLE001 - a thing of the user's own may do anything
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
             text = f"cannot be shown: {describe_error(error)}"
             name = type(kept.buffer.data).__name__
             kept.document = {"kind": "object", "type": name, "text": text, "meta": {}}
@@ -124,11 +124,11 @@ def _picture(buffer: Buffer) -> ImagePreview | None:
 
 
 def _thin(buffer: Buffer) -> Buffer:
-    """Returns an image of which so many rows and columns are left out that it is soon encoded."""
+    """Returns an image with rows and columns left out, to limit the time of encoding."""
     data = buffer.data
     rows, columns = data.shape[-3:-1] if data.ndim == 3 else data.shape
     if buffer.get("layout") == "chw" or buffer.get("pix_fmt") in ("nv12", "nv21"):
-        return buffer  # planes
+        return buffer  # planes cannot be thinned like pixels
     step = max(1, max(rows, columns) // _MOST_SIDE)
     return buffer if step == 1 else Buffer(data[::step, ::step], buffer.meta)
 
@@ -138,7 +138,7 @@ def _is_image(data: Any) -> bool:
 
 
 def _describe(data: Any) -> dict[str, Any]:
-    """Returns what is said of a value: its kind, and what there is to see of that kind."""
+    """Returns the document of a value: its kind, and the contents for that kind."""
     if isinstance(data, str):
         return {"kind": "text", "text": data[:_MOST_TEXT], "length": len(data)}
     if isinstance(data, bytes | bytearray | memoryview):
@@ -147,7 +147,7 @@ def _describe(data: Any) -> dict[str, Any]:
         return _array(data)
     try:
         return {"kind": "json", "value": _shorten(_finite(json_value(data)))}
-    except ValueError:  # a thing of the user's own
+    except ValueError:  # an object of the user's own class
         text = repr(data)
         return {"kind": "object", "type": type(data).__name__, "text": text[:_MOST_TEXT]}
 
@@ -198,7 +198,7 @@ def _meta(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _finite(value: Any) -> Any:
-    """Returns a value in which texts stand for the numbers that JSON does not know."""
+    """Replaces numbers that JSON does not know by texts."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, list):
@@ -209,7 +209,7 @@ def _finite(value: Any) -> Any:
 
 
 def _shorten(value: Any) -> Any:
-    """Returns a value of which long lists, mappings and texts are cut short."""
+    """Cuts long lists, mappings and texts."""
     if isinstance(value, str):
         return value if len(value) <= _MOST_TEXT else f"{value[:_MOST_TEXT]}…"
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What can be drawn of the text of a graph, whether or not it is right. Pure.
+"""Computes a drawing of a graph's text, even if the text has errors. Pure.
 
-Nodes and edges are those that are written; ports are those that the units have, and those that
-edges name. What does not fit stays, and is marked.
+Nodes and edges are the written ones. Ports are the ports of the units, and ports that edges name.
+Parts that do not fit are drawn and marked.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ from modelflow.unit.port import Port
 from modelflow.unit.spec import FlowUnitSpec
 
 MISSING = "missing"
-"""The kind of a node whose unit is not known, or that an edge names and nothing declares."""
+"""The kind of a node with an unknown unit, or a node that only edges name."""
 
 
 @dataclass(frozen=True)
 class CardPort:
-    """A port as it is drawn.
+    """A drawn port.
 
     Attributes:
-        name: Its name; "" where an edge names none and there are several, or none.
-        port: What the unit says of it; None: the unit has no such port, or is not known.
-        is_used: An edge ends there.
+        name: The port's name. "" if an edge names no port and the unit does not have exactly one.
+        port: The unit's port. None if the unit is unknown or has no such port.
+        is_used: Whether an edge ends at the port.
     """
 
     name: str
@@ -40,15 +40,15 @@ class CardPort:
 
 @dataclass(frozen=True)
 class NodeCard:
-    """A node as it is drawn.
+    """A drawn node.
 
     Attributes:
-        name: Its name.
-        role: ``input``, ``output``, ``flowunit``, or whatever is written.
-        unit: The name of its unit; "" of the graph's own ports.
-        spec: The unit; None: it is not known.
-        attributes: As they are written.
-        inputs, outputs: Its ports, in order.
+        name: The node's name.
+        role: ``input``, ``output``, ``flowunit``, or any other text of the attribute.
+        unit: The name of the node's unit. "" for the graph's own ports.
+        spec: The unit. None if the unit is unknown.
+        attributes: The attributes as written.
+        inputs, outputs: The ports, in order.
     """
 
     name: str
@@ -61,7 +61,7 @@ class NodeCard:
 
     @property
     def kind(self) -> str:
-        """What decides its colour."""
+        """The kind that selects the colour."""
         if self.role in (Role.INPUT, Role.OUTPUT):
             return PORT
         if self.spec is None:
@@ -71,7 +71,7 @@ class NodeCard:
 
 @dataclass(frozen=True)
 class EdgeLine:
-    """An edge as it is drawn: its ends as they are written, and the ports that they come to."""
+    """A drawn edge: its ends as written, and the ports that they mean."""
 
     source: PortRef
     target: PortRef
@@ -81,11 +81,11 @@ class EdgeLine:
 
 @dataclass(frozen=True)
 class Sketch:
-    """A graph as it is drawn.
+    """A drawn graph.
 
     Attributes:
-        name: The graph's.
-        cards: The nodes by name, in the order of the data as far as there is one.
+        name: The graph's name.
+        cards: The nodes by name, in the order of the data flow where it has one.
         strands: The edges, in the order of the file.
     """
 
@@ -95,7 +95,7 @@ class Sketch:
 
     @property
     def outline(self) -> Outline:
-        """The same for `layout_of`."""
+        """The graph in the form for `layout_of`."""
         nodes = tuple(
             OutlineNode(
                 card.name,
@@ -115,11 +115,11 @@ class Sketch:
 
 
 def sketch_of(text: GraphText, registry: Registry) -> Sketch:
-    """Returns what can be drawn of a text.
+    """Returns the drawing of a text.
 
     Args:
         text: The text.
-        registry: Where units are looked up.
+        registry: The registry to look up units.
     """
     cards = {name: _card(name, given, registry) for name, given in text.nodes.items()}
     for end in (end for edge in text.edges for end in edge):
@@ -146,8 +146,8 @@ def _card(name: str, given: Mapping[str, Any], registry: Registry) -> NodeCard:
     if role == Role.OUTPUT:
         return NodeCard(name, role, "", None, given, inputs=(CardPort(name, Port(name)),))
     unit = str(given.get("flowunit") or name)
-    if registry.knows(unit):  # else a finding of the check says it
-        with contextlib.suppress(ModelflowError):  # it is wrong, which a finding says, too
+    if registry.knows(unit):  # the check reports an unknown unit
+        with contextlib.suppress(ModelflowError):  # the check reports a unit with errors, too
             spec = registry.find(unit)
             inputs, outputs = _ports(spec.inputs), _ports(spec.outputs)
             return NodeCard(name, role, unit, spec, given, inputs, outputs)
@@ -159,25 +159,25 @@ def _ports(ports: Iterable[Port]) -> tuple[CardPort, ...]:
 
 
 def _resolve(ports: Sequence[CardPort], written: str | None, spec: FlowUnitSpec | None) -> str:
-    """Returns the port that an end of an edge means; "": that is not clear."""
+    """Returns the port that an end of an edge means, or "" if that is ambiguous."""
     if written is not None:
         return written
     known = [port for port in ports if port.port is not None]
-    if spec is not None:  # an edge that names no output means the only one that is not optional
+    if spec is not None:  # an unnamed output means the only output that is not optional
         needed = [one for one in known if one.port is not None and not one.port.is_optional]
         known = needed if len(needed) == 1 else known
     return known[0].name if len(known) == 1 else ""
 
 
 def _with(ports: tuple[CardPort, ...], used: str) -> tuple[CardPort, ...]:
-    """Returns ports with one of them in use, which may not be among them yet."""
+    """Marks a port as used, and adds a missing port."""
     if used not in [port.name for port in ports]:
         return (*ports, CardPort(used, None, is_used=True))
     return tuple(replace(port, is_used=True) if port.name == used else port for port in ports)
 
 
 def _in_order(cards: Mapping[str, NodeCard], strands: Iterable[EdgeLine]) -> list[str]:
-    """Returns the nodes, each behind what feeds it; what closes a circle is passed over."""
+    """Returns the nodes in the order of the data flow; edges that close a circle are ignored."""
     successors: Successors = {name: [] for name in cards}
     for strand in strands:
         successors[strand.source.node].append(strand.target.node)

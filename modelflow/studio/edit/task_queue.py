@@ -1,8 +1,8 @@
-"""Work of the editor's pages, one piece after the other, with a limit on the time of each.
+"""A queue of the editor's tasks, which run sequentially and with a time limit for each.
 
-A page asks to look at a text whose unit never returns when it is imported. No thread can be ended
-from outside: after the limit the page is told so, the thread is left alone, and the next piece has
-a new thread.
+A page may request a check of a text whose unit never returns from its import. A thread cannot be
+ended from outside. After the limit the page gets an error, the thread is abandoned, and the next
+task runs on a new thread.
 """
 
 import logging
@@ -19,13 +19,13 @@ _NAME = "modelflow-studio/clerk"
 
 @dataclass(eq=False)
 class Task:
-    """A piece of work.
+    """A task.
 
     Attributes:
-        do: Does it; on a thread of its own.
-        on_late: Called where ``do`` has not returned in time.
-        on_closed: Called where the clerk was closed before ``do`` has begun, or has returned.
-        is_done: ``do`` has returned; for the clerk.
+        do: Runs the task, on its own thread.
+        on_late: Called if ``do`` has not returned in time.
+        on_closed: Called if the queue was closed before ``do`` started or returned.
+        is_done: Whether ``do`` has returned. Set by the queue.
     """
 
     do: Callable[[], object]
@@ -35,15 +35,15 @@ class Task:
 
 
 class TaskQueue:
-    """Does work in the order in which it came. Safe from any thread."""
+    """A queue that runs tasks in the order of their arrival. Safe from any thread."""
 
     def __init__(self, seconds: float, last_seconds: float, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Begins to wait for work.
+        """Starts the thread, which waits for tasks.
 
         Args:
-            seconds: How long each piece may take.
-            last_seconds: How long `close` waits for the piece that is being done.
-            clock: What the waits go by.
+            seconds: The time limit of each task.
+            last_seconds: The time that `close` waits for the current task.
+            clock: The clock of all waits.
         """
         self._seconds = seconds
         self._last_seconds = last_seconds
@@ -51,12 +51,12 @@ class TaskQueue:
         self._changed = threading.Condition()
         self._waiting: deque[Task] = deque()
         self._is_closed = False
-        # Daemons, all of them: what never returns must not keep the program from its end.
+        # All threads are daemons: a task that never returns must not keep the program running.
         self._thread = threading.Thread(target=self._main, name=_NAME, daemon=True)
         self._thread.start()
 
     def take(self, work: Task) -> None:
-        """Takes work, which is done when all that came before is done or given up."""
+        """Adds a task, which runs after all earlier tasks have ended or were abandoned."""
         with self._changed:
             if not self._is_closed:
                 self._waiting.append(work)
@@ -65,7 +65,7 @@ class TaskQueue:
         work.on_closed()
 
     def close(self) -> None:
-        """Takes no more; waits a little for what is being done, and does nothing else."""
+        """Refuses further tasks, waits a little for the current task, and drops all others."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -79,7 +79,7 @@ class TaskQueue:
                 doing.join()
             else:
                 _call(work.on_closed if self._is_closed else work.on_late)
-        for work in self._waiting:  # closed: nobody adds to it any more
+        for work in self._waiting:  # closed, so no task is added any more
             _call(work.on_closed)
 
     def _next(self) -> Task | None:
@@ -97,7 +97,7 @@ class TaskQueue:
                 self._changed.notify_all()
 
     def _wait_for(self, work: Task) -> bool:
-        """Waits until work is done; False: it was not done in time."""
+        """Waits for the end of a task; returns False if the task did not end in time."""
         end = self._clock.now() + self._seconds
         was_closed = False
         with self._changed:
@@ -114,5 +114,5 @@ class TaskQueue:
 def _call(callback: Callable[[], object]) -> None:
     try:
         callback()
-    except Exception:  # noqa: BLE001 - of one piece of work; the others are done all the same
+    except Exception:  # noqa: BLE001 - an error of one task must not stop the other tasks
         _log.exception("the editor: %r raised", callback)

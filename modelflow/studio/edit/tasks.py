@@ -1,4 +1,4 @@
-"""What a page may have done: each task takes what was asked, and gives what JSON can hold."""
+"""The tasks of the editor's pages: each takes a request and returns JSON values."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -17,20 +17,20 @@ from modelflow.studio.edit.trials import Trials
 from modelflow.studio.edit.view import view_of
 
 Asked = Mapping[str, Any]
-"""What a page has sent."""
+"""The request of a page."""
 
 _DRIVER = '\n[driver]\ndir = ["units"]\n'
 
 
 class BadTaskError(Exception):
-    """A task that no page of ours asks for so."""
+    """A malformed task, which the editor's own pages never send."""
 
 
 class Tasks:
-    """The tasks of one editor; for one thread."""
+    """The tasks of one editor, for one thread."""
 
     def __init__(self, file: GraphFile, trials: Trials) -> None:
-        """Takes the file that is edited, and what has been run of it."""
+        """Takes the edited file and the trial runs."""
         self._file = file
         self._trials = trials
         self.by_name: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
@@ -110,7 +110,7 @@ class Tasks:
         return {**catalog_of(self._draft(_text(asked)).units), "kinds": list(TEMPLATES["unit"])}
 
     def _unit(self, asked: Asked) -> dict[str, Any]:
-        """Writes a new unit into the first folder of units, which is added where there is none."""
+        """Writes a new unit into the first folder of units, and adds a folder if none is named."""
         text = _text(asked)
         draft = self._draft(text)
         folders = draft.folders
@@ -149,10 +149,10 @@ def _graph_text(template: str, name: str) -> str:
 
 
 def _with_driver(draft: Draft) -> str:
-    """Returns a text with a section that names a folder of units.
+    """Adds a section that names a folder of units to the text.
 
     Raises:
-        ConfigError: the file cannot have one, or has one that names none.
+        ConfigError: The file cannot have such a section, or has one without a folder.
     """
     if draft.form != "toml":
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Runs of a graph from the editor: samples in, buffers kept, figures told; one at a time."""
+"""Runs a graph on samples from the editor, and reports buffers and values to the page."""
 
 import base64
 import binascii
@@ -33,21 +33,22 @@ from modelflow.studio.moments import event
 from modelflow.studio.snapshot_feed import SnapshotFeed, Viewer
 
 MOST_SAMPLES = 1000
-"""Most samples of an input."""
+"""The most samples of an input."""
 
 Row = Mapping[str, Buffer]
 
 
 def rows_of(given: Mapping[str, Any], inputs: Sequence[str]) -> list[Row]:
-    """Returns the rows that are sent, each with a buffer for every input.
+    """Returns the rows to send, each with a buffer for every input.
 
     Args:
-        given: For each input a list of samples: ``{"text": ...}``, ``{"json": TEXT}``, or
-            ``{"base64": ..., "name": FILE}``, a file's bytes.
-        inputs: Those of the graph.
+        given: For each input a list of samples: ``{"text": ...}``, ``{"json": TEXT}``, or the bytes
+            of a file as ``{"base64": ..., "name": FILE}``.
+        inputs: The inputs of the graph.
 
     Raises:
-        ConfigError: an input has no sample, or another number of them; a sample is none.
+        ConfigError: An input has no sample, a sample is malformed, or the inputs differ in number
+            of samples.
     """
     for name in given:
         if name not in inputs:
@@ -96,62 +97,63 @@ def _buffer(name: str, sample: Any) -> Buffer:
 
 _log = logging.getLogger(__name__)
 
-# Seconds between two looks at the flow, while a page watches.
+# Seconds between two snapshots of the flow, while a page watches.
 _EVERY = 0.5
 
 State = Literal["opening", "running", "stopping", "done", "stopped", "failed"]
 
 
 class Trial:
-    """One run, from `start` until its data is through or `stop`; on threads of its own.
+    """A run from `start` until all data are processed or `stop`, on its own threads.
 
     Attributes:
-        board: Tells pages how it is doing, and when it is over.
-        passed: What has passed the edges.
+        board: Sends the state of the run to pages, until the run ends.
+        passed: The last buffers of all outputs.
     """
 
     def __init__(self, graph: Graph, rows: Sequence[Row], *, is_repeated: bool) -> None:
-        """Makes one that has not begun.
+        """Prepares a run, which `start` then starts.
 
         Args:
-            graph: It is right.
-            rows: What is sent; none where the graph has no input.
-            is_repeated: They are sent again and again until `stop`.
+            graph: A valid graph.
+            rows: The rows to send. Empty if the graph has no input.
+            is_repeated: Whether to send the rows again and again until `stop`.
 
         Raises:
-            PlanError: this machine cannot run the graph.
+            PlanError: This machine cannot run the graph.
         """
         self.passed = EdgeSamples()
         self._rows = rows
         self._is_repeated = is_repeated
         self._flow = Flow(graph, tap=self.passed.add)
         self._look = partial(Snapshot.of_flow, self._flow)
-        self._look()  # raises what keeps the graph from running
+        self._look()  # raises an error if the graph cannot run
         self._lock = threading.Lock()
         self._state: State = "opening"
         self._problem = ""
         self._began = self._ended = 0.0
         self._job: Run | None = None
-        # A daemon: a unit that never returns when it is imported must not keep the program.
+        # A daemon, because a unit that never returns from its import must not keep the program
+        # running.
         self._thread = threading.Thread(
             target=self._main, name="modelflow-studio/trial", daemon=True
         )
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the run."""
         self.board = SnapshotFeed(self._look, _EVERY, lambda: event("trial", self.document()))
         self._thread.start()
 
     @property
     def is_over(self) -> bool:
-        """Tells whether nothing of it runs any more."""
+        """True once nothing of the run is active."""
         return self._state in ("done", "stopped", "failed")
 
     def document(self) -> dict[str, Any]:
-        """Returns how it stands.
+        """Returns the state of the run.
 
-        Its ``state``; the ``problem`` that ended it; for how many ``seconds`` it has used the flow;
-        whether it is ``repeated``.
+        It contains the ``state``, the ``problem`` that ended the run, the ``seconds`` of use of the
+        flow, and whether the rows are ``repeated``.
         """
         now = self._ended or time.monotonic()
         seconds = now - self._began if self._began else 0.0
@@ -163,7 +165,7 @@ class Trial:
         }
 
     def stop(self) -> None:
-        """Has it ended at once; what is under way is given up. Harmless where it is over."""
+        """Stops the run at once and drops data under way; harmless after the end."""
         with self._lock:
             if self._state in ("opening", "running"):
                 self._state = "stopping"
@@ -173,7 +175,7 @@ class Trial:
             run.cancel()
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits until nothing of it is left, at most so many seconds."""
+        """Waits for the end of the run, at most that many seconds."""
         self._thread.join(timeout)
 
     def _main(self) -> None:
@@ -186,14 +188,14 @@ class Trial:
             self._enter("done")
         except (ModelflowError, FlowFailed) as error:
             self._fail(str(error))
-        except Exception as error:  # noqa: BLE001 - it is told, to the page and to the log
+        except Exception as error:  # noqa: BLE001 - reported to the page and to the log
             _log.exception("a run of the editor failed")
             self._fail(describe_error(error))
         finally:
             self.board.close()
 
     def _enter(self, state: State) -> bool:
-        """Goes on to a state, unless somebody has stopped it."""
+        """Enters a state, unless the run was stopped."""
         with self._lock:
             if self._state == "stopping":
                 self._state = "stopped" if state != "running" else "stopping"
@@ -222,17 +224,18 @@ class Trial:
 
 
 def _drop(output: str, buffer: Buffer) -> None:
-    """Does nothing with a result: what it is has been seen on the way."""
+    """Drops a result, because the probe of the edge has already stored the buffer."""
 
 
-# A flow that is stopped waits 10 s for its units itself.
+# A stopped flow itself waits 10 s for its units.
 _LAST_SECONDS = 15.0
 
 
 class Trials:
-    """Begins runs, and knows the last one; `begin` and `forget` one at a time, the rest any time.
+    """Starts runs, at most one run at a time, and stores the last run.
 
-    A `begin` that hangs in a unit's import, and was given up, is none of them: it begins nothing.
+    Call `begin` and `forget` one at a time, and the other methods at any time. A `begin` that hangs
+    in a unit's import and was abandoned starts no run afterwards.
     """
 
     def __init__(self) -> None:
@@ -243,21 +246,21 @@ class Trials:
         self._count = 0
 
     def forget(self) -> None:
-        """Has the user's units imported anew, as their files are by now, unless they are in use."""
+        """Drops the user's units to import them again from their files, unless a run uses them."""
         if self._last is None or self._last.is_over:
             forget_modules(self._before)
 
     def begin(self, draft: Draft, samples: Mapping[str, Any], *, is_repeated: bool) -> None:
-        """Begins a run of a draft.
+        """Starts a run of a draft.
 
         Args:
-            draft: Its units are not imported yet.
-            samples: What goes into its inputs; see `rows_of`.
-            is_repeated: Again and again, until it is stopped.
+            draft: A draft whose units are not imported yet.
+            samples: The samples for its inputs; see `rows_of`.
+            is_repeated: Whether to send the samples again and again until `stop`.
 
         Raises:
-            ModelflowError: a run is under way; the draft is wrong, or cannot run on this machine; a
-                sample is none.
+            ModelflowError: Another run is under way, the draft is invalid or cannot run on this
+                machine, or a sample is malformed.
         """
         given_up = self._given_up
         if self._last is not None and not self._last.is_over:
@@ -280,40 +283,40 @@ class Trials:
             self._count += 1
 
     def give_up(self) -> None:
-        """Has a `begin` that is under way begin nothing: whoever asked for it waits no longer."""
+        """Prevents an active `begin` from starting a run, because its client has got an error."""
         with self._lock:
             self._given_up += 1
 
     def stop(self) -> None:
-        """Has the run end at once; harmless where none is under way."""
+        """Stops the run at once; harmless if no run is active."""
         if self._last is not None:
             self._last.stop()
 
     def close(self) -> None:
-        """Has the run end, and waits a little until nothing is left of it; nothing is begun then.
+        """Stops the run and waits a little for its end. Do not start a run afterwards.
 
-        A run that is left is one in a unit that does not return: nobody can end that.
+        If the run has not ended by then, a unit does not return, and nothing can end that unit.
         """
         self.stop()
         if self._last is not None:
             self._last.join(_LAST_SECONDS)
 
     def document(self) -> dict[str, Any]:
-        """Returns how the last run stands; ``state``: ``none`` where there was none."""
+        """Returns the state of the last run; the ``state`` is ``none`` before the first run."""
         if self._last is None:
             return {"state": "none", "problem": "", "seconds": 0.0, "repeated": False}
         return self._last.document()
 
     def describe_passed(self, node: str, output: str) -> dict[str, Any]:
-        """Returns what an output gave in the last run; see `EdgeSamples.document`."""
+        """Returns the last buffers of an output in the last run; see `EdgeSamples.document`."""
         if self._last is None:
             return {"run": 0, "count": 0, "values": []}
         return {"run": self._count, **self._last.passed.document(node, output)}
 
     def picture(self, number: int) -> ImagePreview | None:
-        """Returns an image that `describe_passed` has named; None: it is too old."""
+        """Returns an image that `describe_passed` has named, or None for an old number."""
         return None if self._last is None else self._last.passed.picture(number)
 
     def viewer(self, loop_queue: LoopQueue) -> Viewer | None:
-        """Returns who sends the figures of the run to a page; None: nothing has been run."""
+        """Returns a sender of the run's state to a page, or None before the first run."""
         return None if self._last is None else Viewer(self._last.board, loop_queue)

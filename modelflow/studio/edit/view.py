@@ -1,4 +1,4 @@
-"""What a page shows of a draft, as what JSON can hold (``studio/src/edit/view.ts``: ``View``)."""
+"""Computes the page's view of a draft as JSON values (``studio/src/edit/view.ts``: ``View``)."""
 
 import re
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from modelflow.studio.edit.sketch import CardPort, NodeCard, Sketch
 from modelflow.studio.moments import card_size
 from modelflow.unit.port import Port
 
-# What the command line has a word for, and a page has a field.
+# An advice for the command line. A page has a field instead.
 _GIVE = re.compile(r"give one with --arg (\w+)=VALUE")
-# How an error of the plan begins.
+# The beginning of an error of the plan.
 _PLACE = re.compile(
     r"(?P<file>.+?):(?P<line>\d+): (?:node '(?P<node>[^']*)': )?(?P<what>.*)", re.DOTALL
 )
@@ -28,7 +28,7 @@ def view_of(draft: Draft) -> dict[str, Any]:
     checked = draft.check
     try:
         sketch: Sketch | None = draft.sketch
-    except ConfigError:  # it is no graph: its check says so
+    except ConfigError:  # no graph, which the check reports
         sketch = None
     graph, findings = checked
     plan: dict[str, dict[str, str]] = {}
@@ -49,10 +49,10 @@ def view_of(draft: Draft) -> dict[str, Any]:
 
 
 def _args(draft: Draft) -> list[dict[str, str]]:
-    """Returns the arguments of the graph, as far as it can be read."""
+    """Returns the arguments of the graph, or none if the text cannot be read."""
     try:
         args = draft.config.args.values()
-    except ConfigError:  # the findings say why
+    except ConfigError:  # the findings give the reason
         return []
     return [
         {"name": arg.name, "help": arg.desc, "default": show_value(arg.default)} for arg in args
@@ -60,7 +60,7 @@ def _args(draft: Draft) -> list[dict[str, str]]:
 
 
 def _finding_of(error: PlanError, draft: Draft) -> Finding:
-    """Returns what stands in the way of a plan, at the place that it names."""
+    """Converts an error of the plan to a finding at the place that the error names."""
     found = _PLACE.fullmatch(str(error))
     if found is None:
         return Finding(Location(str(draft.path)), str(error))

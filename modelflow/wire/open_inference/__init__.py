@@ -1,4 +1,4 @@
 """The Open Inference Protocol (KServe v2): REST documents, binary tensors, gRPC messages.
 
-In: requests in any of the three forms. Out: one `InferRequest`, and answers in the same form.
+Requests in any of the three forms become an `InferRequest`. Answers have the form of the request.
 """

@@ -1,4 +1,4 @@
-"""The documents and messages of Open Inference that hold no tensors: metadata and errors."""
+"""Documents and messages of Open Inference without tensors: metadata and errors."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,12 +11,12 @@ from modelflow.wire.tensor import TensorSpec, datatype_of
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What is said of a tensor before there is one.
+    """The description of an input or output.
 
     Attributes:
-        name: Its name.
-        datatype: What the protocol calls its type; ``BYTES`` where anything is taken.
-        shape: Its shape with the batch as axis 0, -1 for an axis that is free.
+        name: The name of the tensor.
+        datatype: The protocol's name of the type. ``BYTES`` if any type is accepted.
+        shape: The shape with the batch as axis 0, and -1 for a free axis.
     """
 
     name: str
@@ -25,7 +25,7 @@ class TensorInfo:
 
     @classmethod
     def of(cls, name: str, tensor: TensorSpec | None) -> "TensorInfo":
-        """Gives what is known of a tensor as the protocol says it; None: nothing is known."""
+        """Returns the protocol's description of a tensor; None for a tensor of unknown type."""
         if tensor is None:
             return cls(name, "BYTES", (-1,))
         shape = (None,) if tensor.shape is None else tensor.shape
@@ -35,14 +35,14 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is said of a model.
+    """The description of a model.
 
     Attributes:
-        name: Its name.
-        versions: The versions that can be asked for.
-        platform: What it runs on: ``modelflow_graph``.
-        inputs: The tensors that it takes.
-        outputs: The tensors that it gives.
+        name: The model's name.
+        versions: The versions that clients can request.
+        platform: The platform that runs the model: ``modelflow_graph``.
+        inputs: The input tensors.
+        outputs: The output tensors.
     """
 
     name: str
@@ -52,21 +52,21 @@ class ModelInfo:
     outputs: tuple[TensorInfo, ...]
 
     def document(self) -> bytes:
-        """Returns it as ``GET /v2/models/NAME`` answers."""
+        """Returns the answer to ``GET /v2/models/NAME``."""
         return json_of(asdict(self))
 
     def message(self) -> Any:
-        """Returns it as a ``ModelMetadataResponse``."""
+        """Returns the description as a ``ModelMetadataResponse``."""
         return OPEN_INFERENCE["inference.ModelMetadataResponse"](**asdict(self))
 
 
 def server_document(name: str, version: str, extensions: Sequence[str]) -> bytes:
-    """Returns what ``GET /v2`` answers."""
+    """Returns the answer to ``GET /v2``."""
     return json_of({"name": name, "version": version, "extensions": list(extensions)})
 
 
 def server_message(name: str, version: str, extensions: Sequence[str]) -> Any:
-    """Returns the same as a ``ServerMetadataResponse``."""
+    """Returns the server's metadata as a ``ServerMetadataResponse``."""
     return OPEN_INFERENCE["inference.ServerMetadataResponse"](
         name=name, version=version, extensions=extensions
     )

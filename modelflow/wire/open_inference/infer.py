@@ -1,4 +1,4 @@
-"""A request to infer and its answer, the same over REST and gRPC."""
+"""Infer requests and answers, the same over REST and gRPC."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from modelflow.wire.problem import refuse, shorten
 
 Parameters = Mapping[str, Any]
-"""By name: booleans, integers, floats or texts; over REST any JSON."""
+"""Parameters by name: booleans, integers, floats or texts. Over REST any JSON value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class InferTensor:
     """A tensor of a request or an answer.
 
     Attributes:
-        name: Its name.
-        datatype: What the protocol calls its type.
-        array: Its elements; one that came in binary is a read-only view on what was received.
-        parameters: What was said of it.
+        name: The name of the tensor.
+        datatype: The protocol's name of the type.
+        array: The elements. A tensor received in binary is a read-only view on the received bytes.
+        parameters: The parameters of the tensor.
     """
 
     name: str
@@ -35,10 +35,10 @@ class RequestedOutput:
     """An output that a request asks for.
 
     Attributes:
-        name: Its name.
-        is_binary: It is to be sent in binary; None: as the request says of all.
-        classes: So many of the best classes are to be sent in its place; 0: itself.
-        parameters: Everything that was said of it.
+        name: The name of the output.
+        is_binary: Whether to send the output in binary. None if the request's parameters decide.
+        classes: The number of best classes to send instead of the output. 0 for the output itself.
+        parameters: All parameters of the output.
     """
 
     name: str
@@ -48,10 +48,10 @@ class RequestedOutput:
 
     @classmethod
     def of(cls, name: str, parameters: Parameters) -> "RequestedOutput":
-        """Gives the output that was asked for with these parameters.
+        """Returns the requested output for a name and its parameters.
 
         Raises:
-            Problem: a parameter is of another type.
+            Problem: A parameter has another type.
         """
         where = f"output {shorten(name)}"
         is_binary = parameters.get("binary_data")
@@ -69,11 +69,11 @@ class InferRequest:
 
     Attributes:
         inputs: The tensors, by name.
-        outputs: Which outputs are asked for, by name; empty: all.
-        id: What the client calls it; empty: nothing.
-        parameters: What it says of itself: ``timeout``, ``priority``, ...
-        model_name: The model (gRPC; over REST the path says it).
-        model_version: The version (gRPC); empty: the server's choice.
+        outputs: The requested outputs, by name. Empty for all outputs.
+        id: The client's name for the request, or an empty text.
+        parameters: The request's own parameters: ``timeout``, ``priority``, ...
+        model_name: The model (gRPC). Over REST the path names it.
+        model_version: The version (gRPC). Empty if the server chooses.
     """
 
     inputs: Mapping[str, InferTensor]
@@ -84,7 +84,7 @@ class InferRequest:
     model_version: str = ""
 
     def is_binary(self, output: str) -> bool:
-        """Whether an output is to be sent in binary over REST."""
+        """Returns whether an output is sent in binary over REST."""
         asked = self.outputs.get(output)
         if asked is not None and asked.is_binary is not None:
             return asked.is_binary
@@ -93,14 +93,14 @@ class InferRequest:
 
 @dataclass(frozen=True, slots=True)
 class InferAnswer:
-    """The answer.
+    """The answer to a request.
 
     Attributes:
         model_name: The model that answers.
-        model_version: Its version.
+        model_version: The version of the model.
         outputs: The tensors, in order.
-        id: What the client called the request.
-        parameters: What is said of the answer.
+        id: The client's name for the request.
+        parameters: The parameters of the answer.
     """
 
     model_name: str
@@ -116,16 +116,16 @@ def classify(
     """Returns the best classes of each item, the best first.
 
     Args:
-        scores: (items, ...) of numbers; all behind axis 0 are the classes of one item.
-        classes: How many to give; as many as there are, where there are fewer.
+        scores: Numbers, (items, ...). All axes after axis 0 are the classes of an item.
+        classes: The number of classes to return, limited by the number of classes in ``scores``.
         labels: The classes' names, as far as they are known.
-        where: What is classified, for messages.
+        where: The name of the tensor, for messages.
 
     Returns:
-        (items, classes) of bytes: ``SCORE:INDEX`` or ``SCORE:INDEX:LABEL``.
+        Bytes, (items, classes): ``SCORE:INDEX`` or ``SCORE:INDEX:LABEL``.
 
     Raises:
-        Problem: it is no tensor of scores.
+        Problem: The array is no tensor of scores.
     """
     if scores.dtype.kind not in "iuf" or not scores.ndim:
         refuse(f"{where}: {scores.dtype.name} of {scores.ndim} axes; classes need rows of scores")
@@ -133,7 +133,7 @@ def classify(
     rows = scores.reshape(len(scores), width)
     taken = min(classes, width)
     keys = np.where(np.isnan(rows), -np.inf, rows) if rows.dtype.kind == "f" else rows
-    # From behind, and back: of two classes with one score the first then comes first.
+    # Sorted in reverse order and reversed again: of two equal scores, the first class comes first.
     best = width - 1 - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1][:, :taken]
     answer = np.empty((len(scores), taken), np.object_)
     for row, indices in enumerate(best.tolist()):

@@ -1,8 +1,8 @@
-"""Infer requests of one tensor of numbers, cut into a form and data: a client repeats the form.
+"""Splits infer requests of one numeric tensor into form and data, because clients repeat the form.
 
 ``{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[0.5,1]}]}`` has the data
-``[0.5,1]``; the text before and behind it is the form, which is read once. A document that is put
-together of a form that was read and of data that is JSON means what it would mean as a whole.
+``[0.5,1]``. The text before and after the data is the form, which is parsed once. A document made
+of a parsed form and valid JSON data means the same as the whole document.
 """
 
 import re
@@ -25,21 +25,21 @@ from modelflow.wire.raw_tensor import element_type, from_raw
 from modelflow.wire.tensor import check_shape
 
 _DATA = re.compile(rb'"data"\s*:\s*(?=\[)')
-# A number that no client sends: where it stands in a document, its data stand.
+# A number that no client sends. In a form it marks the place of the data.
 _MARK = secrets.randbits(62)
-# The bytes of a number, which stands for all elements of a form.
+# The bytes of one number, shared by all elements of a form.
 _ZERO = bytes(8)
-# Bytes of a form: forms are kept, whoever sends them.
+# The most bytes of a form. Forms of any client are cached.
 _LONGEST = 2 << 10
 
 
 class CutRequest(NamedTuple):
-    """A request whose data are not read yet.
+    """A request whose data are not parsed yet.
 
     Attributes:
-        form: The request with zeros in its only tensor.
-        tensor: That tensor.
-        data: Its elements: the bytes of a tensor in binary, nested lists, or one list.
+        form: The request, with zeros in its only tensor.
+        tensor: The only tensor of the form.
+        data: The elements: the bytes of a tensor in binary, nested lists, or a flat list.
     """
 
     form: InferRequest
@@ -48,19 +48,19 @@ class CutRequest(NamedTuple):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What requests have in common that `join_data` joins."""
+        """A key that is equal for requests that `join_data` can join."""
         data, array = self.data, self.tensor.array
         style = type(data) if isinstance(data, bytes) or not data else type(data[0]) is list
         return style, self.tensor.name, self.tensor.datatype, array.shape[1:]
 
 
 def cut_infer(body: bytes, header_length: int | None, limits: JsonLimits) -> CutRequest | None:
-    """Reads a small body as a form and data; None: only `read_infer` can tell.
+    """Splits a small body into form and data, or returns None for a body that needs `read_infer`.
 
     Args:
-        body: All of it.
-        header_length: How many of its bytes are the document; None: all.
-        limits: What the document may hold.
+        body: The whole body.
+        header_length: The number of bytes of the document. None if the body is the document.
+        limits: The limits of the document.
     """
     data: Any
     try:
@@ -89,15 +89,17 @@ def cut_infer(body: bytes, header_length: int | None, limits: JsonLimits) -> Cut
 
 @lru_cache(maxsize=256)
 def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferRequest | None:
-    """Reads a document with zeros for data; None: it has not one tensor of rows of numbers.
+    """Reads a document with zeros as data, or returns None if its form is not supported.
+
+    Supported is a single tensor of numbers with at least one axis and one element.
 
     Args:
-        before: The document, up to the data.
-        behind: The rest of the document; of a tensor in binary the number of its bytes.
-        limits: What the document may hold.
+        before: The document up to the data.
+        behind: The rest of the document. For a tensor in binary the number of its bytes.
+        limits: The limits of the document.
 
     Raises:
-        Problem: it is no request.
+        Problem: The document is no request.
     """
     if isinstance(behind, int):
         form = read_infer(before + bytes(behind), len(before), limits)
@@ -112,7 +114,7 @@ def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferR
                 element_type(part["datatype"], "data"),
             )
             part["data"] = np.ndarray(shape, dtype, _ZERO, strides=[0] * len(shape))
-        except (KeyError, TypeError, ValueError):  # it has not one input of a shape, of numbers
+        except (KeyError, TypeError, ValueError):  # not exactly one input with shape and numbers
             return None
         form = read_document(document, memoryview(b""))
     if len(form.inputs) != 1:
@@ -123,10 +125,10 @@ def _read_form(before: bytes, behind: bytes | int, limits: JsonLimits) -> InferR
 
 
 def join_data(requests: Sequence[CutRequest]) -> npt.NDArray[Any]:
-    """Returns the rows of requests of one `CutRequest.kind`, those of each behind the one before.
+    """Joins the rows of requests with equal `CutRequest.kind`, in the order of the requests.
 
     Raises:
-        Problem: the data of one are not what its form says.
+        Problem: The data of a request do not fit its form.
     """
     first = requests[0].tensor
     dtype, row = first.array.dtype, first.array.shape[1:]
@@ -140,7 +142,7 @@ def join_data(requests: Sequence[CutRequest]) -> npt.NDArray[Any]:
     for one in requests:
         zeros = one.tensor.array
         if len(one.data) != (zeros.size if is_flat else len(zeros)):
-            refuse("data: as many elements as the shape says are expected")
+            refuse("data: the number of elements does not fit the shape")
     if not is_flat and array.shape[1:] != row:
-        refuse("data: nested as the shape says, or not at all, is expected")
+        refuse("data: the nesting does not fit the shape; expected this nesting, or a flat list")
     return array.reshape(-1, *row) if is_flat else array

@@ -1,7 +1,7 @@
-"""Infer over REST: JSON documents with binary tensors, and bodies without a document.
+"""Infer requests over REST: JSON documents with binary tensors, and bodies without a document.
 
-``Inference-Header-Content-Length`` says how long the document is; what follows is cut up by the
-``binary_data_size`` of the inputs that have no ``data``.
+``Inference-Header-Content-Length`` is the length of the document. The bytes after the document
+belong to the inputs without ``data``, each with its ``binary_data_size``.
 """
 
 import math
@@ -36,19 +36,19 @@ def read_infer(
     """Reads the body of a request.
 
     Args:
-        body: All of it. Tensors in binary become views on it.
-        header_length: How many of its bytes are the document; None: all.
-        limits: What the document may hold.
+        body: The whole body. Tensors in binary become views on it.
+        header_length: The number of bytes of the document. None if the body is the document.
+        limits: The limits of the document.
 
     Raises:
-        Problem: it is no request, or a length in it is not the true one.
+        Problem: The body is no request, or a stated length is wrong.
     """
     view = memoryview(body)
     length = view.nbytes if header_length is None else header_length
     if not 0 < length <= view.nbytes:
         refuse(
             f"Inference-Header-Content-Length: {length}; the body has {view.nbytes} bytes; "
-            "expected how many of them are JSON"
+            "expected the length of their JSON document"
         )
     document = read_json(body if length == view.nbytes else view[:length], limits)
     return read_document(document, view[length:])
@@ -58,11 +58,11 @@ def read_document(document: Any, data: memoryview) -> InferRequest:
     """Reads the document of a request.
 
     Args:
-        document: What `read_json` gave.
-        data: What follows it. Tensors in binary become views on it.
+        document: A result of `read_json`.
+        data: The bytes after the document. Tensors in binary become views on them.
 
     Raises:
-        Problem: it is no request, or a length in it is not the true one.
+        Problem: The document is no request, or a stated length is wrong.
     """
     if not isinstance(document, dict):
         refuse(f"request: {json_type(document)}; expected a JSON object with 'inputs'")
@@ -85,7 +85,7 @@ def read_document(document: Any, data: memoryview) -> InferRequest:
 
 
 class _Parts:
-    """The tensors behind the document, one after the other."""
+    """The binary tensors after the document, in order."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -141,7 +141,7 @@ def _input(part: Any, at: int, parts: _Parts) -> InferTensor:
 
 
 def _shape(array: npt.NDArray[Any], shape: tuple[int, ...], where: str) -> npt.NDArray[Any]:
-    """An array that was nested as its shape says, or not at all."""
+    """Returns an array in its stated shape; the data may be nested in that shape or flat."""
     if array.shape == shape:
         return array
     if array.ndim != 1 or array.size != math.prod(shape):
@@ -172,7 +172,7 @@ def _list(document: dict[str, Any], key: str) -> list[Any]:
 
 
 def _get(part: dict[str, Any], key: str, default: T, where: str, expected: str) -> T:
-    """Returns a value of the type of ``default``, which it is where there is none."""
+    """Returns a value of the type of ``default``, or ``default`` if the key is absent."""
     found = part.get(key, default)
     if isinstance(found, np.ndarray):  # a list of numbers in a large document
         found = found.tolist()
@@ -191,12 +191,12 @@ def _once(named: list[Any], kind: str) -> list[Any]:
 
 
 def infer_answer(answer: InferAnswer, request: InferRequest) -> tuple[bytes, int | None]:
-    """Returns the body of an answer, and how many of its bytes are the document.
+    """Returns the body of an answer and the number of bytes of the document.
 
-    The length is None where no output is in binary: then there is nothing but the document.
+    The length is None if no output is in binary, because the body is then the document.
 
     Raises:
-        Problem: an output has no form in JSON.
+        Problem: An output has no form in JSON.
     """
     raw: list[bytes] = []
     outputs: list[bytes] = []
@@ -225,16 +225,18 @@ def infer_answers(
     requests: Sequence[InferRequest],
     sizes: Sequence[int],
 ) -> list[tuple[bytes, int | None]] | None:
-    """Returns what `infer_answer` would return of the rows of each request.
-
-    None: only that can tell.
+    """Writes the answers of several requests, equal to the results of `infer_answer`.
 
     Args:
         model_name: The model that answers.
-        model_version: Its version.
-        columns: Of each output numbers, axis 0 are the rows of all requests; None: others.
-        requests: What was asked.
-        sizes: How many rows each request has.
+        model_version: The version of the model.
+        columns: Numbers for each output, with the rows of all requests on axis 0. None for an
+            output of another type.
+        requests: The requests.
+        sizes: The number of rows of each request.
+
+    Returns:
+        The answers. None if only `infer_answer` can write them.
     """
     if any(output.classes for one in requests for output in one.outputs.values()):
         return None
@@ -243,7 +245,7 @@ def infer_answers(
         if column is None or column.dtype.kind not in "biuf" or not column.size:
             return None
         datatype = datatype_of(column.dtype)
-        if datatype not in DATATYPES:  # whoever wants it in binary is refused
+        if datatype not in DATATYPES:  # `infer_answer` refuses it in binary
             return None
         are_binary = [request.is_binary(name) for request in requests]
         texts = [] if all(are_binary) else row_texts(column.reshape(len(column), -1))
@@ -278,7 +280,7 @@ def _join_answer(
     return b"".join([document, *raw]), len(document) if raw else None
 
 
-@lru_cache(maxsize=256)  # those of a model's answers are the same each time
+@lru_cache(maxsize=256)  # the members of a model's answers repeat
 def _write_members(**members: str | tuple[int, ...]) -> bytes:
     """Returns the members of a JSON object, without its braces."""
     return json_of(members)[1:-1]
@@ -289,18 +291,18 @@ def _write_parameters(parameters: Parameters) -> bytes:
 
 
 def read_raw_input(body: bytes | memoryview, tensor: TensorSpec, datatype: str) -> InferRequest:
-    """Reads a body that is nothing but the tensor of a model's only input.
+    """Reads a body that is only the tensor of a model's single input.
 
-    The request asks for outputs in binary, as Triton answers it.
+    The request asks for outputs in binary, because Triton answers such a request so.
 
     Args:
-        body: Its bytes; of ``BYTES`` one element, without its length.
-        tensor: The input, with the batch as axis 0. One axis at most may be free beside the batch,
-            which is 1 then; without a shape it has one axis.
-        datatype: What the protocol calls its type.
+        body: The bytes of the tensor. For ``BYTES`` a single element, without its length.
+        tensor: The input, with the batch as axis 0. At most one more axis may be free, and the
+            batch is then 1. An input without a shape has one axis.
+        datatype: The protocol's name of the type.
 
     Raises:
-        Problem: the bytes are of no such shape.
+        Problem: The number of bytes does not fit the shape.
     """
     where = f"raw input {tensor.name!r}"
     shape: list[int | None] = [None] if tensor.shape is None else list(tensor.shape)

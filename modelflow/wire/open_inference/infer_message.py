@@ -1,4 +1,4 @@
-"""Infer over gRPC: ``ModelInferRequest`` to arrays, arrays to ``ModelInferResponse``."""
+"""Infer requests over gRPC: ``ModelInferRequest`` to arrays, arrays to ``ModelInferResponse``."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from modelflow.wire.proto import OPEN_INFERENCE
 from modelflow.wire.raw_tensor import element_type, from_raw, plain_numbers, to_raw
 from modelflow.wire.tensor import check_shape
 
-# The field of each type's values, and its own type; FP16 and BF16 have none.
+# The field of each type's values, and the type of that field. FP16 and BF16 have no field.
 _FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "BOOL": ("bool_contents", "?"),
@@ -40,10 +40,10 @@ _FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def infer_request(message: Any) -> InferRequest:
-    """Returns what a ``ModelInferRequest`` says.
+    """Converts a ``ModelInferRequest`` to an `InferRequest`.
 
     Raises:
-        Problem: a tensor is not what its type and shape say.
+        Problem: The data of a tensor do not fit its type and shape.
     """
     raw = list(message.raw_input_contents)
     if raw and len(raw) != len(message.inputs):
@@ -73,10 +73,10 @@ def infer_request(message: Any) -> InferRequest:
 
 
 def infer_message(answer: InferAnswer) -> Any:
-    """Returns an answer as a ``ModelInferResponse``, its tensors in ``raw_output_contents``.
+    """Returns an answer as a ``ModelInferResponse``, with its tensors in ``raw_output_contents``.
 
     Raises:
-        Problem: an output has no form as bytes.
+        Problem: An output has no form as bytes.
     """
     message = OPEN_INFERENCE["inference.ModelInferResponse"](
         model_name=answer.model_name, model_version=answer.model_version, id=answer.id
@@ -130,8 +130,8 @@ def _of_contents(
         array = np.empty(len(values), np.object_)
         array[:] = list(values)
         return array.reshape(shape)
-    # All at once: protobuf lends its memory; one by one they would cost a hundred times as much. An
-    # older protobuf does not lend it, so that NumPy must be told the type.
+    # All values at once, because protobuf exposes its memory. One by one they would cost a hundred
+    # times as much. An older protobuf does not expose it, and NumPy then needs the type.
     held = np.asarray(values, stored)
     if dtype.kind in "iu" and held.size:
         info = np.iinfo(dtype)
@@ -139,7 +139,7 @@ def _of_contents(
             refuse(
                 f"{where}: a value beyond {info.min} to {info.max}, the range of {tensor.datatype}"
             )
-    return held.astype(dtype).reshape(shape)  # a copy: what was lent lives with the message
+    return held.astype(dtype).reshape(shape)  # copied: the message may go away before the array
 
 
 def _plain(parameters: Any) -> Parameters:

@@ -1,4 +1,4 @@
 """TensorFlow Serving's protocol: REST documents and gRPC messages.
 
-In: predict, classify and regress requests. Out: arrays by name, and answers.
+Turns predict, classify and regress requests into arrays by name, and results into answers.
 """

@@ -1,4 +1,4 @@
-"""The documents of TensorFlow Serving's REST that hold no tensors: status, metadata, errors."""
+"""Documents of TensorFlow Serving's REST interface without tensors: status, metadata, errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ DEFAULT_SIGNATURE = "serving_default"
 PREDICT_METHOD = "tensorflow/serving/predict"
 CLASSIFY_METHOD = "tensorflow/serving/classify"
 REGRESS_METHOD = "tensorflow/serving/regress"
-# What TensorFlow calls the function whose outputs those of a SavedModel are.
+# TensorFlow's name of the function that computes the outputs of a SavedModel.
 _FUNCTION = "StatefulPartitionedCall"
 
 
 class State(StrEnum):
-    """Where a version is in its life."""
+    """The state of a version between its start and its end."""
 
     START = "START"
     LOADING = "LOADING"
@@ -36,10 +36,10 @@ class VersionStatus:
     """A version of a model.
 
     Attributes:
-        version: Its number.
-        state: Where it is in its life.
-        error_code: The word of what failed; ``OK``: nothing did.
-        error_message: What failed.
+        version: The version number.
+        state: The state of the version.
+        error_code: The code of the failure, or ``OK``.
+        error_message: The message of the failure.
     """
 
     version: int
@@ -50,14 +50,15 @@ class VersionStatus:
 
 @dataclass(frozen=True, slots=True)
 class SignatureInfo:
-    """What a signature takes and gives.
+    """The inputs and outputs of a signature.
 
     Attributes:
-        inputs: The tensors that it takes, with the batch as axis 0; None for a name: anything.
-        outputs: The tensors that it gives.
-        method_name: What kind of signature it is.
-        tensor_names: What the model's file calls the tensors; those that it does not name are told
-            as TensorFlow exports them, ``serving_default_x:0`` and ``StatefulPartitionedCall:0``.
+        inputs: The input tensors, with the batch as axis 0. None for an input of any type.
+        outputs: The output tensors.
+        method_name: The kind of the signature.
+        tensor_names: The names of the tensors in the model's file. A tensor without such a name
+            gets the name that TensorFlow exports, ``serving_default_x:0`` or
+            ``StatefulPartitionedCall:0``.
     """
 
     inputs: Mapping[str, TensorSpec | None]
@@ -67,7 +68,7 @@ class SignatureInfo:
 
 
 def status_document(versions: Sequence[VersionStatus]) -> bytes:
-    """Returns what ``GET /v1/models/NAME`` answers: the newest version first."""
+    """Returns the answer to ``GET /v1/models/NAME``, with the newest version first."""
     ordered = sorted(versions, key=lambda one: one.version, reverse=True)
     return json_of(
         {
@@ -84,7 +85,7 @@ def status_document(versions: Sequence[VersionStatus]) -> bytes:
 
 
 def metadata_document(name: str, version: int, signatures: Mapping[str, SignatureInfo]) -> bytes:
-    """Returns what ``GET /v1/models/NAME/metadata`` answers."""
+    """Returns the answer to ``GET /v1/models/NAME/metadata``."""
     return json_of(
         {
             "model_spec": {"name": name, "signature_name": "", "version": str(version)},
@@ -94,7 +95,7 @@ def metadata_document(name: str, version: int, signatures: Mapping[str, Signatur
 
 
 def signature_message(signatures: Mapping[str, SignatureInfo]) -> Any:
-    """Returns the same as a ``tensorflow.serving.SignatureDefMap``."""
+    """Returns the signatures as a ``tensorflow.serving.SignatureDefMap``."""
     message = TF_SERVING["tensorflow.serving.SignatureDefMap"]()
     from google.protobuf import json_format  # type: ignore[import-untyped]
 
@@ -125,7 +126,7 @@ def _info(tensor_name: str, tensor: TensorSpec | None) -> dict[str, Any]:
     shape = None if tensor is None else tensor.shape
     dims = [{"size": str(-1 if extent is None else extent), "name": ""} for extent in shape or ()]
     return {
-        "dtype": "DT_INVALID" if tensor is None else type_name(tensor.dtype),  # it is not known
+        "dtype": "DT_INVALID" if tensor is None else type_name(tensor.dtype),  # None: unknown type
         "tensor_shape": {"dim": dims, "unknown_rank": shape is None},
         "name": tensor_name,
     }

@@ -1,7 +1,7 @@
-"""Classify and regress: examples of named features, from JSON and from messages, and the answers.
+"""Classify and regress requests: examples with named features, and the answers.
 
-An example is a mapping from a feature's name to its values, always in one row: int64, float32 or
-bytes (objects).
+An example maps the name of a feature to its values, always in one row. The values are int64,
+float32 or bytes (objects).
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ class ExamplesBody:
     """A request of ``:classify`` or ``:regress``.
 
     Attributes:
-        signature_name: The signature that it is for; empty: the default one.
-        examples: One or more, each with the features of the request's ``context`` too.
+        signature_name: The signature of the request. Empty for the default one.
+        examples: One or more examples. Each includes the features of the request's ``context``.
     """
 
     signature_name: str
@@ -38,7 +38,7 @@ def read_examples(body: bytes | memoryview, limits: JsonLimits | None = None) ->
     """Reads the body of ``:classify`` or ``:regress``.
 
     Raises:
-        Problem: it is no JSON, or not of the form of a request.
+        Problem: The body is no JSON, or has not the form of a request.
     """
     document = read_object(body, limits)
     name = signature_name(document)
@@ -62,7 +62,7 @@ def examples_of_input(message: Any) -> tuple[Example, ...]:
     """Returns the examples of a ``tensorflow.serving.Input``.
 
     Raises:
-        Problem: there is none.
+        Problem: The message has no examples.
     """
     kind = message.WhichOneof("kind")
     held = getattr(message, kind) if kind else None
@@ -73,7 +73,7 @@ def examples_of_input(message: Any) -> tuple[Example, ...]:
 
 
 def serialize(example: Example) -> bytes:
-    """Returns an example as the bytes of a ``tensorflow.Example``, which such models take."""
+    """Serializes an example as a ``tensorflow.Example``, the input of such models."""
     message = TF_SERVING["tensorflow.Example"]()
     for name, values in example.items():
         feature = message.features.feature[name]
@@ -88,11 +88,11 @@ def classify_answer(labels: npt.NDArray[Any] | None, scores: npt.NDArray[Any] | 
     """Returns the document that answers ``:classify``.
 
     Args:
-        labels: (examples, classes) of texts; None: the model gives none.
-        scores: (examples, classes); None: the model gives none.
+        labels: Texts, (examples, classes). None if the model returns no labels.
+        scores: Numbers, (examples, classes). None if the model returns no scores.
     """
     one = labels if labels is not None else scores
-    assert one is not None  # a classification has one of them
+    assert one is not None  # a classification has labels, scores or both
     texts = np.full(one.shape, "") if labels is None else labels
     numbers = np.zeros(one.shape, np.float32) if scores is None else scores
     rows = [
@@ -103,7 +103,7 @@ def classify_answer(labels: npt.NDArray[Any] | None, scores: npt.NDArray[Any] | 
 
 
 def regress_answer(values: npt.NDArray[Any]) -> bytes:
-    """Returns the document that answers ``:regress``: a value an example."""
+    """Returns the document that answers ``:regress``, with one value for each example."""
     return json_of({"results": values.reshape(-1)})
 
 
@@ -116,7 +116,7 @@ def _example(value: Any, where: str) -> dict[str, npt.NDArray[Any]]:
 
 
 def _feature(value: Any, where: str) -> npt.NDArray[Any]:
-    """The values of one feature, a value alone or a list of them, all of one kind."""
+    """Converts the values of a feature: a single value or a list, all of one kind."""
     if isinstance(value, np.ndarray):
         kinds: set[type] = {float if value.dtype.kind == "f" else int}
     else:
@@ -153,7 +153,7 @@ def _of_features(example: Any) -> dict[str, npt.NDArray[Any]]:
             array[:] = list(feature.bytes_list.value)
         elif kind == "float_list":
             array = np.asarray(feature.float_list.value, np.float32)
-        else:  # a feature without a kind is one without values
+        else:  # a feature without a kind has no values
             array = np.asarray(feature.int64_list.value, np.int64)
         features[name] = array
     return features

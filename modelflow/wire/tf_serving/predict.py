@@ -1,4 +1,4 @@
-"""Predict over REST: a request's document to arrays, arrays to the answer's document.
+"""Predict requests over REST: converts a document to arrays, and arrays to the answer.
 
 Row format is ``{"instances": [...]}``, answered with ``{"predictions": [...]}``; column format is
 ``{"inputs": ...}``, answered with ``{"outputs": ...}``.
@@ -25,20 +25,20 @@ except ImportError:  # an extra: `read_predict` reads each body then
 _NUMBERS = "biuf"  # kinds of element types
 
 Types = Mapping[str, "np.dtype[Any] | None"]
-"""The element types of a model's inputs, by name; None: it takes what comes."""
+"""The element types of a model's inputs, by name. None for an input of any type."""
 
 
 def read_predict(
     body: bytes | memoryview, limits: JsonLimits | None = None
 ) -> tuple[str, bool, Any]:
-    """Reads the body of ``:predict``, before it is known which model's inputs it must fit.
+    """Reads the body of ``:predict`` before the model's inputs are known.
 
     Returns:
-        The signature that it is for (empty: the default one); whether it is in row format, and to
-        be answered so; what stands under ``instances`` or ``inputs``.
+        Three values: the signature (empty for the default one), whether the request and its answer
+        are in row format, and the value of ``instances`` or ``inputs``.
 
     Raises:
-        Problem: it is no JSON, or not of the form of a request.
+        Problem: The body is no JSON, or has not the form of a request.
     """
     document = read_object(body, limits)
     name = signature_name(document) if "signature_name" in document else ""
@@ -61,11 +61,11 @@ def read_predict(
 
 
 def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
-    """Reads small bodies of ``:predict`` that say nothing but rows without names.
+    """Reads small bodies of ``:predict`` that contain only rows without names.
 
     Returns:
-        The rows of each; None: it says something else, or is no JSON, and belongs to
-        `read_predict`.
+        The rows of each body. None for a body that needs `read_predict`: it has other contents or
+        is no JSON.
     """
     if orjson is None:
         return [None] * len(bodies)
@@ -75,9 +75,9 @@ def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
         try:
             document = orjson.loads(body)
         except ValueError:
-            pass  # `read_predict` says why, or takes what this parser does not
+            pass  # `read_predict` raises the error, or accepts texts that orjson refuses
         else:
-            # A key that stands there twice is one, too, and the limits hold for both.
+            # A single colon excludes duplicate keys. orjson merges them, but the limits count both.
             if type(document) is dict and len(document) == 1 and body.count(b":") == 1:
                 given = document.get("instances")
                 if type(given) is list and given:
@@ -89,13 +89,14 @@ def read_rows(bodies: Sequence[bytes]) -> list[list[Any] | None]:
 def rows_answers(
     outputs: Mapping[str, npt.NDArray[Any] | None], sizes: Sequence[int]
 ) -> list[bytes] | None:
-    """Returns what `predict_answer` would return of the rows of each request.
-
-    None: only that can tell.
+    """Writes the answers of several requests, equal to the results of `predict_answer`.
 
     Args:
-        outputs: Numbers, axis 0 are the rows of all requests; None: it is none.
-        sizes: How many rows each request has.
+        outputs: Numbers, with the rows of all requests on axis 0. None for an output without array.
+        sizes: The number of rows of each request.
+
+    Returns:
+        The answers. None if only `predict_answer` can write them.
     """
     if len(outputs) != 1:
         return None
@@ -110,10 +111,10 @@ def rows_answers(
 
 
 def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str, Any]:
-    """Reads a body that must be a JSON object; bytes after it are ignored.
+    """Reads a body that must be a JSON object, and ignores bytes after the object.
 
     Raises:
-        Problem: it is not.
+        Problem: The body is no object.
     """
     document = read_json(body, limits, takes_rest=True)
     if not isinstance(document, dict):
@@ -122,10 +123,10 @@ def read_object(body: bytes | memoryview, limits: JsonLimits | None) -> dict[str
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
-    """Returns the signature that a request's document names; empty: none.
+    """Returns the signature that a request's document names, or an empty text.
 
     Raises:
-        Problem: it is no text.
+        Problem: The name is no text.
     """
     name = document.get("signature_name", "")
     if not isinstance(name, str):
@@ -140,17 +141,18 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
     """Returns the document that answers a request.
 
     Args:
-        outputs: The model's outputs; bytes whose name ends in ``_bytes`` go out as ``b64``, others
-            as text.
-        is_row: The request was in row format; axis 0 of every output are the instances then.
+        outputs: The model's outputs. Bytes are written as ``b64`` if the output's name ends in
+            ``_bytes``, else as text.
+        is_row: Whether the request is in row format. Axis 0 of every output then counts the
+            instances.
 
     Raises:
-        Problem: outputs of different lengths in row format, or one that JSON has no form for.
+        Problem: Outputs differ in length in row format, or an output has no form in JSON.
     """
     if not is_row:
         texts = {name: _text(name, array) for name, array in outputs.items()}
         return b'{"outputs":' + _one_or_object(texts) + b"}"
-    if len(outputs) == 1:  # as below, without what several need
+    if len(outputs) == 1:  # a shortcut: the code below is for several outputs
         ((name, array),) = outputs.items()
         if array.ndim:
             text = array_json(array) if array.dtype.kind in _NUMBERS else _text(name, array)
@@ -171,12 +173,12 @@ def predict_answer(outputs: Mapping[str, npt.NDArray[Any]], *, is_row: bool) -> 
 
 
 def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
-    """Returns an array for each input of the model of what stands under ``instances``.
+    """Converts the value of ``instances`` to an array for each input of the model.
 
-    Axis 0 are the instances.
+    Axis 0 counts the instances.
 
     Raises:
-        Problem: it does not fit the inputs, or has names that are none.
+        Problem: The value does not fit the inputs, or a name is no input.
     """
     if not inputs:
         refuse("The signature takes no inputs, so there are no instances; ask with 'inputs': {}")
@@ -186,7 +188,7 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
                 "instances is a plain list, but expecting list of objects as multiple input "
                 f"tensors required as per tensorinfo_map ({', '.join(inputs)})"
             )
-        # An array has no objects, and looking at each of its numbers would cost more than the rest.
+        # An array contains no objects. A look at each number would cost more than all other checks.
         has_objects = isinstance(rows, list) and dict in set(map(type, rows))
         for at, row in enumerate(rows if has_objects else ()):
             if _is_object(row):
@@ -208,7 +210,7 @@ def arrays_of_rows(rows: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
 
 
 def _stack(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.NDArray[Any]:
-    """One array of the values of all rows; a large document has arrays among them."""
+    """Stacks the values of all rows to one array; a large document has arrays among the values."""
     if not isinstance(values[0], np.ndarray):
         return array_of(values, dtype, where)
     arrays = [array_of(value, dtype, f"{where}[{at}]") for at, value in enumerate(values)]
@@ -222,12 +224,12 @@ def _stack(values: list[Any], dtype: np.dtype[Any] | None, where: str) -> npt.ND
 
 
 def arrays_of_columns(value: Any, inputs: Types) -> dict[str, npt.NDArray[Any]]:
-    """Returns an array for each input of the model of what stands under ``inputs``.
+    """Converts the value of ``inputs`` to an array for each input of the model.
 
     Names that are no inputs are ignored, as TensorFlow Serving does.
 
     Raises:
-        Problem: it does not fit the inputs.
+        Problem: The value does not fit the inputs.
     """
     if not _is_object(value):
         if not inputs:

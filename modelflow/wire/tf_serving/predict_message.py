@@ -1,4 +1,4 @@
-"""Predict over gRPC: ``PredictRequest`` to arrays, arrays to ``PredictResponse``."""
+"""Predict requests over gRPC: ``PredictRequest`` to arrays, arrays to ``PredictResponse``."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -25,13 +25,13 @@ def predict_arrays(
 
     Args:
         message: The ``PredictRequest``.
-        inputs: The element types of the model's inputs; None: it takes what comes.
-        most_elements: Of one array.
+        inputs: The element types of the model's inputs. None for an input of any type.
+        most_elements: The most elements of an array.
 
     Raises:
-        Problem: inputs are missing or too many, or a tensor is not of its type, or malformed.
+        Problem: An input is missing, unknown or malformed, or has another type.
     """
-    sent = {*message.inputs}  # its own keys are compared one by one
+    sent = {*message.inputs}  # a set, because the map's own keys are compared one by one
     if sent != inputs.keys():
         refuse(
             f"input size does not match signature: {len(sent)}!={len(inputs)} "
@@ -49,10 +49,10 @@ def predict_arrays(
 
 
 def list_wanted_outputs(output_filter: Iterable[str], outputs: Collection[str]) -> tuple[str, ...]:
-    """Returns the outputs that a request asks for, all of them where it names none.
+    """Returns the requested outputs, or all outputs if the request names none.
 
     Raises:
-        Problem: it names one that there is not, or one twice.
+        Problem: The request names an unknown output, or an output twice.
     """
     wanted: list[str] = []
     for name in output_filter:
@@ -79,10 +79,10 @@ def predict_response(
 
     Args:
         name: The model that answers.
-        version: Its version.
-        signature_name: Its signature.
-        outputs: Its outputs.
-        as_content: Tensors go as raw bytes; else in the fields of their types.
+        version: The version of the model.
+        signature_name: The signature of the model.
+        outputs: The outputs of the model.
+        as_content: Whether tensors are sent as raw bytes instead of the fields of their types.
 
     Raises:
         Problem: TensorFlow has no such type.

@@ -1,4 +1,4 @@
-"""Between TensorFlow's ``TensorProto`` and arrays, both of its forms, without TensorFlow."""
+"""Conversion between both forms of TensorFlow's ``TensorProto`` and arrays, without TensorFlow."""
 
 import math
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from modelflow.wire.proto import TF_SERVING
 from modelflow.wire.raw_tensor import widen_bf16
 from modelflow.wire.tensor import check_shape
 
-# By the type's name: how it stands in memory, the field of its values, and those as they stand
-# there. A bfloat16 is float32 in memory: NumPy has no type for it.
+# For each type name: the type in memory, the field of its values, and the type in that field. A
+# bfloat16 is float32 in memory, because NumPy has no type for it.
 _FORMS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         "DT_FLOAT": ("<f4", "float_val", "<f4"),
@@ -39,15 +39,15 @@ _FORMS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 _OF_DTYPE = {
     np.dtype(memory): name for name, (memory, _, _) in _FORMS.items() if name != "DT_BFLOAT16"
 }
-# Two gigabytes of float32: a shape of a few bytes may ask for any number of elements.
+# 2 GiB of float32. A limit is needed, because a few bytes can state a shape of any size.
 MOST_ELEMENTS = 1 << 29
-"""Of a tensor whose values repeat, unless a caller says otherwise."""
+"""The most elements of a tensor with repeated values, unless the caller sets another limit."""
 
 _PACKED = {"float_val": 0x2A, "double_val": 0x32, "bool_val": 0x5A}  # field number << 3 | 2
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """Returns what ``tensorflow.DataType`` calls an element type.
+    """Returns the name of an element type in ``tensorflow.DataType``.
 
     Raises:
         Problem: TensorFlow has no such type.
@@ -80,7 +80,7 @@ def _names() -> Mapping[int, str]:
 
 
 def name_of(number: int) -> str:
-    """Returns what ``tensorflow.DataType`` calls a number; one that it does not know as it is."""
+    """Returns the name of a number in ``tensorflow.DataType``, or the number as text if unknown."""
     return _names().get(number, str(number))
 
 
@@ -88,7 +88,7 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
     """Returns the element type in memory of a number of ``tensorflow.DataType``.
 
     Raises:
-        Problem: there is no such type, or none that a tensor could be of.
+        Problem: The number is no type, or a type without tensors.
     """
     return np.dtype(_form(number, where)[0])
 
@@ -96,15 +96,16 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
 def array_of_proto(
     tensor: Any, where: str, *, most_elements: int = MOST_ELEMENTS
 ) -> npt.NDArray[Any]:
-    """Returns what a ``TensorProto`` holds, read-only where it is a view on the message's bytes.
+    """Converts a ``TensorProto`` to an array, read-only if the array is a view on the message.
 
     Args:
-        tensor: The message. Fewer values than elements: the last one repeats; none: zeros.
-        where: What is read, for messages.
-        most_elements: The largest tensor that values may be repeated for.
+        tensor: The message. If it has fewer values than elements, the last value repeats. If it has
+            none, the elements are zeros.
+        where: The name of the tensor, for messages.
+        most_elements: The most elements of a tensor whose values are repeated.
 
     Raises:
-        Problem: the values are not what type and shape say.
+        Problem: The values do not fit type and shape.
     """
     memory, field, stored = _form(tensor.dtype, where)
     shape = _shape(tensor.tensor_shape, where)
@@ -139,16 +140,17 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
 
     Args:
         tensor: The message.
-        array: Its elements; objects are bytes or texts.
-        as_content: As raw bytes in ``tensor_content``, which is smaller for integers; else in the
-            field of its type, which every client reads. Texts have no raw form.
+        array: The elements; objects are bytes or texts.
+        as_content: Whether to write raw bytes into ``tensor_content``, which is smaller for
+            integers. Otherwise the field of the type is used, which every client reads. Texts have
+            no raw form.
 
     Raises:
         Problem: TensorFlow has no such type.
     """
     number = type_number(array.dtype)
     tensor.dtype = number
-    # Without this a tensor of no axes would have a shape that is not said.
+    # Without this line a tensor without axes would have no shape in the message.
     tensor.tensor_shape.SetInParent()
     for extent in array.shape:
         tensor.tensor_shape.dim.add(size=extent)
@@ -165,7 +167,7 @@ def fill_proto(tensor: Any, array: npt.NDArray[Any], *, as_content: bool = False
     if as_content:
         tensor.tensor_content = flat.tobytes()
     elif field in _PACKED:
-        # Packed values of a fixed width are the array's own bytes; protobuf takes them in one go.
+        # Packed values of a fixed width are the array's own bytes. protobuf copies them in one go.
         data = flat.view(np.uint8)
         tensor.MergeFromString(bytes([_PACKED[field]]) + _varint(data.size) + data.tobytes())
     else:
@@ -208,7 +210,7 @@ def _of_content(content: bytes, name: str, shape: tuple[int, ...], where: str) -
 def _in_memory(
     held: npt.NDArray[Any], name: str, dtype: np.dtype[Any], where: str
 ) -> npt.NDArray[Any]:
-    """Values as the field has them, as elements of a tensor."""
+    """Converts values from a message's field to elements of a tensor."""
     if dtype.kind == "c":
         if held.size % 2:
             refuse(f"{where}: {held.size} values; complex numbers are pairs")

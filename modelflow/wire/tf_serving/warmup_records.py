@@ -1,6 +1,6 @@
-"""Reading ``tf_serving_warmup_requests``, what TensorFlow Serving replays before it is ready.
+"""Reads ``tf_serving_warmup_requests``, requests that TensorFlow Serving replays at the start.
 
-A file of TFRecords, each a ``tensorflow.serving.PredictionLog``; no TensorFlow is needed.
+The file contains TFRecords, each a ``tensorflow.serving.PredictionLog``. TensorFlow is not needed.
 """
 
 import struct
@@ -13,17 +13,17 @@ from modelflow.wire.problem import Problem
 from modelflow.wire.proto import TF_SERVING
 
 MOST_RECORDS = 1000
-"""TensorFlow Serving's own bound on the records of a warm-up file."""
+"""TensorFlow Serving's own limit on the records of a warm-up file."""
 
-_HEAD = struct.Struct("<QI")  # the length of a record, and a checksum of that
+_HEAD = struct.Struct("<QI")  # the length of a record, and a checksum of the length
 _TAIL = 4  # a checksum of the record
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Gives each ``PredictionLog`` of a file, at most 1000, behind its address for messages.
+    """Yields up to 1000 pairs from a file: the address for messages, and the ``PredictionLog``.
 
     Raises:
-        EngineError: the file has no such records.
+        EngineError: The file has no such records.
     """
     data = path.read_bytes()
     at = 0

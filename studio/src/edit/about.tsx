@@ -1,4 +1,4 @@
-// What is said of the graph as a whole, and the values that its arguments have in this page.
+// Facts about the whole graph, and the values of its arguments in this page.
 
 import type { Argument, Picture } from "./view";
 

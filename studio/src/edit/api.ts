@@ -1,4 +1,4 @@
-// Requests to the server: each brings all that it needs.
+// Requests to the server. Each request contains all data that its task needs.
 
 export class Refusal extends Error {
   constructor(
@@ -10,7 +10,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Has something done; throws a `Refusal` where it is not. */
+/** Runs a task of the server; throws a `Refusal` if the task fails. */
 export async function ask<Found>(task: string, body: object): Promise<Found> {
   let answer: Response;
   try {

@@ -1,4 +1,4 @@
-// What a new graph begins with; a new unit of one's own.
+// The dialogs for the template of a new graph, and for a new unit.
 
 import { useState } from "preact/hooks";
 import { Dialog } from "./dialogs";

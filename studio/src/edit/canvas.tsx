@@ -1,4 +1,4 @@
-// The graph: nodes that are moved, wires that are drawn from port to port.
+// The picture of the graph: the user moves nodes, and draws wires from port to port.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Frame } from "../live/frame";
@@ -71,7 +71,7 @@ export function Canvas(props: Props) {
     const name = target.closest("[data-node]")?.getAttribute("data-node") ?? "";
     const output = target.closest("[data-output]")?.getAttribute("data-output") ?? "";
     const point = where(event);
-    svg.current!.setPointerCapture(event.pointerId); // a drag that leaves the picture goes on
+    svg.current!.setPointerCapture(event.pointerId); // a drag continues outside of the picture
     const basis = { begin: point, now: point, hasMoved: false };
     if (output) setDrag({ ...basis, is: "wire", names: [name], port: output });
     else if (name) {

@@ -1,4 +1,4 @@
-// What saving would change, and what to do where somebody else has written the file.
+// The changes that saving would make, and the choices if someone else has written the file.
 
 import { useEffect, useState } from "preact/hooks";
 import { Changes, Dialog } from "./dialogs";

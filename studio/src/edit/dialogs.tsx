@@ -1,4 +1,4 @@
-// What is asked before something is done, and what is looked at.
+// Dialogs: choices, changes, and the list of keys.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";

@@ -1,4 +1,4 @@
-// What is wrong with the graph, and what has failed in its run.
+// Errors of the graph, and failures of its run.
 
 import type { Trouble } from "../live/frame";
 import type { Finding } from "./view";

@@ -1,4 +1,4 @@
-// What can be said of a node: its name, its unit's options, how it runs, its edges.
+// The settings of a node: its name, its unit's options, the settings of its run, its edges.
 
 import type { ComponentChild } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
@@ -16,7 +16,7 @@ interface Props {
   values: ComponentChild;
 }
 
-// What the plan chose, where the file says nothing.
+// Settings that the plan chooses if the file does not set them.
 const PLANNED: Record<string, string> = { threads: "threads", batch_size: "batch", queue_size: "queue", device: "device" };
 const OWN = new Set(["type", "flowunit", "pos"]);
 
@@ -24,9 +24,9 @@ export function Inspector(props: Props) {
   const { box, view, catalog } = props;
   const panel = useRef<HTMLElement>(null);
   const focused = useRef(props.focus);
-  // Before anything more is typed: it would go into whatever field has the focus then.
+  // A layout effect moves the focus before the next key, which would go to the wrong field otherwise.
   useLayoutEffect(() => {
-    if (props.focus === focused.current) return; // another node is shown, and nobody asked for it
+    if (props.focus === focused.current) return; // the node changed, but the user did not press Enter on it
     focused.current = props.focus;
     panel.current?.querySelector<HTMLElement>("input, select")?.focus();
   }, [props.focus]);

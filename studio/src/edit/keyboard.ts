@@ -1,14 +1,14 @@
-// The keys of the picture: what each of them means.
+// Keyboard navigation in the picture.
 
 import type { Box, Picture } from "./view";
 
-/** Whether keys belong to a field that somebody types into. */
+/** Whether a key event belongs to a field or a dialog. */
 export function isTyping(event: Event): boolean {
   const target = event.target as Element | null;
   return !!target?.closest?.("input, textarea, select, dialog");
 }
 
-/** The node that an arrow key leads to. */
+/** Returns the node that an arrow key leads to. */
 export function neighbour(picture: Picture, from: string, key: string): string | undefined {
   const box = picture.boxes.find((one) => one.name === from);
   if (!box) return picture.boxes[0]?.name;

@@ -1,4 +1,4 @@
-// A component that is drawn again only where its properties have changed.
+// A component that is rendered again only if its properties have changed.
 
 import { Component, type ComponentChild, type FunctionComponent, h } from "preact";
 

@@ -80,7 +80,7 @@ function Dot(props: { port: Port; x: number; side: "input" | "output" }) {
   );
 }
 
-/** What stands in a box, line by line. */
+/** Returns the lines of text in a box. */
 function words(box: Box): string[] {
   if (box.kind === "port") return [box.name];
   const { device, deviceid } = box.attributes;
@@ -99,7 +99,7 @@ function at(box: Box, place: number) {
 
 const HIDDEN = new Set(["type", "flowunit", "device", "deviceid", "batch_size", "threads", "queue_size", "pos", "label"]);
 
-// The name of a node begins with what is seen of it.
+// The accessible name of a node begins with its visible text.
 function spoken(box: Box, findings: Finding[], figures: NodeFrame | undefined): string {
   const seen = figures ? figureWords(box, figures) : words(box);
   const more = [

@@ -1,11 +1,11 @@
-// Which ports an edge may join.
+// Finds the ports that an edge can connect.
 
 import { type Box, fits, type Unit } from "./view";
 import type { Wish } from "./canvas";
 
 export type Pair = [string, string];
 
-/** The ports that an edge may have, those first that are free and of one type. */
+/** Returns pairs of ports for an edge: free inputs of a fitting type if there are any, else all. */
 export function pairsOf(source: Box, output: string | null, target: Box, input: string | null): Pair[] {
   const outputs = source.outputs.filter((port) => !port.wrong && (output === null || port.name === output));
   const inputs = target.inputs.filter((port) => !port.wrong && (input === null || port.name === input));

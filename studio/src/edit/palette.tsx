@@ -1,4 +1,4 @@
-// What a graph can use: searched, dragged into the picture, or added by Enter.
+// The units for the graph: the user searches them, drags them into the picture, or presses Enter.
 
 import type { RefObject } from "preact";
 import type { Wish } from "./canvas";

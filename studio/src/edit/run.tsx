@@ -1,4 +1,4 @@
-// What goes into the graph for a run, and how the run stands.
+// The samples for a run of the graph, and the state of the run.
 
 import { useRef, useState } from "preact/hooks";
 import type { Frame } from "../live/frame";
@@ -7,7 +7,7 @@ import { Dialog } from "./dialogs";
 import { type Run, said } from "./trial";
 import type { Sample } from "./work";
 
-/** What was chosen for an input; kept for the next run. */
+/** The chosen samples of an input, which are kept for the next run. */
 export interface Chosen {
   kind: "files" | "text" | "json";
   files: File[];
@@ -20,7 +20,7 @@ interface Props {
   inputs: string[];
   chosen: Record<string, Chosen>;
   onChange: (chosen: Record<string, Chosen>) => void;
-  onRun: (samples: Record<string, Sample[]>, isRepeated: boolean) => Promise<string>; // why it was refused
+  onRun: (samples: Record<string, Sample[]>, isRepeated: boolean) => Promise<string>; // returns the reason of a refusal
   onClose: () => void;
 }
 
@@ -111,14 +111,14 @@ function base64(file: File): Promise<string> {
   });
 }
 
-/** How the run stands, in a line. */
+/** Shows the state of the run in a line. */
 export function RunBar(props: { run: Run }) {
   const { trial, live } = props.run;
   if (trial.state === "none") return null;
   const { frame } = live;
   const isRunning = trial.state === "running";
   const failed = frame?.troubles.reduce((sum, trouble) => sum + trouble.count, 0) ?? 0;
-  const isOfNode = frame?.nodes.some((node) => node.node === frame.verdict.node); // else of the samples' own pace
+  const isOfNode = frame?.nodes.some((node) => node.node === frame.verdict.node); // otherwise the verdict is about the samples
   return (
     <p class={trial.state === "failed" ? "runbar problem" : "runbar"} role="status" data-run={trial.state}>
       {said(trial)}

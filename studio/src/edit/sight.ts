@@ -1,4 +1,4 @@
-// Where things are: what of the picture is seen, and where the ports of a box are.
+// Geometry of the picture: the visible part, and the places of ports.
 
 import type { Box, Picture } from "./view";
 
@@ -7,7 +7,7 @@ export interface Point {
   y: number;
 }
 
-/** A point p of the picture is at p * k + (x, y) of the canvas. */
+/** The visible part: point p of the picture is at p * k + (x, y) of the canvas. */
 export interface Sight extends Point {
   k: number;
 }
@@ -15,7 +15,7 @@ export interface Sight extends Point {
 export const HOME: Sight = { x: 20, y: 20, k: 1 };
 
 const [LEAST, MOST, MARGIN] = [0.1, 4, 24];
-// Texts of 12 pixels can still be read.
+// The smallest scale at which texts of 12 pixels are readable.
 const SMALLEST = 0.6;
 
 export function zoomed(sight: Sight, at: Point, by: number): Sight {
@@ -35,7 +35,7 @@ export function fitted(picture: Picture, width: number, height: number): Sight {
   };
 }
 
-/** The same, but not too small to be read: then from the beginning of the data on. */
+/** Like `fitted`, but never too small to read. A larger graph is shown from its sources on. */
 export function readable(picture: Picture, width: number, height: number): Sight {
   const whole = fitted(picture, width, height);
   if (whole.k >= SMALLEST) return whole;

@@ -1,4 +1,4 @@
-// The file's text itself, with the lines marked that something is wrong with.
+// The text of the file, with marks at the lines of findings.
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Finding } from "./view";
@@ -21,7 +21,8 @@ export function Source(props: Props) {
   const lines = shown.split("\n").length;
   const wrong = new Map(props.findings.flatMap((one) => (one.line === null ? [] : [[one.line, one.message] as const])));
   useEffect(() => {
-    // What is drawn may be behind what is typed; the field's own value stays where it says the same.
+    // The rendered text may be older than the typed text. The field keeps its own value if both are
+    // equal.
     const now = unix(props.newest());
     if (area.current && area.current.value !== now) area.current.value = now;
   }, [shown]);
@@ -53,7 +54,7 @@ function unix(text: string): string {
   return text.replace(/\r\n?/g, "\n");
 }
 
-/** What was typed put into a text whose line ends the field does not keep: all others stay as they are. */
+/** Inserts typed text into a text with other line ends, which the field loses. All other lines keep theirs. */
 export function respliced(before: string, typed: string): string {
   if (!before.includes("\r")) return typed;
   const places: number[] = [];

@@ -1,4 +1,4 @@
-// A run of the graph: begun, followed until it is over, stopped.
+// Starts, follows and stops a run of the graph.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { BEGIN, listen, type State as Live, type Trial } from "../live/stream";
@@ -16,7 +16,7 @@ export interface Run {
 const NONE: Trial = { state: "none", problem: "", seconds: 0, repeated: false };
 const ACTIVE = new Set(["opening", "running", "stopping"]);
 
-/** The run of this page, or the one that was under way when it was opened (`opened`). */
+/** The run of this page, or the run (`opened`) that was active when the page was opened. */
 export function useRun(work: Work, opened: Trial | null): Run {
   const [live, setLive] = useState<Live>(BEGIN);
   const [begun, setBegun] = useState<Trial>(NONE);
@@ -34,13 +34,13 @@ export function useRun(work: Work, opened: Trial | null): Run {
     }
   }, [opened]);
   useEffect(() => {
-    if (live.link.is === "ended") leave.current?.(); // nothing follows
+    if (live.link.is === "ended") leave.current?.(); // no event follows
   }, [live.link.is]);
   const trial = live.trial ?? begun;
   const isEndless = ACTIVE.has(trial.state) && trial.repeated;
   useEffect(() => {
     if (!isEndless) return;
-    const end = () => void navigator.sendBeacon(`api/stop${location.search}`, "{}"); // nobody would see it go on
+    const end = () => void navigator.sendBeacon(`api/stop${location.search}`, "{}"); // no page would show the run any more
     addEventListener("pagehide", end);
     return () => removeEventListener("pagehide", end);
   }, [isEndless]);
@@ -59,7 +59,7 @@ export function useRun(work: Work, opened: Trial | null): Run {
   };
 }
 
-/** How a run stands, in words. */
+/** Describes the state of a run in words. */
 export function said(trial: Trial): string {
   switch (trial.state) {
     case "opening":

@@ -1,4 +1,4 @@
-// What passes an edge: the last values, each as what it is.
+// The last values of an edge, each shown in the form of its kind.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./api";
@@ -25,7 +25,7 @@ interface Value {
   step?: number;
 }
 
-// Values of an array that are shown without being asked for.
+// The values of an array up to this size are shown unfolded.
 const SMALL = 16;
 
 interface Found {
@@ -55,7 +55,7 @@ export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string
   );
 }
 
-/** What has come out of the graph at one of its outputs, or gone in at an input. */
+/** Shows the values of an output or an input of the graph. */
 export function PortValues(props: { box: Box; wires: Wire[]; run: Run }) {
   const { box, wires, run } = props;
   const ends = wires.filter((wire) => (box.role === "output" ? wire.target : wire.source) === box.name);
@@ -77,7 +77,7 @@ function Values(props: { node: string; output: string; run: Run }) {
   const look = () => {
     const now = asking.current;
     if (now.isBusy) {
-      now.isAgain = true; // one request at a time, the newest last
+      now.isAgain = true; // one request at a time; the next follows once this one is answered
       return;
     }
     now.isBusy = true;
@@ -90,7 +90,7 @@ function Values(props: { node: string; output: string; run: Run }) {
         look();
       }
     };
-    ask<Found>("passed", { node, output }).then(show, () => show(null)); // the editor has ended: the page says so
+    ask<Found>("passed", { node, output }).then(show, () => show(null)); // the editor has ended, which the page shows
   };
   useEffect(look, [run.live.frame, run.trial.state]);
   useEffect(() => () => void (asking.current.isOver = true), []);

@@ -1,4 +1,4 @@
-// What the server sends: see modelflow/studio/edit/view.py and catalog.py.
+// The server's answers: see modelflow/studio/edit/view.py and catalog.py.
 
 import type { Trial } from "../live/stream";
 
@@ -138,12 +138,12 @@ export type Operation =
   | { do: "tidy" }
   | { do: "paste"; text: string };
 
-/** Whether data of an output may go to an input, as far as their types say. */
+/** Whether the types of an output and an input are equal, or one of them is open. */
 export function fits(output: { dtype: string | null }, input: { dtype: string | null }): boolean {
   return output.dtype === null || input.dtype === null || output.dtype === input.dtype;
 }
 
-/** A name that no node has. */
+/** Returns a name that no node has. */
 export function freeName(wanted: string, picture: Picture | null): string {
   const taken = new Set(picture?.boxes.map((box) => box.name));
   const base = wanted.replace(/[^\w]/g, "_");
@@ -152,7 +152,7 @@ export function freeName(wanted: string, picture: Picture | null): string {
   return name;
 }
 
-/** An end of an edge as it is written: without the port where only one can be meant. */
+/** Returns an end of an edge as the file writes it: without the port if the port is unambiguous. */
 export function endOf(box: Box, port: string, side: "inputs" | "outputs"): End {
   const known = box[side].filter((one) => !one.wrong);
   const meant = side === "outputs" ? known.filter((one) => !one.optional) : known;

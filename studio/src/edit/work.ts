@@ -1,4 +1,4 @@
-// The text that is edited, the texts before and after it, and what is known of it.
+// The edited text, its undo and redo history, and the server's view of the text.
 
 import { ask, Refusal } from "./api";
 import type { Trial } from "../live/stream";
@@ -43,7 +43,7 @@ const EMPTY: State = {
 const MOST_UNDO = 500;
 const PAUSE = 250;
 
-/** All changes go through here, one after the other, each on the text that the one before gave. */
+/** Runs all changes one after the other, each on the text that the previous change produced. */
 export class Work {
   state: State = EMPTY;
   private queue: Promise<void> = Promise.resolve();
@@ -74,7 +74,7 @@ export class Work {
     }).then(() => isDone);
   }
 
-  /** Takes what somebody types; looked at when he pauses. */
+  /** Takes typed text, and checks the text after a pause in typing. */
   type(text: string): void {
     if (text === this.state.text) return;
     if (this.isTyping) this.set({ text });
@@ -104,7 +104,7 @@ export class Work {
     });
   }
 
-  /** Begins a new graph as one of those that there are. */
+  /** Starts a new graph from a template. */
   begin(starter: string): Promise<void> {
     return this.next(async () => {
       const view = await ask<View>("begin", { starter, args: this.state.args });
@@ -114,19 +114,19 @@ export class Work {
     });
   }
 
-  /** Begins with what is shown. */
+  /** Starts with the text that is shown. */
   skipBeginning(): void {
     this.set({ starters: [] });
   }
 
-  /** Gives an argument of the graph a value, for as long as the page is open; "": its default. */
+  /** Sets an argument of the graph until the page is closed. "" restores the default. */
   give(name: string, value: string): void {
     const { [name]: _, ...others } = this.state.args;
     this.set({ args: value ? { ...others, [name]: value } : others });
     void this.look();
   }
 
-  /** Writes the files of a new unit, and has it known. */
+  /** Writes the files of a new unit, and updates the list of units. */
   makeUnit(name: string, kind: string): Promise<boolean> {
     let isDone = false;
     return this.next(async () => {
@@ -139,7 +139,7 @@ export class Work {
     }).then(() => isDone);
   }
 
-  /** Begins a run; null where it is refused. */
+  /** Starts a run; returns null if the server refuses the run. */
   run(samples: Record<string, Sample[]>, isRepeated: boolean): Promise<Trial | null> {
     let found: Trial | null = null;
     return this.next(async () => {
@@ -147,7 +147,7 @@ export class Work {
     }).then(() => found);
   }
 
-  /** At once, whatever else is being done. */
+  /** Stops the run at once, without waiting for other tasks. */
   async stop(): Promise<void> {
     try {
       await ask("stop", {});
@@ -170,7 +170,7 @@ export class Work {
     }).then(() => found);
   }
 
-  /** Writes the file; `over`: in place of what somebody else has written meanwhile. */
+  /** Writes the file. With `over`, replaces contents that someone else has written meanwhile. */
   save(over?: Stand): Promise<void> {
     return this.next(async () => {
       const text = this.state.text;
@@ -185,14 +185,14 @@ export class Work {
     });
   }
 
-  /** Looks whether somebody else has written the file. */
+  /** Checks whether someone else has written the file. */
   async compare(): Promise<void> {
     if (!this.state.view) return;
     const stand = await ask<Stand>("stand", {}).catch(() => null);
     if (stand && stand.mark !== this.state.mark) this.set({ conflict: stand });
   }
 
-  /** Takes what the file holds by now; what was here is one undo away. */
+  /** Takes the current contents of the file. One undo restores the text of the page. */
   take(stand: Stand): void {
     this.remember(stand.text);
     this.set({ saved: stand.text, mark: stand.mark, conflict: null });
@@ -221,7 +221,7 @@ export class Work {
     return this.step(async () => {
       const text = this.state.text;
       const view = await ask<View>("look", this.draft);
-      if (text === this.state.text) await this.show(view); // else another look is on its way
+      if (text === this.state.text) await this.show(view); // otherwise another check is under way
     });
   }
 
@@ -236,7 +236,7 @@ export class Work {
   }
 
   private async show(view: View): Promise<void> {
-    // A text that is no graph has no picture: the last one stays, and the findings say why.
+    // A text that is no graph has no picture. The last picture stays, and the findings give the reason.
     const picture = view.picture ?? this.state.view?.picture ?? null;
     this.set({ view: { ...view, picture } });
     const driver = /\[driver\][^[]*(\[[^\]]*\])?/.exec(view.text)?.[0] ?? "";
@@ -246,7 +246,7 @@ export class Work {
     }
   }
 
-  /** Does something when all before it is done; what was said before is no news any more. */
+  /** Runs a step after all earlier steps, and clears the previous messages. */
   private next(step: () => Promise<void>): Promise<void> {
     return this.step(async () => {
       this.set({ problem: "", told: "" });

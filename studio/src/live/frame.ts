@@ -1,4 +1,4 @@
-// What the server sends: see modelflow/studio/moments.py and modelflow/studio/frame.py.
+// The server's events: see modelflow/studio/moments.py and modelflow/studio/frame.py.
 
 export interface Box {
   name: string;
@@ -43,7 +43,7 @@ export interface NodeFrame {
   errors: number;
   service: Marks | null;
   wait: Marks | null;
-  inside: NodeFrame[]; // that stand behind it elsewhere
+  inside: NodeFrame[]; // nodes of this node that run on other machines
 }
 
 export interface Marks {

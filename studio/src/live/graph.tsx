@@ -1,4 +1,4 @@
-// The graph with what each node does now.
+// The graph with the current figures of each node.
 
 import type { Box, Frame, NodeFrame, Picture, Wire } from "./frame";
 import { rateOf, shareOf } from "../words";
@@ -6,7 +6,7 @@ import { rateOf, shareOf } from "../words";
 const CELLS = 16;
 const PAD = 12;
 const FULL = 0.9;
-// How small a graph may be drawn so that all of it is seen; then it scrolls.
+// The smallest scale of a graph. A graph that still does not fit scrolls.
 const SHRUNK = 0.55;
 
 export function Graph(props: { picture: Picture; frame: Frame | null }) {
@@ -32,7 +32,7 @@ export function Graph(props: { picture: Picture; frame: Frame | null }) {
   );
 }
 
-/** How a line is drawn: as thick as its rate, and whether the queue behind it is nearly full. */
+/** Returns the style of a line: its width follows the rate, and `isFull` marks a nearly full queue. */
 export function lookOf(wire: { source: string; target: string }, nodes: Map<string, NodeFrame>, fastest: number) {
   const target = nodes.get(wire.target);
   const rate = (target ?? nodes.get(wire.source))?.rate ?? 0;
@@ -84,7 +84,7 @@ function Plain(props: { box: Box }) {
   );
 }
 
-/** What stands in a card, line by line. */
+/** Returns the lines of text in a card. */
 export function figureWords(box: { kind: string }, node: NodeFrame): [string, string, string] {
   const threads = node.threads > 1 ? ` × ${node.threads}` : "";
   const unit = node.unit === node.node ? box.kind : node.unit;

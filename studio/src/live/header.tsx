@@ -1,4 +1,4 @@
-// What is most important, in one sentence and a few figures.
+// The verdict of the flow in one sentence, and its main figures.
 
 import type { Frame } from "./frame";
 import type { Link, State } from "./stream";

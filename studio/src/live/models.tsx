@@ -1,4 +1,4 @@
-// Which model of a server is shown, which are not ready, and the key that it asks for.
+// The choice of a server's model, the models that are not ready, and the API key.
 
 import { useState } from "preact/hooks";
 

@@ -1,4 +1,4 @@
-// Recording: begun and ended, its trace taken away, the requests that were followed as waterfalls.
+// Starts and stops a recording, downloads its trace, and shows recorded requests as waterfalls.
 
 import { useEffect, useState } from "preact/hooks";
 import type { State } from "./stream";
@@ -34,7 +34,7 @@ export function Recording(props: { state: State }) {
     fetch(`requests${location.search}`)
       .then((answer) => (answer.ok ? answer.json() : []))
       .then((found: Followed[]) => isWanted && setFollowed(found))
-      .catch(() => undefined); // the flow has ended: the header says so
+      .catch(() => undefined); // the flow has ended, which the header shows
     return () => {
       isWanted = false;
     };
@@ -124,12 +124,12 @@ function Waterfall(props: { request: Followed }) {
   );
 }
 
-/** Behind the bar, or before it where there is more room. */
+/** Returns the place of a label: right of the bar, or left of it if that side has more room. */
 function labelAt(start: number, end: number) {
   return start > WIDE - end + 260 ? { x: start - 6, "text-anchor": "end" as const } : { x: Math.max(end, start + 1.5) + 6 };
 }
 
-/** The same in a line: what is seen of a request before it is opened. */
+/** The calls of a request in one line, shown while the request is folded. */
 function Line(props: { parts: Part[]; scale: number }) {
   return (
     <svg class="waterfall" width={WIDE} height={8} aria-hidden="true">

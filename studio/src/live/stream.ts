@@ -1,4 +1,4 @@
-// The server's events as the state of the page. What is cut off is tried again.
+// Turns the server's events into the state of the page. A lost connection is opened again.
 
 import type { Frame, Picture } from "./frame";
 
@@ -16,7 +16,7 @@ export interface Trial {
   repeated: boolean;
 }
 
-/** How a recording stands; `version` is another when there are requests to ask for. */
+/** The state of a recording. `version` changes when new requests can be fetched. */
 export interface RecordingState {
   on: boolean;
   has: boolean;
@@ -25,7 +25,7 @@ export interface RecordingState {
   problem: string;
 }
 
-/** The models of a server; `unready` says of each that is missing why. */
+/** The models of a server; `unready` gives the reason for each missing model. */
 export interface Models {
   served: string[];
   unready: Record<string, string>;
@@ -53,7 +53,7 @@ export const BEGIN: State = {
 
 export type Change = (before: State) => State;
 
-// Rates that are kept: a minute, at two a second.
+// The number of stored rates: a minute, at two per second.
 const MOST = 120;
 const AGAIN = 2000;
 
@@ -72,7 +72,7 @@ const CHANGES: Record<string, (before: State, data: any) => State> = {
   end: (before) => ({ ...before, link: { is: "ended" } }),
 };
 
-/** Tells what the server sends until it is called off; a page that nobody sees asks for nothing. */
+/** Reports the server's events until the returned function is called. A hidden page sends no request. */
 export function listen(url: string, key: string, change: (next: Change) => void): () => void {
   let running: AbortController | null = null;
 
@@ -100,7 +100,7 @@ async function follow(
     try {
       const answer = await fetch(url, { headers: key ? { "x-api-key": key } : {}, signal });
       if (answer.status === 401 || (answer.status === 403 && key)) {
-        const reason = answer.status === 401 ? "" : await said(answer); // a key for something else
+        const reason = answer.status === 401 ? "" : await said(answer); // 403: a key without access to this
         change((before) => ({ ...before, link: { is: "locked", reason } }));
         return;
       }
@@ -111,7 +111,7 @@ async function follow(
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (!(error instanceof TypeError)) throw error; // what fetch says of a server that is not there
+      if (!(error instanceof TypeError)) throw error; // fetch throws a TypeError if the server does not answer
     }
     change((before) => ({ ...before, link: before.link.is === "ended" ? before.link : link(before.link) }));
     await new Promise((resolve) => setTimeout(resolve, AGAIN));

@@ -1,4 +1,4 @@
-// The same as a table.
+// The figures of all nodes as a table.
 
 import type { Frame, Marks, NodeFrame } from "./frame";
 import { rateOf, shareOf, timeOf } from "../words";

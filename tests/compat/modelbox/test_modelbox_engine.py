@@ -336,7 +336,7 @@ def test_nothing_is_added_to_what_runs(engine):
     twice = engine.execute("scale", {}, stream)
     four = engine.execute("scale", {}, twice)
     next(iter(four))
-    with pytest.raises(ModelflowError, match="'scale' runs already; describe all"):
+    with pytest.raises(ModelflowError, match="'scale' runs already; execute all"):
         engine.execute("write", {}, twice)
     with pytest.raises(ModelflowError, match="'out' is no result of it"):
         next(iter(twice))

@@ -151,5 +151,5 @@ def test_what_is_kept_of_a_request_is_little_whatever_it_says():
     assert most < 1 << 20
     assert found[:2] == [None, None]
     assert found[2] is not None
-    with pytest.raises(Problem, match="as many elements as the shape says"):
+    with pytest.raises(Problem, match="the number of elements does not fit the shape"):
         join_data([found[2]])

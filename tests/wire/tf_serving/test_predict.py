@@ -119,7 +119,7 @@ def test_nan_and_infinities_are_numbers(padding):
         ('{"instances": [1, {"x": 1}]}', ONE, "Expecting value/list but got object at item 1 of input list"),
         ('{"instances": [{"a": [1], "b": 1}, {"a": [1, 2], "b": 1}]}', TWO, r"'instances' \(input 'a'\)"),
         ('{"instances": [[1, 2], [3]]}', ONE, r"'instances' \(input 'x'\)"),
-        ('{"instances": [[1, [2]]]}', ONE, "beside each other"),
+        ('{"instances": [[1, [2]]]}', ONE, "side by side"),
         ('{"instances": ["a"]}', ONE, "is a text; expected a number for FP32"),
         ('{"instances": [1.5]}', {"x": I4}, "is a number with a fraction; expected an integer for INT32"),
         ('{"instances": ["1"]}', {"x": I4}, "is a text; expected an integer for INT32"),

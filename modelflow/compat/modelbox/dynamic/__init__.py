@@ -1,4 +1,4 @@
-"""`ModelBoxEngine`: a graph that is described while the program runs.
+"""`ModelBoxEngine`: a graph that a program describes while the program runs.
 
-In: calls of a program. Out: a `Part` of connected units, and a `PartRun` for each session on it.
+Calls of the program become a `Part` of connected units. Each run of a part is a `PartRun`.
 """

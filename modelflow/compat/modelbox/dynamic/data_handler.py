@@ -1,4 +1,4 @@
-"""`DataHandler`: what units of a `ModelBoxEngine` read and give."""
+"""`DataHandler`: the inputs and outputs of units of a `ModelBoxEngine`."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -20,27 +20,27 @@ Source = Union["DataHandler", Buffer]
 class DataHandler:
     """An input of the graph, the outputs of a unit, or several of these by name.
 
-    `ModelBoxEngine.create_input` and `ModelBoxEngine.execute` give them; ``DataHandler()`` is empty
-    until `set_datahandler`. Iterating over an output gives its `Buffer` objects, when they are
-    asked for; one that failed says so by ``has_error()``. Each is given once.
+    `ModelBoxEngine.create_input` and `ModelBoxEngine.execute` return handlers. ``DataHandler()`` is
+    empty until `set_datahandler`. Iterating over an output yields its `Buffer` objects on demand,
+    each once. A failed buffer returns True from ``has_error()``.
     """
 
     def __init__(
         self, engine: "ModelBoxEngine | None" = None, ends: Mapping[str, End] | None = None
     ) -> None:
-        """Takes inputs, or the outputs of a unit, by port: for the engine."""
+        """Takes inputs, or the outputs of a unit, by port. Only the engine passes them."""
         self._engine = engine
         self._ends = dict(ends or {})
-        # Its ports are of other handlers: what a unit with several inputs reads.
+        # Whether the ports belong to other handlers, for a unit with several inputs.
         self._is_joint = ends is None
 
     # -- ports ----------------------------------------------------------------------------------
 
     def __getitem__(self, port: str) -> "DataHandler":
-        """Returns one port.
+        """Returns a handler of a single port.
 
         Raises:
-            PortError: there is none of that name; the message names the nearest.
+            PortError: No port has that name. The message names the nearest.
         """
         if port in self._ends:
             return DataHandler(self._engine, {port: self._ends[port]})
@@ -50,10 +50,10 @@ class DataHandler:
     get_datahandler = __getitem__
 
     def set_datahandler(self, sources: Mapping[str, Source]) -> Status:
-        """Says what a unit with several inputs reads: ``{input: handler}``.
+        """Sets the inputs of a unit with several inputs: ``{input: handler}``.
 
         Returns:
-            ``STATUS_INVALID`` where this is an input of the graph, or a unit's output.
+            ``STATUS_INVALID`` if this handler is an input of the graph or an output of a unit.
         """
         if not self._is_joint:
             message = "this handler has ports of its own; set those of an empty DataHandler()"
@@ -65,15 +65,15 @@ class DataHandler:
         return Status()
 
     def sources(self, engine: "ModelBoxEngine") -> dict[str | None, End]:
-        """Returns what a unit that is given this handler reads, by input; None: its only one.
+        """Returns the sources of a unit with this handler by input, or by None for a single input.
 
         Raises:
-            ModelflowError: it belongs to another engine, or is empty.
-            PortError: a unit's output is meant, and it has several.
+            ModelflowError: The handler belongs to another engine, or is empty.
+            PortError: The handler is a unit with several outputs, and names none of them.
         """
         if not self._ends:
             raise ModelflowError(
-                "got an empty DataHandler; say by set_datahandler what the unit reads"
+                "got an empty DataHandler; name the unit's sources with set_datahandler"
             )
         if self._is_joint or len(self._inlets()) > 1:
             self._check_engine(engine)
@@ -81,7 +81,7 @@ class DataHandler:
         return {None: self.only(engine)}
 
     def only(self, engine: "ModelBoxEngine | None") -> End:
-        """Returns the one port that is meant; raises as `sources`."""
+        """Returns the only port of the handler; raises as `sources`."""
         self._check_engine(engine)
         if len(self._ends) != 1:
             names = ", ".join(self._ends) or "none"
@@ -97,10 +97,10 @@ class DataHandler:
     # -- inputs ---------------------------------------------------------------------------------
 
     def setmeta(self, key: str, value: Any) -> Status:
-        """Sets a value that each buffer of this input has; alone, it is a buffer without data.
+        """Sets a meta value for every buffer of this input; without data, for one empty buffer.
 
         Returns:
-            ``STATUS_INVALID`` where it is no input, or runs already.
+            ``STATUS_INVALID`` if the handler is no input, or its graph already runs.
         """
         inlets = self._inlets()
         if not inlets:
@@ -112,18 +112,18 @@ class DataHandler:
         return Status()
 
     def pushdata(self, data: Any, port: str | None = None) -> Status:
-        """Gives an input of the graph its next buffers.
+        """Pushes the next buffers to an input of the graph.
 
-        They wait until the graph runs, and from then on this waits while the graph is full.
+        The buffers wait until the graph runs. From then on the call blocks while the graph is full.
 
         Args:
-            data: A `Buffer`, a `BufferList`, an array, bytes or a text; a handler: all that it
-                gives.
-            port: Which input; None: the only one.
+            data: A `Buffer`, a `BufferList`, an array, bytes or a text. For a handler, all of its
+                buffers.
+            port: The input. None for the only input.
 
         Returns:
-            ``STATUS_INVALID`` where it is no input or has no such port; ``STATUS_STOP`` behind
-            `close`; ``STATUS_FAULT`` where the graph failed.
+            ``STATUS_INVALID`` if the handler is no input or has no such port, ``STATUS_STOP`` after
+            `close`, ``STATUS_FAULT`` if the graph failed.
         """
         if self._is_joint and isinstance(data, DataHandler | Buffer) and port is not None:
             return self.set_datahandler({port: data})
@@ -140,16 +140,16 @@ class DataHandler:
         return self._engine.push(inlet, _natives(data))
 
     def close(self) -> None:
-        """Says that nothing more is pushed; of an output, that nobody wants it.
+        """Closes an input, or drops an output whose results are not needed.
 
-        A graph that gives nothing, since all of it ends in units without outputs, begins to run.
+        A graph without results, which ends only in units without outputs, then starts to run.
         """
         if self._engine is not None and not self._is_joint:
             for member, port in self._ends.values():
                 self._engine.close_end(member, port)
 
     def _inlets(self) -> list[Inlet]:
-        """Returns the inputs that are this handler's own."""
+        """Returns the inputs that belong to this handler itself."""
         if self._is_joint:
             return []
         return [member for member, _ in self._ends.values() if isinstance(member, Inlet)]
@@ -157,17 +157,17 @@ class DataHandler:
     # -- outputs --------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Buffer]:
-        """Gives the buffers of a unit's output; its graph runs when the first is asked for.
+        """Returns an iterator of a unit's output; the graph starts with the first buffer.
 
         Raises:
-            PortError: it is no output, or several.
-            FlowUnitError, FlowFailed, ModelflowError: see `ModelBoxEngine`; while iterating.
+            PortError: The handler is no output, or has several.
+            FlowUnitError, FlowFailed, ModelflowError: See `ModelBoxEngine`; raised while iterating.
         """
         engine = self._engine
         member, port = (None, None) if engine is None else self.only(engine)
         if engine is None or port is None or not isinstance(member, Step):
             raise PortError(
-                "an input gives nothing back; execute a unit on it, and iterate over that"
+                "an input has no results; execute a unit on it, and iterate over its output"
             )
         member.wanted.add(port)
         member.unwanted.discard(port)
@@ -175,10 +175,11 @@ class DataHandler:
 
 
 def only_end(source: Any, engine: "ModelBoxEngine | None") -> End:
-    """Returns what one input reads; a buffer is the end of its own.
+    """Returns the source of one input; a buffer becomes an input of its own.
 
     Raises:
-        ModelflowError: it is neither a handler nor a buffer; or as `DataHandler.sources`.
+        ModelflowError: The source is neither a handler nor a buffer; see also
+            `DataHandler.sources`.
     """
     if isinstance(source, DataHandler):
         return source.only(engine)
@@ -189,7 +190,7 @@ def only_end(source: Any, engine: "ModelBoxEngine | None") -> End:
 
 
 def _natives(data: Any) -> "Iterator[NativeBuffer]":
-    """Gives what goes on into the graph, one by one."""
+    """Yields the native buffers to send into the graph."""
     if isinstance(data, BufferList):
         yield from data.natives()
     elif isinstance(data, DataHandler):

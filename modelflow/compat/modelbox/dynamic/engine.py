@@ -1,4 +1,4 @@
-"""`ModelBoxEngine`: a graph that is described while the program runs."""
+"""`ModelBoxEngine`: a graph that a program describes while the program runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from modelflow.compat.modelbox.buffer import Buffer
 
 
-# What is pushed waits for the graph up to here; then it begins to run (ModelBox's queue size).
+# Pushed buffers wait for the graph up to this number; then the graph starts (ModelBox's queue
+# size).
 _WAITING = 32
-# A video is read no further ahead of who iterates over its frames.
+# The most results that wait. A video is read at most so many frames ahead of the iteration.
 _RESULTS = 64
 _ANY_NUMBER = 1 << 40
-# Graphs that buffers were given to, and that wait for the next one.
+# The most flows for graphs on buffers that are kept for the next buffer.
 _KEPT_FLOWS = 8
 
 
@@ -43,20 +44,21 @@ class ModelBoxEngine:
             ...
         engine.close()
 
-    What is connected runs together: when the first result is iterated over; when its input is
-    closed, where all of it ends in units without outputs (or more is pushed than a queue holds); at
-    the latest in `close`. From then on no unit can be added to it. A unit that is executed on a
-    `Buffer` is a graph of its own: it may be described, and run, while another one runs.
+    Connected units run together. They start when the program iterates over the first result, or
+    pushes more than a queue holds. A graph that ends only in units without outputs starts when its
+    input is closed. Otherwise a graph starts in `close`. After the start no unit can be added. A
+    unit that is executed on a `Buffer` is a graph of its own: you can describe and run it while
+    another graph runs.
 
-    Mistakes in a description are errors of `execute`; what fails while a graph runs is an error of
-    that buffer, of the iteration, or of `close`. To be used by one thread.
+    Mistakes in a description are errors of `execute`. A failure while a graph runs is an error of
+    the buffer, of the iteration, or of `close`. For one thread.
     """
 
     def __init__(self) -> None:
         self._settings: dict[str, Any] = {}
         self._registry: Registry | None = None
         self._is_closed = False
-        # What begins at them has not run yet.
+        # The members with which graphs begin that have not run yet.
         self._roots: list[Inlet | Step] = []
         self._runs: list[PartRun] = []
         self._flows: dict[str, Flow] = {}
@@ -64,10 +66,10 @@ class ModelBoxEngine:
     def init(self, config: Configuration | Mapping[str, Any]) -> Status:
         """Takes ``dir``, ``skip-default``, ``queue_size`` and ``batch_size``.
 
-        With or without the section that a `Configuration` has before them (``drivers.dir``).
+        The section of a `Configuration` before a key (``drivers.dir``) is optional.
 
         Returns:
-            ``STATUS_BADCONF`` where a key or a value is wrong, or a unit's file.
+            ``STATUS_BADCONF`` if a key, a value or a unit's file has an error.
         """
         try:
             settings = _settings(config)
@@ -84,12 +86,12 @@ class ModelBoxEngine:
         """Adds an input of the graph.
 
         Args:
-            ports: Its ports. A unit with several inputs that is given all of it reads each by its
-                name.
+            ports: The ports of the input. A unit with several inputs that gets the whole input
+                reads each port by its name.
 
         Raises:
             ModelflowError: `init` was not called, or no port is named.
-            StreamClosed: the engine is closed.
+            StreamClosed: The engine is closed.
         """
         self._require_registry("create_input")
         names = [ports] if isinstance(ports, str) else sorted(ports)
@@ -105,25 +107,27 @@ class ModelBoxEngine:
         config: Mapping[str, Any] | None = None,
         data: Source | Mapping[str, Source] | None = None,
     ) -> DataHandler:
-        """Adds a unit to the graph, and returns what it gives.
+        """Adds a unit to the graph, and returns its outputs.
 
         Args:
-            name: The unit (unless ``config`` has another one as ``flowunit``).
-            config: Its attributes and options, as those of a node.
-            data: What it reads: a handler, a `Buffer`, or one of them an input; None: nothing.
+            name: The unit, unless ``config`` names another one as ``flowunit``.
+            config: The attributes and options, as those of a node.
+            data: The sources: a handler, a `Buffer`, or a mapping with one of them for each input.
+                None for a unit without inputs.
 
         Raises:
-            ModelflowError: `init` was not called; what it reads runs already, or is of another
-                engine; or a unit without outputs that reads buffers has failed on them.
-            StreamClosed: the engine is closed.
-            GraphError, ConfigError: no such unit, port or option; the message names the nearest.
+            ModelflowError: `init` was not called, a source already runs or belongs to another
+                engine, or a unit without outputs has failed on buffers.
+            StreamClosed: The engine is closed.
+            GraphError, ConfigError: No such unit, port or option exists. The message names the
+                nearest.
         """
         registry, attributes = self._require_registry("execute"), dict(config or {})
         links = self._links(name, data)
         spec = registry.find(str(attributes.get("flowunit", name)))
         outputs = spec.output_names
         part = Part(step := Step(unit=name, attributes=attributes, links=links, outputs=outputs))
-        read_graph(part.describe(self._settings)[0], registry=registry)  # as far as it goes
+        read_graph(part.describe(self._settings)[0], registry=registry)  # checks the part so far
         for source, _ in links.values():
             source.consumers.append(step)
         if not links:
@@ -133,27 +137,27 @@ class ModelBoxEngine:
         return DataHandler(self, {port: (step, port) for port in outputs})
 
     def close(self) -> Status:
-        """Runs what is described and has not run, to its end; then frees everything.
+        """Runs described graphs that have not run yet, waits for all, and frees everything.
 
-        A graph that ends in no unit without outputs is left out: nobody can see what it gives.
+        A graph is left out if all of its units have outputs, because nobody can see its results.
 
         Returns:
-            A failure with the first errors of units without outputs, or of graphs as a whole.
+            A failure with the first error of units without outputs, or of a whole graph.
         """
         return self._end(PartRun.finish, drain=True)
 
     def shutdown(self) -> Status:
-        """Ends what runs at once; what has not run yet never does.
+        """Ends running graphs at once, and drops graphs that have not run yet.
 
         Returns:
-            A failure where a graph as a whole has failed.
+            A failure if a whole graph has failed.
         """
         return self._end(PartRun.abort, drain=False)
 
     # -- for handlers ---------------------------------------------------------------------------
 
     def take(self, step: Step, port: str) -> "Buffer | None":
-        """Returns the next buffer of a result; None where it has ended. Runs its graph."""
+        """Returns the next buffer of a result, or None at its end; starts the graph if needed."""
         self._require_registry("next")
         run = step.run or self._run(Part(step))
         found = run.take(step, port)
@@ -162,7 +166,7 @@ class ModelBoxEngine:
         return found
 
     def push(self, inlet: Inlet, buffers: "Iterator[NativeBuffer]") -> Status:
-        """Sends buffers to an input, or keeps them until its graph runs."""
+        """Sends buffers to an input, or stores them until the graph runs."""
         try:
             self._require_registry("pushdata")
             for buffer in buffers:
@@ -177,7 +181,7 @@ class ModelBoxEngine:
         return Status()
 
     def close_end(self, member: Inlet | Step, port: str | None) -> None:
-        """Ends an input; or lets go of an output."""
+        """Closes an input, or drops an output."""
         if isinstance(member, Step):
             assert port is not None  # a unit's ends are its outputs
             member.unwanted.add(port)
@@ -208,19 +212,19 @@ class ModelBoxEngine:
             if source.run is not None:
                 what = source.unit if isinstance(source, Step) else source.name
                 raise ModelflowError(
-                    f"execute {name!r}: {what!r} runs already; describe all that reads it before "
-                    "the first result is taken, or execute on the buffers that it gives"
+                    f"execute {name!r}: {what!r} runs already; execute all its readers before "
+                    "taking the first result, or execute on the buffers of its output"
                 )
         return links
 
     def _run(self, part: Part) -> PartRun:
-        """Starts what is connected; a graph that buffers are given to is kept for the next ones."""
+        """Starts a part; the flow of a graph on buffers is kept for the next buffers."""
         desc, names, outputs = part.describe(self._settings)
         inlets = {inlet: names[inlet] for inlet in part.inlets}
         key = repr(desc.to_config()) if part.is_constant else ""
         flow = self._flows.get(key)
         if flow is None:
-            # Who pushes cannot read at the same time: then results wait in any number.
+            # A program that pushes cannot read at the same time: then any number of results waits.
             is_short = all(inlet.is_closed and len(inlet.waiting) <= 1 for inlet in inlets)
             bound = _RESULTS if is_short else _ANY_NUMBER
             graph = read_graph(desc, registry=self._registry)
@@ -247,7 +251,7 @@ class ModelBoxEngine:
         return next((status for status in results if not status), Status())
 
     def _run_unseen(self, root: Inlet | Step) -> None:
-        """Runs what begins at a member, if something of it ends in a unit without outputs."""
+        """Runs the part of a member, if any unit of the part has no outputs."""
         part = Part(root)
         if root.run is None and any(not step.outputs for step in part.steps):
             for step in part.steps:
@@ -272,7 +276,7 @@ def _tried(step: Callable[[], Any]) -> Status:
     return Status()
 
 
-# Keys, without their section, and how a FlowGraphDesc is told of them.
+# Keys without section, and the methods of FlowGraphDesc that set them.
 _SETTINGS = {
     "dir": "set_drivers_dir",
     "skip-default": "set_skip_default_drivers",
@@ -283,13 +287,13 @@ _SECTIONS = ("", "graph", "drivers", "driver")
 
 
 def _settings(config: Configuration | Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a configuration, or of a plain mapping: method -> value.
+    """Returns the settings of a configuration or a mapping: method -> value.
 
-    What stands in sections that no engine reads is passed over, as everywhere in ModelBox.
+    Keys in sections that no engine reads are ignored, as everywhere in ModelBox.
 
     Raises:
-        ConfigError: an unknown key, or a value of another form.
-        ValueError: a value that a `Configuration` cannot hold.
+        ConfigError: A key is unknown, or a value has another form.
+        ValueError: A `Configuration` cannot hold a value.
     """
     values = config if isinstance(config, Configuration) else Configuration()
     for key, value in config.items() if isinstance(config, Mapping) else ():

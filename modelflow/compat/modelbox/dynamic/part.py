@@ -1,4 +1,4 @@
-"""A part of a `ModelBoxEngine`'s graph: inputs, units, what is connected; and while it runs."""
+"""Connected inputs and units of a `ModelBoxEngine`'s graph, and their runs."""
 
 import itertools
 from collections import deque
@@ -19,41 +19,41 @@ _serials = itertools.count()
 
 @dataclass(eq=False, kw_only=True)
 class _Member:
-    """What buffers come from."""
+    """A source of buffers."""
 
     consumers: "list[Step]" = field(default_factory=list)
-    """The units that read it."""
+    """The units that read this member."""
     run: "PartRun | None" = None
-    """What runs it; None: it is still described."""
+    """The run of the member. None while the graph is still being described."""
     serial: int = field(default_factory=lambda: next(_serials))
-    """What was described first comes first: a source before those that read it."""
+    """The order of description: a source comes before its readers."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Inlet(_Member):
-    """An input of the graph, or a buffer that a unit was given in the place of one."""
+    """An input of the graph, or a buffer that a unit got instead of an input."""
 
     name: str
     waiting: list[NativeBuffer] = field(default_factory=list)
-    """What was pushed before it runs."""
+    """The buffers that were pushed before the graph runs."""
     meta: dict[str, Any] = field(default_factory=dict)
-    """What every buffer gets; alone, it is a buffer without data."""
+    """The meta values of every buffer. Without pushed buffers they form a buffer without data."""
     is_closed: bool = False
     is_constant: bool = False
-    """It is a buffer: its graph may run at any time, and is the same for every other one."""
+    """Whether the inlet is a buffer. Its graph can run at any time and serve other buffers, too."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Step(_Member):
-    """A unit at its place."""
+    """A unit in the graph."""
 
     unit: str
     attributes: Mapping[str, Any]
     links: "dict[str | None, End]"
-    """What each input reads; None: the only one."""
+    """The source of each input; the key None is the only input."""
     outputs: tuple[str, ...] = ()
     wanted: set[str] = field(default_factory=set)
-    """The outputs that are iterated over, though a unit reads them."""
+    """The outputs that the program iterates over, although a unit reads them."""
     unwanted: set[str] = field(default_factory=set)
     """The outputs whose handler was closed."""
 
@@ -62,10 +62,10 @@ End = tuple[Inlet | Step, str | None]
 
 
 class Part:
-    """All that is connected to one member: what runs together."""
+    """All members that are connected to a member and run together."""
 
     def __init__(self, member: Inlet | Step) -> None:
-        """Finds it, as it is now."""
+        """Finds the members that are connected now."""
         found, left = {member}, [member]
         while left:
             one = left.pop()
@@ -79,13 +79,13 @@ class Part:
 
     @property
     def is_constant(self) -> bool:
-        """Tells whether all that it reads are buffers that are there."""
+        """True if the part reads only existing buffers."""
         has_sources = any(not step.links for step in self.steps)
         return not has_sources and all(inlet.is_constant for inlet in self.inlets)
 
     @property
     def results(self) -> list[tuple[Step, str]]:
-        """What may be iterated over: outputs that no unit reads, and those that someone wants."""
+        """The outputs for iteration: outputs without reader, and outputs that the program wants."""
         read = {end for step in self.steps for end in step.links.values()}
         return [
             (step, port)
@@ -97,7 +97,7 @@ class Part:
     def describe(
         self, settings: Mapping[str, Any]
     ) -> tuple[FlowGraphDesc, dict[Inlet | Step, str], dict[tuple[Step, str], str]]:
-        """Returns the part as a graph, the names of its nodes, and of its outputs."""
+        """Returns the part as a graph, with the names of its nodes and of its outputs."""
         desc = FlowGraphDesc()
         for name, value in settings.items():
             getattr(desc, name)(value)
@@ -123,14 +123,14 @@ class Part:
 
 
 class PartRun:
-    """One session of a running flow, and the sessions of its sources.
+    """A session of a running flow, and the sessions of its sources.
 
-    What comes of one output while another is waited for is kept, since a program reads one behind
-    the other. To be used by one thread.
+    Results of other outputs are stored while the program waits for one output, because a program
+    reads outputs one after the other. For one thread.
 
     Attributes:
-        is_over: Everything has come out; the flow, where it is this run's own, has ended.
-        is_owner: The flow is this run's own.
+        is_over: Whether all results have arrived and, if the run owns the flow, the flow has ended.
+        is_owner: Whether the run owns the flow.
     """
 
     def __init__(
@@ -145,9 +145,10 @@ class PartRun:
 
         Args:
             flow: The running flow.
-            inlets: The inputs, and their names there.
-            outputs: The results, and their names there.
-            is_owner: The flow ends with this run; else others use it as well.
+            inlets: The inputs, and their names in the flow.
+            outputs: The results, and their names in the flow.
+            is_owner: Whether the flow ends with this run. Otherwise other runs use the flow as
+                well.
         """
         self.is_over = False
         self._flow = flow
@@ -162,7 +163,7 @@ class PartRun:
         }
 
     def begin(self) -> None:
-        """Sends what waits at the inputs; raises as `send`."""
+        """Sends the buffers that wait at the inputs; raises as `send`."""
         for inlet in self._inlets:
             if self._session is not None:
                 self._session.meta.update(inlet.meta)
@@ -173,33 +174,33 @@ class PartRun:
         self.close_inputs()
 
     def send(self, inlet: Inlet, buffer: NativeBuffer) -> None:
-        """Sends one buffer; waits while the graph is full.
+        """Sends one buffer, and waits while the graph is full.
 
         Raises:
-            StreamError: the flow has failed, or was ended.
+            StreamError: The flow has failed, or was ended.
         """
-        assert self._session is not None  # as above
+        assert self._session is not None  # a part with inlets has a session
         for key, value in inlet.meta.items():
             buffer.meta.setdefault(key, value)
         self._session.send(self._inlets[inlet], buffer)
 
     def close_inputs(self) -> None:
-        """Ends the input, where every part of it is closed."""
+        """Closes the input once all inlets are closed."""
         if self._session is not None and all(inlet.is_closed for inlet in self._inlets):
             self._session.close_input()
 
     def take(self, step: Step, port: str) -> Buffer | None:
-        """Waits for the next buffer of a result; None where it has ended.
+        """Waits for the next buffer of a result; returns None at its end.
 
         Raises:
-            ModelflowError: it is no result of this run; or a unit without outputs failed.
-            FlowFailed: the flow itself failed.
+            ModelflowError: The output is no result of this run, or a unit without outputs failed.
+            FlowFailed: The flow itself failed.
         """
         name = self._outputs.get((step, port))
         if name is None:
             raise ModelflowError(
-                f"{step.unit!r}: its graph runs already, and {port!r} is no result of it; iterate "
-                "over it, or hold its handler open, before the first result is taken"
+                f"{step.unit!r}: its graph already runs, and {port!r} is no result of it; iterate "
+                "over it, or keep its handler open, before taking the first result"
             )
         kept = self._kept[name]
         gathering = next(one for one in self._gatherings if name in one.results)
@@ -212,7 +213,7 @@ class PartRun:
         return None
 
     def drop(self, step: Step, port: str) -> None:
-        """Lets go what is kept of a result that nobody wants any more."""
+        """Drops the stored buffers of a result, now and in the future."""
         name = self._outputs.get((step, port))
         if name is not None:
             self._kept[name] = deque(maxlen=0)
@@ -223,15 +224,15 @@ class PartRun:
             for name in gathering.results:
                 gathering.take_ready(name, self._kept[name])
         except StreamError:
-            self._flow.stop()  # raises what the flow failed of
+            self._flow.stop()  # raises the error of the flow, if it failed
             raise
 
     def finish(self) -> None:
-        """Waits until all that was sent has passed; what nobody has taken is dropped.
+        """Waits until all sent buffers are processed, and drops the remaining results.
 
         Raises:
-            FlowUnitError: the first error of units without outputs.
-            FlowFailed: the flow itself failed.
+            FlowUnitError: The first error of units without outputs.
+            FlowFailed: The flow itself failed.
         """
         if self.is_over:
             return
@@ -250,10 +251,10 @@ class PartRun:
                 raise error
 
     def abort(self) -> None:
-        """Ends it at once.
+        """Ends the run at once.
 
         Raises:
-            FlowFailed: the flow itself failed.
+            FlowFailed: The flow itself failed.
         """
         self.is_over = True
         if self._session is not None:

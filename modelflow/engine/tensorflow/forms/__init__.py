@@ -1,1 +1,1 @@
-"""The forms of a model: each reads one, and says what its ports are."""
+"""The forms of a model: each module reads one form and finds the ports."""

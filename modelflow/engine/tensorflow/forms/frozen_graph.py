@@ -13,10 +13,10 @@ _NO_RESULTS = ("Const", "Placeholder", "NoOp", "Assert")
 
 
 def load_frozen_graph(request: LoadRequest) -> LoadedModel:
-    """Loads a frozen graph. Without ports: its placeholders, and every result nobody consumes.
+    """Loads a frozen graph. The default ports are its placeholders and its unconsumed results.
 
     Raises:
-        EngineError: the file is no frozen graph, or has no such tensor.
+        EngineError: The file is no frozen graph, or lacks a tensor.
     """
     graph_def = _read(request.path)
     placeholders = tuple(node.name for node in graph_def.node if node.op == "Placeholder")

@@ -19,10 +19,10 @@ from modelflow.engine.tensorflow.runners.placed_graph import tensor_spec
 
 
 def load_keras_model(request: LoadRequest) -> LoadedModel:
-    """Loads a Keras model for inference (``training=False``), never running code from the file.
+    """Loads a Keras model for inference (``training=False``), without running code from the file.
 
     Raises:
-        EngineError: no Keras model, one that holds Python code, or no such port.
+        EngineError: The file is no Keras model, contains Python code, or lacks a port.
     """
     tf = load_tensorflow()
     path = request.path
@@ -77,7 +77,7 @@ def _read(path: Path, device: str) -> Any:
 
 
 def _name_ports(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Gives the inputs and the outputs by name, in the flat order of the model's structures."""
+    """Returns the inputs and the outputs by name, in the flat order of the model's structures."""
     tree = load_tensorflow().keras.tree
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise model_error(
@@ -92,8 +92,8 @@ def _name_ports(path: Path, model: Any) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def _structure(model: Any, side: str) -> Any:
-    """The structure of what a model is called with (``input``), or answers (``output``)."""
-    # A sequential model knows its `input` only when it has been called.
+    """Returns the structure of a model's arguments (``input``) or results (``output``)."""
+    # A sequential model has no `input` before its first call.
     if isinstance(model, load_tensorflow().keras.Sequential):
         return getattr(model, f"{side}s")[0]
     return getattr(model, side)

@@ -1,4 +1,4 @@
-"""What the outputs of a graph reach: operations, and the variables and tables that they use."""
+"""Finds the operations, variables and tables that outputs of a graph depend on."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,10 @@ _STATE = re.compile(
 
 @dataclass(frozen=True)
 class Reached:
-    """What some outputs of a graph reach.
+    """The part of a graph that some outputs depend on.
 
     Attributes:
-        operations: The types of the operations, with those in functions.
+        operations: The types of the operations, including those in functions.
         states: The names of the variables and tables.
     """
 
@@ -27,7 +27,7 @@ class Reached:
 
 
 def find_reached(graph_def: Any, tensors: Iterable[str]) -> Reached:
-    """Returns what tensors of a graph reach: ``["y:0"]`` all that "y" is computed from."""
+    """Finds the part of a graph that tensors depend on: ``["y:0"]`` gives all inputs of "y"."""
     nodes = {node.name: node for node in graph_def.node}
     waiting = [_node_name(tensor) for tensor in tensors]
     found: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def find_reached(graph_def: Any, tensors: Iterable[str]) -> Reached:
 
 
 def is_assigned(meta_graph: Any, key: str) -> bool:
-    """Tells whether a signature uses a variable or table that a signature assigns."""
+    """Returns True if a signature uses a variable or table that any signature assigns."""
     by_key = {
         name: find_reached(meta_graph.graph_def, [t.name for t in definition.outputs.values()])
         for name, definition in meta_graph.signature_def.items()
@@ -58,12 +58,12 @@ def _node_name(tensor: str) -> str:
 
 
 def _operations(graph_def: Any, nodes: Iterable[Any]) -> Iterator[str]:
-    """Gives the types of some nodes, and of those in the functions that they call."""
+    """Yields the types of some nodes, and of the nodes in the functions that they call."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
         yield node.op
         for name in (node.op, *list_called(node)):
-            function = functions.pop(name, None)  # each is looked at once
+            function = functions.pop(name, None)  # popped, so each function is visited once
             waiting += () if function is None else function.node_def

@@ -1,4 +1,4 @@
-"""SavedModels, of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
+"""SavedModels of TensorFlow 1 and 2: folders whose ports are the keys of a signature."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import SessionModel, find_batched, make_plain
 from modelflow.errors import EngineError
 
-# Variables from before resource variables: what reads them gets their own memory.
+# Variables from before resource variables: their readers get the variable's own memory.
 _REFERENCES = ("Variable", "VariableV2")
 
 
@@ -32,7 +32,7 @@ def load_saved_model(request: LoadRequest) -> LoadedModel:
     """Loads a SavedModel. Ports are keys of the signature, or names of its tensors.
 
     Raises:
-        EngineError: no SavedModel, no such signature or port.
+        EngineError: The folder is no SavedModel, or lacks a signature or port.
     """
     path = request.path
     signature = read_signature(path, request.options.signature)
@@ -70,11 +70,11 @@ def _load_keys(
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],
 ) -> LoadedModel:
-    """Loads the signature's function; the mappings give the key of each port."""
+    """Loads the signature's function. The mappings give the key of each port."""
     model = None
     if not (signature.is_version_1 or _is_assigned_beside(request, signature)):
         loaded = _load(request.path, signature)
-        # The flat order of a signature's function is that of its sorted keys.
+        # A signature's function takes and returns its tensors in the order of the sorted keys.
         input_places, output_places = sorted(signature.inputs), sorted(signature.outputs)
         model = freeze(
             request,
@@ -101,11 +101,12 @@ def _load_session(
 ) -> LoadedModel:
     """Loads a graph as TensorFlow Serving does, into a session with its variables and tables.
 
-    The signatures of one `LoadRequest.group` share the session; the last one that closes ends it.
+    The signatures of one `LoadRequest.group` share the session. The last signature to close ends
+    it.
 
     Args:
         request: Path, device and options.
-        signature: Whose graph it is.
+        signature: The signature that the graph belongs to.
         inputs: Pairs of port and tensor.
         outputs: The same for the outputs.
     """
@@ -141,7 +142,8 @@ def _load_session(
         model = SessionModel(placed, session, release)
         plain = make_plain(placed)
         model.accept_other_shapes(placed, plain, is_constant=False)
-        # What TensorFlow 1 assigns in place; today's variables are copied where a result has them.
+        # TensorFlow 1 assigns such variables in place. TensorFlow itself copies today's variables
+        # into the results.
         model.is_copying = not reached.isdisjoint(_REFERENCES)
         if is_stateful:
             model.is_stateful = True
@@ -174,7 +176,7 @@ def _open_session(path: Path, tags: Sequence[str], device: str) -> Any:
 
 
 def _is_assigned_beside(request: LoadRequest, signature: Signature) -> bool:
-    """Tells whether another signature may assign what this one uses while both are loaded."""
+    """Returns True if another loaded signature may assign variables of this signature."""
     return request.group is not None and is_assigned(signature.meta_graph, signature.key)
 
 

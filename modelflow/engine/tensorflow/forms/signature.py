@@ -19,7 +19,7 @@ def read_message(path: Path, message: Any, expected: str) -> None:
     """Reads a file into the empty protobuf ``message``.
 
     Raises:
-        EngineError: the file is not of that form, or larger than a message may be (2 GiB).
+        EngineError: The file has another form, or is larger than a message may be (2 GiB).
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -40,15 +40,16 @@ _DEFAULT = "serving_default"
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature of a SavedModel.
+    """A signature of a SavedModel.
 
     Attributes:
         path: The SavedModel's folder.
-        key: Its name.
+        key: The signature's name.
         inputs, outputs: Key -> the tensor's description, with the key as its name.
         input_tensors, output_tensors: Key -> the name of the tensor in the graph.
-        tags: The tags of the graph that it belongs to.
-        is_version_1: Written by TensorFlow 1: the graph's tensors can be used as ports.
+        tags: The tags of the signature's graph.
+        is_version_1: Whether TensorFlow 1 wrote the model. Tensors of its graph can be used as
+            ports.
         meta_graph: The message that describes the graph, with all its signatures.
     """
 
@@ -64,10 +65,10 @@ class Signature:
 
 
 def read_methods(path: Path) -> dict[str, str]:
-    """Returns the names of a SavedModel's signatures, with the method that each is for.
+    """Returns the names of a SavedModel's signatures, with the method of each.
 
     Raises:
-        EngineError: no SavedModel.
+        EngineError: The folder is no SavedModel.
     """
     found = _serving_graph(path).signature_def
     return {key: found[key].method_name for key in sorted(found) if not key.startswith("__")}
@@ -78,10 +79,10 @@ def read_signature(path: Path, wanted: str) -> Signature:
 
     Args:
         path: The folder.
-        wanted: The signature's name; empty: ``serving_default``, else the only one.
+        wanted: The signature's name. Empty for ``serving_default``, or else the only signature.
 
     Raises:
-        EngineError: no SavedModel, or no such signature.
+        EngineError: The folder is no SavedModel, or lacks the signature.
     """
     meta = _serving_graph(path)
     keys = [key for key in meta.signature_def if not key.startswith("__")]

@@ -1,1 +1,1 @@
-"""How a model that was read is run: in a session, as a function, on tensors that PyTorch shares."""
+"""Runs loaded models: in a session, as a function, or on tensors that are shared with PyTorch."""

@@ -1,6 +1,6 @@
-"""Traced functions: frozen into a session's graph where they can be, else called as they are.
+"""Traced functions: frozen into a session's graph if possible, else called directly.
 
-What can be frozen holds variables alone, none of which it assigns: no table, no state.
+A function can be frozen if it contains variables only and assigns none: no table, no state.
 """
 
 import itertools
@@ -27,12 +27,12 @@ _ASSIGNS = re.compile(
     r"(LookupTable|Mutable\w*Table)(Insert|Remove)|Stack(Push|Pop)|RngReadAndSkip|Queue(Enqueue|Dequeue)"
 )
 
-# A graph is one protobuf message, which holds 2 GiB; half of it leaves room for the graph itself.
+# A graph is one protobuf message of at most 2 GiB. Half of that leaves room for the graph itself.
 _LARGEST = 1 << 30
 
 
 class FunctionModel(LoadedModel):
-    """A function that cannot be frozen: it has tables or state, or holds more than a graph may."""
+    """A function that cannot be frozen, because of tables, state, or weights of 1 GiB and more."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class FunctionModel(LoadedModel):
         """Takes the function.
 
         Args:
-            request: Path, options, and the device, where its variables are.
-            call: Port -> tensor in, port -> tensor out; it keeps its variables alive.
+            request: Path, options, and the device of the function's variables.
+            call: Maps port -> tensor to port -> tensor, and keeps the function's variables alive.
             inputs: The input ports.
             outputs: The output ports.
 
         Raises:
-            EngineError: it is to be compiled by XLA, which is for graphs that can be frozen.
+            EngineError: XLA is requested, which compiles only graphs that can be frozen.
         """
         refuse_xla(request)
         self._tf = load_tensorflow()
@@ -74,7 +74,7 @@ class FunctionModel(LoadedModel):
 
 
 def refuse_xla(request: LoadRequest) -> None:
-    """Refuses to compile a model that cannot be frozen.
+    """Raises an error if XLA is requested for a model that cannot be frozen.
 
     Raises:
         EngineError: ``xla=true``.
@@ -88,12 +88,12 @@ def refuse_xla(request: LoadRequest) -> None:
 
 
 def is_assigning(operations: Iterable[str]) -> bool:
-    """Tells whether an operation, given by its type, assigns a variable or changes a table."""
+    """Returns True if an operation, given by its type, assigns a variable or changes a table."""
     return any(map(_ASSIGNS.match, operations))
 
 
 def list_operations(graph_def: Any) -> Iterator[str]:
-    """Gives the type of every operation of a graph and of the functions of its library."""
+    """Yields the type of every operation of a graph and of the functions of its library."""
     functions = (function.node_def for function in graph_def.library.function)
     return (node.op for node in itertools.chain(graph_def.node, *functions))
 
@@ -106,17 +106,17 @@ def freeze(
     *,
     has_free_shapes: bool = False,
 ) -> LoadedModel | None:
-    """Returns a concrete function as a graph whose variables are constants.
+    """Turns a concrete function into a graph whose variables are constants.
 
     Args:
         request: Path, device and options.
         function: The function.
-        inputs: Pairs of port and place among the function's flat inputs.
-        outputs: Pairs of port and place among its flat outputs.
+        inputs: Pairs of port and position among the function's flat inputs.
+        outputs: Pairs of port and position among its flat outputs.
         has_free_shapes: See `graph_model`.
 
     Returns:
-        None: the function cannot be frozen.
+        The model, or None if the function cannot be frozen.
     """
     from tensorflow.python.framework.convert_to_constants import (
         convert_variables_to_constants_v2,

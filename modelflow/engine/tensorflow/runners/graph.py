@@ -1,4 +1,4 @@
-"""A graph without variables, made ready to run in the way that its device asks for."""
+"""Prepares a graph without variables to run in the way that suits its device."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -20,18 +20,18 @@ def graph_model(
     *,
     has_free_shapes: bool = False,
 ) -> LoadedModel:
-    """Returns a model: on a GPU one that shares memory with PyTorch, where that is installed.
+    """Returns a model of a graph; on a GPU the model shares memory with PyTorch, if installed.
 
     Args:
         request: Path, device and options.
-        graph_def: The graph; changed (its nodes are put on the device).
+        graph_def: The graph. The function changes it: it puts the nodes on the device.
         inputs: Pairs of port and tensor, in the order of the unit's ports.
         outputs: The same for the outputs.
-        has_free_shapes: Values of other shapes than the inputs' are taken, where the graph takes
-            them.
+        has_free_shapes: Whether the model takes values of other shapes than the inputs', if the
+            graph accepts them.
 
     Raises:
-        EngineError: no such tensor, or an output that needs a placeholder without a port.
+        EngineError: A tensor does not exist, or an output needs a placeholder without a port.
     """
     device, is_compiled = settings.device_name(request.device), request.options.xla
     placed = PlacedGraph(request.path, graph_def, inputs, outputs, device, is_compiled=is_compiled)

@@ -1,7 +1,8 @@
-"""A graph without calls: the bodies of its functions stand in their places.
+"""Replaces the calls in a graph by the bodies of the called functions.
 
 TensorFlow proves shapes within a graph, not through a call. ``y = f(x)`` with ``f(a) = 2 * a``
-becomes the nodes ``y/inlined/a`` (x itself), ``y/inlined/mul``, and ``y``, which hands that on.
+becomes the nodes ``y/inlined/a`` (``x`` itself), ``y/inlined/mul``, and ``y``, which returns that
+product.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,21 +14,21 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 def inline_calls(graph: Any, outputs: Sequence[str]) -> Any:
-    """Returns what some nodes of a graph reach, with the bodies of functions for their calls.
+    """Returns the part of a graph that some nodes need, with function bodies in place of calls.
 
     Args:
         graph: TensorFlow's graph.
         outputs: The names of the nodes.
 
     Returns:
-        A ``GraphDef``; None: a function runs in another way than by a call (in a loop).
+        A ``GraphDef``. None if a function runs in another way than by a call (in a loop).
     """
     graph_util = load_tensorflow().compat.v1.graph_util
     graph_def = graph_util.extract_sub_graph(graph.as_graph_def(), outputs)
     functions = {function.signature.name: function for function in graph_def.library.function}
     inlined = type(graph_def)(versions=graph_def.versions)
     waiting = list(graph_def.node)
-    with graph.as_default():  # knows the functions that a body calls
+    with graph.as_default():  # this graph knows the functions that a body calls
         while waiting:
             node = waiting.pop()
             if node.op in _CALLS:
@@ -40,13 +41,13 @@ def inline_calls(graph: Any, outputs: Sequence[str]) -> Any:
 
 
 def list_called(node: Any) -> Iterator[str]:
-    """Gives the names of the functions that a node runs."""
+    """Yields the names of the functions that a node runs."""
     for attribute in node.attr.values():
         yield from filter(None, (attribute.func.name, *(f.name for f in attribute.list.func)))
 
 
 def _list_body(call: Any, function: Any) -> Iterator[Any]:
-    """Gives the nodes of a function, and one in the place of its call, with that one's name."""
+    """Yields the nodes of a function's body, and an identity node with the name of the call."""
     from tensorflow.python.framework.function_def_to_graph import function_def_to_graph_def
 
     body, tensors = function_def_to_graph_def(function)
@@ -58,7 +59,7 @@ def _list_body(call: Any, function: Any) -> Iterator[Any]:
             source = [arguments[node.name]]
             yield _make_node("Identity", inner + node.name, source, node.attr["dtype"])
             continue
-        node.attr.pop("_class", None)  # it names nodes by the names that they had
+        node.attr.pop("_class", None)  # refers to nodes by their names before inlining
         node.name, names = inner + node.name, [_add_prefix(inner, name) for name in node.input]
         del node.input[:]
         node.input.extend(names)

@@ -1,4 +1,4 @@
-"""A graph without variables on one device, with the tensors that its ports are."""
+"""A graph without variables on one device, with the tensors of its ports."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,20 +10,20 @@ from modelflow.engine.engine import model_error, unknown_port
 from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.wire.tensor import TensorSpec
 
-# On the CPU XLA compiles only what is marked so.
+# On the CPU XLA compiles only nodes with this mark.
 _COMPILED = "_XlaCompile"
 
 
 class PlacedGraph:
-    """A graph, imported and checked.
+    """An imported and checked graph.
 
     Attributes:
         path: The model's file, for messages.
         graph: TensorFlow's graph.
-        device: TensorFlow's name of the device that its nodes are on.
-        inputs, outputs: The ports, in the order of the unit's.
-        feeds, fetches: Their tensors.
-        is_compiled: The nodes are marked to be compiled by XLA.
+        device: TensorFlow's name of the device of the nodes.
+        inputs, outputs: The ports, in the order of the unit's ports.
+        feeds, fetches: The tensors of the ports.
+        is_compiled: Whether the nodes are marked for compilation by XLA.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class PlacedGraph:
         *,
         is_compiled: bool = False,
     ) -> None:
-        """Finds the ports; imports the graph where it is a ``GraphDef``.
+        """Finds the ports, and imports a graph that is given as a ``GraphDef``.
 
         Args:
             path: See the class.
-            graph: TensorFlow's graph, or a ``GraphDef``, which is changed (its nodes are put on
-                ``device``).
+            graph: TensorFlow's graph, or a ``GraphDef``. The nodes of a ``GraphDef`` are put on
+                ``device``.
             inputs: Pairs of port and tensor, in the order of the unit's ports.
             outputs: The same for the outputs.
             device: See the class.
             is_compiled: See the class.
 
         Raises:
-            EngineError: no such tensor, or an output that needs a placeholder without a port.
+            EngineError: A tensor does not exist, or an output needs a placeholder without a port.
         """
         self.path, self.device, self.is_compiled = path, device, is_compiled
         if not isinstance(graph, load_tensorflow().Graph):
@@ -62,10 +62,10 @@ class PlacedGraph:
 
 
 def tensor_spec(path: Path, port: str, tensor: Any) -> TensorSpec:
-    """Returns the description of a tensor (of anything with a dtype and a shape).
+    """Returns the description of a tensor, or of any object with a dtype and a shape.
 
     Raises:
-        EngineError: NumPy knows no such type (a resource).
+        EngineError: NumPy has no such type (a resource).
     """
     tf = load_tensorflow()
     shape, dtype = tf.TensorShape(tensor.shape), tf.as_dtype(tensor.dtype)

@@ -1,8 +1,8 @@
-"""A graph, ready to run in a session: frozen, or with the variables and tables of a SavedModel.
+"""Runs a graph in a session: frozen, or with the variables and tables of a SavedModel.
 
 A session's callable costs about a fifth of a concrete function's call (28 against 150 us for a
-small network), reads NumPy arrays where they lie if they are aligned, and folds the constants that
-the weights of a frozen graph are (25 % on ResNet-50 with one image).
+small network). It reads aligned NumPy arrays without a copy. In a frozen graph it also folds the
+constants of the weights (25 % on ResNet-50 with one image).
 """
 
 import re
@@ -21,21 +21,22 @@ from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.errors import EngineError, ItemRefusedError
 from modelflow.wire.tensor import has_shape
 
-# Ranks of a model's inputs that are tried, beside those that its signature says.
+# The most combinations of input ranks that are tried, in addition to the signature's.
 _MOST_RANKS = 16
-# Numbers of rows that no axis of a model has by chance, both of them.
+# Two numbers of rows that are unlikely to be both the length of an axis by chance.
 _PROVED_SIZES = (5, 7)
 _LISTING = ("Graph execution error:", "Detected at node", "[[")
-# What an operation raises for values that it does not take.
+# Exceptions of an operation for values that it does not take.
 _OF_INPUTS = ("InvalidArgumentError", "OutOfRangeError")
 _FUNCTION = re.compile(r"^(\{\{function_node .*?\}\} )+")
 
 
 class SessionModel(LoadedModel):
-    """A graph on one device; arrays go in and come out on the host.
+    """A graph on one device, with inputs and outputs as arrays on the host.
 
     Attributes:
-        is_copying: Results are copied: they may lie where a variable does, which later calls write.
+        is_copying: Whether results are copied, because their memory may be that of a variable,
+            which later calls overwrite.
     """
 
     is_copying = False
@@ -43,18 +44,18 @@ class SessionModel(LoadedModel):
     def __init__(
         self, placed: PlacedGraph, session: Any = None, release: Callable[[], None] | None = None
     ) -> None:
-        """Makes the session, unless one of this graph is given, which has its variables.
+        """Makes a session, unless the caller passes a session of the graph with its variables.
 
         Args:
             placed: The graph.
             session: The session.
-            release: Gives the session back; None: the model closes it.
+            release: Returns the session to its owner. None if the model closes the session.
         """
         tf = load_tensorflow()
         self._path = placed.path
         self._errors = tf.errors
         self.inputs, self.outputs = placed.inputs, placed.outputs
-        # One tensor may stand for two ports, and one that is fed cannot be fetched.
+        # Two ports may have the same tensor, and a fed tensor cannot be fetched.
         with placed.graph.as_default():
             ways = {fetch.name: tf.identity(fetch).name for fetch in placed.fetches}
         self._feeds = tuple(spec.name for spec in placed.inputs)
@@ -77,19 +78,19 @@ class SessionModel(LoadedModel):
     def accept_other_shapes(
         self, placed: PlacedGraph, graph_def: Any, *, is_constant: bool
     ) -> None:
-        """Takes values of other shapes than the inputs', as far as the graph does.
+        """Allows values of other shapes than the inputs', if the graph accepts them.
 
         Args:
             placed: The graph of this model.
-            graph_def: What `make_plain` gave for it.
-            is_constant: It has no variables, so that it can be imported once more.
+            graph_def: The result of `make_plain` for that graph.
+            is_constant: Whether the graph has no variables and can therefore be imported again.
         """
         if graph_def is not None:
             self._other_ranks = OtherRanks(self, placed, graph_def, is_constant)
             self.inputs = tuple(replace(spec, is_shape_checked=False) for spec in self.inputs)
 
     def accept_scalars(self) -> None:
-        """Takes a value without axes as it is, where the graph does not say how many there are.
+        """Passes a value without axes unchanged, if the graph leaves the number of axes open.
 
         For models that are called with one item at a time.
         """
@@ -112,11 +113,11 @@ class SessionModel(LoadedModel):
         return {port: values[place] for port, place in self._fetches}
 
     def _without_axis(self, port: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        # One item without axes has come as a batch of one: 3.0 as [3.0].
+        # An item without axes arrives as a batch of one: 3.0 as [3.0].
         return array[0, ...] if port in self._rank_free and array.shape == (1,) else array
 
     def close(self) -> None:
-        """Frees the session and with it the weights, unless another model has them, too."""
+        """Frees the session and the weights, unless another model uses them, too."""
         self._call = refuse_closed
         self._release()
         if self._other_ranks is not None:
@@ -124,10 +125,10 @@ class SessionModel(LoadedModel):
 
 
 class OtherRanks:
-    """A model's graph for values of other ranks than its signature says: ``[1.0, 2.0]`` for (?, 1).
+    """A model's graph for values of other ranks than the signature's: ``[1.0, 2.0]`` for (?, 1).
 
-    TensorFlow proves at the import whether the operations take such values. It must: some kernels
-    end the process where a value has less axes than the graph was made for.
+    At the import TensorFlow proves whether the operations take such values. This is necessary: some
+    kernels end the process if a value has fewer axes than the graph was made for.
     """
 
     def __init__(
@@ -137,9 +138,9 @@ class OtherRanks:
 
         Args:
             model: The model.
-            placed: Its graph.
-            graph_def: The same as a message.
-            is_constant: It has no variables.
+            placed: The model's graph.
+            graph_def: The same graph as a message.
+            is_constant: Whether the graph has no variables.
         """
         self._model, self._placed, self._graph_def = model, placed, graph_def
         self._is_constant = is_constant
@@ -148,10 +149,10 @@ class OtherRanks:
         self._by_ranks: dict[tuple[int, ...], SessionModel | ItemRefusedError] = {}
 
     def model_for(self, inputs: Arrays) -> SessionModel:
-        """Returns what runs these values.
+        """Returns the model for these values.
 
         Raises:
-            ItemRefusedError: the graph takes none of their ranks.
+            ItemRefusedError: The graph does not take values of these ranks.
         """
         if all(
             shape is None or has_shape(inputs[name].shape, shape) for name, shape in self._usual
@@ -173,27 +174,30 @@ class OtherRanks:
                 model.close()
 
     def _import(self, ranks: tuple[int, ...]) -> SessionModel | ItemRefusedError:
-        if len(self._by_ranks) >= _MOST_RANKS:  # each may be a copy of the weights
+        if len(self._by_ranks) >= _MOST_RANKS:  # each model may hold a copy of the weights
             name = self._placed.path.name
             return ItemRefusedError(f"model {name}: values of too many kinds of rank")
         shapes = [(None,) * rank for rank in ranks]
         try:
             other = _import_with(self._placed, self._graph_def, shapes)
         except EngineError as error:
-            path = self._placed.path  # whoever asks is told its name alone
+            path = self._placed.path  # clients get only the name, not the path
             return ItemRefusedError(str(error).replace(str(path), path.name))
         return SessionModel(other) if self._is_constant else self._model
 
 
 def find_batched(placed: PlacedGraph, graph_def: Any) -> list[bool | None]:
-    """Tells which outputs have the batch as axis 0, without a call, which might assign a variable.
+    """Finds the outputs whose axis 0 is the batch, without a call that might assign a variable.
 
-    TensorFlow proves it at the import: of inputs of 5 rows they have 5, of 7 they have 7, in no
-    other axis. Where it proves nothing: what the file says, None where that says nothing.
+    TensorFlow proves the axes at the import. With inputs of 5 rows a batched output has 5 rows,
+    with 7 it has 7, and no other axis does. If TensorFlow proves nothing, the model's file decides.
 
     Args:
         placed: The graph.
-        graph_def: What `make_plain` gave for it.
+        graph_def: The result of `make_plain` for that graph.
+
+    Returns:
+        For each output whether it is batched. None if neither TensorFlow nor the file tells.
     """
     fixed = {spec.batch_size for spec in placed.inputs if spec.batch_size is not None}
     sizes = (*fixed, *fixed) if len(fixed) == 1 else _PROVED_SIZES
@@ -211,13 +215,13 @@ def find_batched(placed: PlacedGraph, graph_def: Any) -> list[bool | None]:
 
 
 def _lengths(tensor: Any, size: int) -> tuple[bool, bool]:
-    """Tells whether axis 0 of a tensor has a length, and whether another axis has it."""
+    """Returns whether axis 0 of a tensor has a length, and whether another axis has this length."""
     first, *others = tensor.shape.as_list() if tensor.shape.rank else [None]
     return first == size, size in others
 
 
 def make_plain(placed: PlacedGraph) -> Any:
-    """Returns a graph as a ``GraphDef`` without calls; None: it has some that stay."""
+    """Returns a graph as a ``GraphDef`` without calls, or None if some calls must stay."""
     graph_def = placed.graph.as_graph_def()
     if graph_def.library.function:  # TensorFlow proves no shapes through a call
         return inline_calls(placed.graph, [fetch.op.name for fetch in placed.fetches])
@@ -227,10 +231,10 @@ def make_plain(placed: PlacedGraph) -> Any:
 def _import_with(
     placed: PlacedGraph, graph_def: Any, shapes: Sequence[Sequence[int | None] | None]
 ) -> PlacedGraph:
-    """Imports a graph once more, for inputs of other shapes; None: of any.
+    """Imports a graph again, for inputs of other shapes (None for any shape).
 
     Raises:
-        EngineError: its operations do not take them.
+        EngineError: The graph's operations do not take these shapes.
     """
     by_node = dict(zip((feed.op.name for feed in placed.feeds), shapes, strict=True))
     graph_def, copied = type(graph_def)(), graph_def
@@ -249,9 +253,9 @@ def _import_with(
 
 
 def engine_error(path: Path, error: Any) -> EngineError:
-    """Returns TensorFlow's error as ours: its kind and its own sentence, without the listing."""
+    """Converts an error of TensorFlow: keeps its kind and its own sentence, drops the listing."""
     lines = str(error.message).splitlines()
-    # What is indented belongs to the listing of the Python code that made the graph.
+    # Indented lines belong to the listing of the Python code that made the graph.
     own = [line for line in lines if line.strip() and not line[0].isspace()]
     sentence = next((line for line in own if not line.startswith(_LISTING)), "no message")
     name = type(error).__name__
@@ -265,5 +269,5 @@ def _callable(session: Any, feeds: list[str], fetches: list[str]) -> Any:
     from tensorflow.core.protobuf import config_pb2
 
     options = config_pb2.CallableOptions(feed=feeds, fetch=fetches)
-    # Session.make_callable, the documented twin, goes through Session.run where there are feeds.
+    # Session.make_callable, the documented variant, uses Session.run if there are feeds.
     return session._make_callable_from_options(options)

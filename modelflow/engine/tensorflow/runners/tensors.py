@@ -1,4 +1,4 @@
-"""A graph on a GPU that shares its memory with PyTorch, which is modelflow's device library."""
+"""A graph on a GPU that shares memory with PyTorch, which is modelflow's device library."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,23 +10,23 @@ from modelflow.engine.tensorflow.library import load_tensorflow
 from modelflow.engine.tensorflow.runners.placed_graph import PlacedGraph
 from modelflow.engine.tensorflow.runners.session import engine_error
 
-# Of Eigen, in bytes. TensorFlow ends the process where a tensor does not keep it.
+# Eigen's alignment in bytes. TensorFlow ends the process if a tensor is not aligned.
 _ALIGNMENT = 64
 
 
 class TensorModel(LoadedModel):
-    """A graph whose inputs and outputs are PyTorch's tensors: handed over by DLPack, not copied.
+    """A graph whose inputs and outputs are PyTorch's tensors, passed by DLPack without a copy.
 
-    TensorFlow works on a stream of its own and knows no events of others: the inputs are waited for
-    before a call, and its work after it.
+    TensorFlow works on a stream of its own and does not know the events of others. Therefore `run`
+    waits for the inputs before a call, and for TensorFlow's work after the call.
     """
 
     def __init__(self, placed: PlacedGraph, device: Device) -> None:
-        """Makes a function of the graph between its ports.
+        """Makes a function from the graph's inputs to its outputs.
 
         Args:
             placed: The graph.
-            device: Where its ports are.
+            device: The device of the ports.
         """
         tf = load_tensorflow()
         self._tf, self._torch = tf, load_torch()
@@ -37,12 +37,12 @@ class TensorModel(LoadedModel):
             lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
         )
         tensors = whole.graph.get_tensor_by_name
-        with whole.graph.as_default():  # one that is fed cannot be fetched
+        with whole.graph.as_default():  # a fed tensor cannot be fetched
             fetches = [tf.identity(tensors(fetch.name)) for fetch in placed.fetches]
         self._call: Any = whole.prune([tensors(feed.name) for feed in placed.feeds], fetches)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Runs one batch of tensors; the outputs are tensors on the same device."""
+        """Runs one batch of tensors. The outputs are tensors on the same device."""
         tf, torch = self._tf, self._torch
         if self.memory.kind == "cuda" and torch.cuda.is_available():
             torch.cuda.current_stream(self.memory.index).synchronize()
@@ -64,7 +64,7 @@ class TensorModel(LoadedModel):
         }
 
     def close(self) -> None:
-        """Frees the graph and with it the weights."""
+        """Frees the graph and the weights."""
         self._call = refuse_closed
 
 
