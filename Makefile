@@ -1,7 +1,7 @@
 # Three verbs: make check, make test, make docs. `make help` lists everything.
 PYTHON ?= python3
 
-.PHONY: help install check format test coverage docs site studio benchmarks benchmarks-check gpu-wheels lowest mutants release-check
+.PHONY: help install check format test coverage docs site studio benchmarks benchmarks-check pictures gpu-wheels lowest mutants release-check
 
 RELEASE = build/release
 GPU_WHEELS = build/gpu-wheels
@@ -39,11 +39,14 @@ coverage:  ## the tests with their coverage of the runtime, then of everything (
 	coverage report --include='modelflow/runtime/*' --fail-under=95 | tail -n 1
 	coverage report --fail-under=90 | tail -n 1
 
-docs:  ## write the generated reference pages anew
+docs:  ## write the generated reference pages
 	$(PYTHON) docs/generate.py
 
 site:  ## the documentation as a site, in build/site
 	$(PYTHON) -m mkdocs build --strict --quiet
+
+pictures:  ## take the pictures of the dashboard and the editor again, by the tests in the browser
+	MODELFLOW_SCREENSHOTS=$(CURDIR)/docs/images $(PYTHON) -m pytest -q tests/studio/test_in_browser.py tests/studio/edit
 
 studio:  ## build the pages of the dashboard from studio/ (Node.js; the built files are committed)
 	cd studio && npm ci --no-audit --no-fund && npm run check && npm run build

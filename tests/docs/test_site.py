@@ -51,7 +51,7 @@ def test_a_method_is_described_with_its_arguments_and_errors():
     infer = page[page.index("#### Flow.infer\n") : page.index("#### Flow.ainfer\n")]
     assert "Sends one request in a session of its own" in infer
     assert "timeout: float | None = None," in infer
-    assert "| `DeadlineExceeded` |" in infer
+    assert "- `DeadlineExceeded`: " in infer
 
 
 def test_every_page_is_in_the_site(site):
