@@ -147,9 +147,7 @@ class Buffer:
         self.inherit_meta(other)
 
     def inherit_meta(self, other: "Buffer") -> None:
-        """Does the same as `copy_meta`, and shares the mapping until either buffer changes its
-        meta.
-        """
+        """Copies meta keys as `copy_meta`, but shares the mapping until either buffer changes."""
         theirs = other._meta
         if not theirs or theirs is self._meta:
             return

@@ -46,8 +46,7 @@ class Plugins(Generic[Base]):
     """
 
     instances: dict[str, Base]
-    """The instances that `find` has made, by name; `find` also returns instances that are put here.
-    """
+    """The instances of `find`, by name; `find` also returns instances that you put here."""
 
     def __init__(
         self,

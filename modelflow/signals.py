@@ -330,9 +330,7 @@ class _SignalWatch(AbstractContextManager[None]):
             signal.signal(number, handler or signal.SIG_DFL)
 
     def leave_child(self) -> None:
-        """Ends the watch in a forked child, whose signals would otherwise reach the parent's
-        thread.
-        """
+        """Ends the watch in a forked child, whose signals would reach the parent's thread."""
         self._restore_handlers()
         self._writer.close()
         self._reader.close()

@@ -1,8 +1,8 @@
 """Deadlines of rows: a row whose deadline has passed becomes an error before the unit is called.
 
-Example: at time 11.0, a batch has three rows with the deadlines 10.0, none and 12.0. The first row
+Example: at time 11.0, a batch has three rows with the deadlines 10.0, 12.0 and none. The first row
 becomes ``Buffer(error=FlowUnitError(DeadlineExceeded))``, and the unit is called for the others.
-The results of the third row have the deadline 12.0 again.
+The results of the second row have the deadline 12.0 again.
 """
 
 import math
@@ -18,9 +18,7 @@ from modelflow.runtime.stats import WorkerStats
 
 
 def deadlines_of(columns: Columns) -> list[float | None]:
-    """Returns the earliest deadline of each row, over all ports and all buffers of a gathered
-    stream.
-    """
+    """Returns the earliest deadline of each row, over all ports and gathered buffers."""
     column, *others = columns
     # the same as below, but faster for the most frequent case
     if not others and column and type(column[0]) is Buffer:

@@ -52,7 +52,7 @@ class Watchdog:
         )
 
     def wake(self) -> None:
-        """Wakes the thread because there may be work; cheap if the thread is awake."""
+        """Wakes the thread after new work; cheap if the thread is awake."""
         if self._is_parked:
             with self._condition:
                 self._is_parked = False
@@ -79,9 +79,7 @@ class Watchdog:
                     self.look()
 
     def look(self) -> None:
-        """Warns of workers that stay in one call, and of stages without progress since the last
-        check.
-        """
+        """Warns of workers that stay in one call, and of stages without progress."""
         now = self._clock.now()
         for worker in self._workers:
             since = worker.busy_since
@@ -107,9 +105,7 @@ class Watchdog:
         )
 
     def _look_at(self, stage: Stage) -> None:
-        """Warns once of a stage that has rows, is in no call, and has made no call since the last
-        check.
-        """
+        """Warns once of a stage that has rows, but has made no call since the last check."""
         done = stage.figures.count_calls()
         is_standing = stage.inbox.ready > 0 and self._done.get(stage) == done
         self._done[stage] = done

@@ -1,4 +1,4 @@
-"""A thread of a stage, which takes batches, calls the unit, emits results, and waits for room.
+"""A thread of a stage: takes batches, calls the unit, emits results, and waits for room.
 
 Example: a worker of node "resize" with ``batch_size=8`` finds five rows of session A in its inbox.
 It calls the unit once with five buffers. The five results go to the next stage as one segment.
@@ -30,8 +30,7 @@ class Worker(WorkerReport):
     slot: WorkerSlot
     """The slot of the worker at the stage's inbox."""
     is_given_up: bool = False
-    """True if a Ctrl-C or another `BaseException` ended `try_open`; no other worker need open then.
-    """
+    """True if a Ctrl-C or another `BaseException` ended `try_open`, so the start must stop."""
     _batch_call: BatchCall
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
@@ -52,7 +51,10 @@ class Worker(WorkerReport):
     # -- life -----------------------------------------------------------------------------------
 
     def main(self) -> None:
-        """Opens the unit, works until the flow ends, and closes the unit; the target of the thread."""
+        """Opens the unit, works until the flow ends, and closes the unit.
+
+        The thread of the worker runs this method.
+        """
         self._own_thread = threading.get_ident()
         if self.stage.plan.cpu_affinity:
             # Applies to this thread alone. Threads that an engine starts from this thread inherit
@@ -151,9 +153,7 @@ class Worker(WorkerReport):
         self._units = []
 
     def try_step(self) -> bool:
-        """Processes a batch on the calling thread as `step` does, and reports an error to the
-        owner.
-        """
+        """Processes a batch on the calling thread, and reports errors to the owner; see `step`."""
         self.thread_id = threading.get_ident()
         try:
             return self.step()
@@ -284,18 +284,14 @@ class Worker(WorkerReport):
             self._count_out(batch)
 
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
-        """Replaces rows whose deadline has passed by errors, and returns whether any row was
-        replaced.
-        """
+        """Replaces rows whose deadline has passed by errors, and returns True if any was late."""
         now, plan = self._clock.now(), self.stage.plan.unit
         columns = expire(batch.columns, deadlines, now, plan, batch.stream_of, self._stats)
         batch.columns = columns or batch.columns
         return columns is not None
 
     def _count_out(self, batch: Batch) -> None:
-        """Subtracts the rows from the rows in flight of sessions that count their rows at this
-        node.
-        """
+        """Subtracts the rows from the rows in flight of sessions with a count at this node."""
         for span in batch.spans:
             session = span.stream.session
             place = self._exits.get(session.origin)

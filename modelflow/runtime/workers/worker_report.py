@@ -34,7 +34,7 @@ class WorkerOwner(Protocol):
         """Receives the report that a worker has opened its units."""
 
     def wait_until_all_open(self) -> bool:
-        """Waits until all workers have opened their units; returns False if the flow ends instead."""
+        """Waits until all workers have opened their units; False if the flow ends instead."""
 
     def on_begin(self) -> None:
         """Receives the report that a worker has begun."""
@@ -43,9 +43,7 @@ class WorkerOwner(Protocol):
         """Cancels a session whose rows are lost."""
 
     def on_failure(self, error: FlowUnitError) -> None:
-        """Receives an error that must end the flow: a unit did not open or close, or the runtime
-        failed.
-        """
+        """Receives an error that ends the flow: of the opening or closing of a unit, or a bug."""
 
 
 class WorkerReport:
