@@ -1,4 +1,4 @@
-"""One item on an edge of the graph: data, meta, and possibly an error."""
+"""The class `Buffer`: an item on an edge of the graph."""
 
 import io
 from collections.abc import Mapping
@@ -159,7 +159,7 @@ class Buffer:
             self._is_meta_shared = other._is_meta_shared = True
 
     def has_error(self) -> bool:
-        """Tells whether this buffer carries an error instead of data."""
+        """Returns whether this buffer carries an error instead of data."""
         return self.error is not None
 
     def get_error_code(self) -> str:

@@ -1,4 +1,4 @@
-"""Every exception that modelflow raises.
+"""The exceptions of modelflow.
 
 ::
 
@@ -225,7 +225,7 @@ class GraphError(_FindingsError):
 
 
 class UnknownFlowUnitError(GraphError):
-    """A node names a flow unit that no registry knows."""
+    """A node with a flow unit that no registry knows."""
 
 
 class PortError(GraphError):
@@ -237,11 +237,11 @@ class CycleError(GraphError):
 
 
 class StreamMismatchError(GraphError):
-    """A node joins streams of different origins or of different depths."""
+    """A node that joins streams of different origins or of different depths."""
 
 
 class DisabledGraphError(GraphError):
-    """The graph is disabled by ``[flow] enable=false``."""
+    """A graph that is disabled by ``[flow] enable=false``."""
 
 
 class PlanError(ModelflowError):
@@ -384,18 +384,18 @@ class BadRequest(ModelflowError, ValueError):  # noqa: N818 - the name of HTTP's
 
 
 class WorkerProcessError(ModelflowError):
-    """The process of a unit (``workers="process"``) ended while the unit processed a batch."""
+    """A process of a unit (``workers="process"``) that ended while the unit processed a batch."""
 
 
 class NoReplicaError(ModelflowError):
-    """No replica of a placement was ready in time, so the batch was sent to none.
+    """A batch that was sent to no replica of a placement, because none was ready in time.
 
     You can send the request again. A server answers 503 (gRPC: ``UNAVAILABLE``).
     """
 
 
 class ReplicaLostError(ModelflowError):
-    """A replica ended or does not answer, and may or may not have processed the batch.
+    """A replica that ended or does not answer, and may or may not have processed the batch.
 
     As the cause of a buffer's error, it means that ``retries`` of the placement are used up.
     """
@@ -418,11 +418,11 @@ class StreamError(ModelflowError):
 
 
 class EndOfStream(StreamError):  # noqa: N818 - the field's word, as StopIteration is
-    """No more results, because the input was closed and all results were received."""
+    """The end of a stream: the input was closed, and all results were received."""
 
 
 class StreamClosed(StreamError):  # noqa: N818
-    """The session's input or the whole flow is closed, so nothing can be sent any more."""
+    """A closed session input or a closed flow, to which nothing can be sent any more."""
 
 
 class RecordingError(ModelflowError):
@@ -434,7 +434,9 @@ class TuningError(ModelflowError):
 
 
 class QueueFullError(StreamError):
-    """A queue is full and ``queue_policy`` is ``reject``.
+    """A full queue, in a call that must not wait.
+
+    Either ``queue_policy`` is ``reject``, or the call has ``wait=False``.
 
     Attributes:
         retry_after: The expected time in seconds until the queue has room, or None if not known.
@@ -446,11 +448,11 @@ class QueueFullError(StreamError):
 
 
 class DeadlineExceeded(StreamError, TimeoutError):  # noqa: N818
-    """The deadline given to ``send`` passed before the result was ready."""
+    """A deadline of `StreamIO.send` or `Flow.infer` that passed before the result was ready."""
 
 
 class Cancelled(StreamError):  # noqa: N818
-    """The session was cancelled."""
+    """A session that was cancelled."""
 
 
 class EndFlow(BaseException):
@@ -473,7 +475,7 @@ class MissingDependencyError(ModelflowError, ImportError):
 
 
 class FlowFailed(ExceptionGroup[Exception]):
-    """The flow itself failed because a unit did not open, a unit hung, or the runtime has a bug.
+    """A failure of the flow itself: a unit did not open, a unit hung, or the runtime has a bug.
 
     Each inner exception names its node. The text of this exception contains their texts.
     """

@@ -144,7 +144,7 @@ class Flow(FlowLife):
         errors: Literal["raise", "return"] = "raise",
         deadline: float | None = None,
     ) -> Iterator[tuple[T, Any]]:
-        """Yields each item with its answer; `map` sends every item as a request.
+        """Sends each item as a request, and yields each item with its answer.
 
         ::
 

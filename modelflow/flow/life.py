@@ -50,9 +50,9 @@ class FlowLife:
                 of the plan.
             results_bound: The number of buffers of a session between its submitter and its reader
                 at which `send` waits.
-            stop_timeout: Limits `stop`, in seconds. Streams may continue by events of their own,
-                and rows may stay in loops, for this time. `stop` also ends its wait after this time
-                without any progress.
+            stop_timeout: A limit in seconds for two waits of `stop`. Streams with events of their
+                own, and rows in loops, may continue for this time. `stop` also gives up its wait
+                after this time without any progress.
             watchdog_interval: Seconds in one call of a unit after which a warning names the node.
             on_error: Called with each buffer in error that reaches a node without outputs, where
                 `recv` cannot return it. The call is on the thread of that node, and must not wait
