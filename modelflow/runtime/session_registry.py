@@ -75,7 +75,7 @@ class SessionRegistry:
             names = ", ".join(map(repr, self.of_sources))
             raise StreamClosed(
                 f"flow {plan.name!r} has no input; it is fed by its sources: {names} "
-                "(create_stream_io(source=...) receives from one)"
+                "(create_stream_io(source=...) receives from a source)"
             )
         if self._dropped:
             self.end_dropped()

@@ -106,8 +106,8 @@ class FlowStats(Mapping[str, NodeStats]):
     def rows(self) -> list[dict[str, str]]:
         """Returns a table with a row for each node, for people to read.
 
-        The rows after a far node are the nodes that run for it on other machines, as in ``far >
-        infer``.
+        A far node, which runs on other machines, is followed by the nodes of its replicas, as in
+        ``far > infer``.
         """
         found = []
         for node in self.nodes.values():

@@ -63,7 +63,8 @@ class NodeStats:
             of the engine) and ``batching``. The latter has ``padding`` (rows that fill a batch) and
             ``another_shape`` (batches that were cut because shapes differ). A far node has
             ``replicas`` (``ready``, ``starting``, ``lost``).
-        replicas: Only for a far node: replica (machine and process) -> node -> statistics. All
+        replicas: Only for a far node, which runs on other machines. Replica (machine and process)
+            -> node -> statistics. All
             replicas that have ended are summed under `GONE`. If processes share a replica, its
             values include the work for all of them. For a replica that is busy or hangs, these are
             the last reported values.

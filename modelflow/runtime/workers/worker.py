@@ -67,7 +67,8 @@ class Worker(WorkerReport):
             if self._owner.wait_until_all_open():
                 self.begin()
             self._stats.since = self._clock.now()
-            # False if the worker was added to a running flow, and the change failed
+            # `is_leaving` is True here if the worker was to join a running flow, and the change
+            # failed.
             if not self.slot.is_leaving:
                 self.loop()
             self.finish()
