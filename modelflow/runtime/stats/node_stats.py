@@ -64,10 +64,9 @@ class NodeStats:
             ``another_shape`` (batches that were cut because shapes differ). A far node has
             ``replicas`` (``ready``, ``starting``, ``lost``).
         replicas: Only for a far node, which runs on other machines. Replica (machine and process)
-            -> node -> statistics. All
-            replicas that have ended are summed under `GONE`. If processes share a replica, its
-            values include the work for all of them. For a replica that is busy or hangs, these are
-            the last reported values.
+            -> node -> statistics. All replicas that have ended are summed under `GONE`. If
+            processes share a replica, its values include the work for all of them. For a replica
+            that is busy or hangs, these are the last reported values.
     """
 
     node: str
