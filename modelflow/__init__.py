@@ -1,7 +1,7 @@
-"""modelflow: declare a graph of flow units, run it as a pipeline.
+"""A pipeline-graph inference framework: the public names of the package.
 
-The names below are the public ones. They are loaded when first used, so that importing the package
-loads no engine, no image library and no parser.
+Each name is imported when you first use it. Importing the package alone therefore loads no engine,
+no image library and no parser.
 """
 
 import importlib

@@ -6,10 +6,12 @@ import sys
 
 
 def main() -> None:
-    """Loads the command line, and runs it; see `modelflow.cli.main.main`."""
+    """Loads and runs the command line; see `modelflow.cli.main.main`."""
     _open_streams()
     is_raised = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_raised:  # while it is loaded a Ctrl-C ends the process, and nothing need be said
+    # Python's handler would print a traceback for a Ctrl-C during the import. The default action
+    # ends the process silently.
+    if is_raised:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from modelflow.cli.main import main as run
 
@@ -19,9 +21,10 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Opens streams that are closed (``2>&-``), so that no other file gets their numbers.
+    """Opens standard streams that are closed (``2>&-``) on the null device.
 
-    What is written to them is lost, as Python loses it; what is read of them is an error.
+    Otherwise the next file that is opened would get the number of the closed stream. Writes to such
+    a stream are lost, as they are in Python without this. Reading from it is an error.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -30,7 +33,8 @@ def _open_streams() -> None:
 
 
 def _open_lowest(path: str, _flags: int) -> int:
-    number = os.open(path, os.O_WRONLY)  # the lowest that is free
+    # POSIX assigns the lowest free number, which is that of the closed stream
+    number = os.open(path, os.O_WRONLY)
     os.set_inheritable(number, True)
     return number
 

@@ -1,4 +1,4 @@
-"""One item on an edge of the graph: data, meta, and possibly an error."""
+"""The class `Buffer`: an item on an edge of the graph."""
 
 import io
 from collections.abc import Mapping
@@ -20,18 +20,19 @@ _SIZES = frozenset(SIZE_KEYS)
 
 
 class Buffer:
-    """One item: ``data`` with its ``meta``, or an ``error`` in its place.
+    """An item on an edge of the graph: ``data`` with its ``meta``, or an ``error``.
 
-    Data is any Python object: a NumPy array, bytes, str, a tensor on a device. It is not copied on
-    its way. NumPy arrays that flow units receive are read-only; arrays and tensors that an input
-    declared ``is_in_place`` receives may be written. All else, lists and dicts too, is shared as it
-    is: a unit that changes such data changes it for everybody.
+    Data is any Python object: a NumPy array, bytes, str, or a tensor on a device. The runtime does
+    not copy data on its way through the graph. NumPy arrays that a flow unit receives are
+    read-only. A unit may write to arrays and tensors of an input that is declared ``is_in_place``.
+    All other data, such as lists and dicts, is shared between its consumers. A unit that changes
+    such data changes it for all of them.
 
-    For images, ``meta`` holds ``pix_fmt layout``, and `get` knows ``width height channel
-    width_stride height_stride``, which follow from the array; for frames ``meta`` holds also
-    ``index timestamp rate_num rate_den``.
+    For images, ``meta`` holds ``pix_fmt layout``. `get` also knows ``width height channel
+    width_stride height_stride``, which follow from the array. For frames of a video, ``meta`` also
+    holds ``index timestamp rate_num rate_den``.
 
-    A buffer is not to be changed by two threads at once; reading is safe from any.
+    Two threads must not change a buffer at the same time. Reading is safe from any thread.
     """
 
     __slots__ = (
@@ -45,22 +46,30 @@ class Buffer:
     )
 
     def __init__(self, data: Any = None, meta: Mapping[str, Any] | None = None) -> None:
-        """Wraps ``data`` without copying it; ``meta`` is copied."""
+        """Wraps ``data`` without a copy, and copies ``meta``.
+
+        Args:
+            data: The item itself, any Python object.
+            meta: The values that travel with the data.
+        """
         self.data = data
         self.error: FlowUnitError | None = None
         self._meta: dict[str, Any] | None = dict(meta) if meta else None
         self._is_meta_shared = False
-        # Set by the runtime: no other consumer sees this array, which its unit has just made.
+        # Set by the runtime: True for an array that its unit has just made and that has one
+        # consumer.
         self._is_exclusive = False
-        # Set by the runtime: what a reader on a device must wait for (`Memory.fence`).
+        # Set by the runtime: the event that a reader on a device must wait for (`Memory.fence`).
         self._fence: Any = None
-        # Set by the runtime: the clock's time after which nobody waits for what becomes of it.
+        # Set by the runtime: the clock's time after which no caller waits for the result of this
+        # buffer.
         self._deadline: float | None = None
 
     def twin(self) -> "Buffer":
-        """Returns another buffer with the same data: its meta can be changed without harm to ours.
+        """Returns another buffer with the same data and a meta of its own.
 
-        The runtime gives one to each receiver behind a fan-out. The data is not copied.
+        The runtime sends one twin to each receiver of a fan-out. The data is not copied. A change
+        of the meta of one buffer does not affect the other.
         """
         other = Buffer.__new__(type(self))
         other.data, other.error = self.data, self.error
@@ -72,7 +81,7 @@ class Buffer:
 
     @classmethod
     def from_error(cls, error: FlowUnitError, meta: Mapping[str, Any] | None = None) -> Self:
-        """Gives a buffer without data that carries ``error`` in its place."""
+        """Returns a buffer that carries ``error`` and no data."""
         buffer = cls()
         buffer._meta = dict(meta) if meta else None
         buffer.error = error
@@ -80,7 +89,7 @@ class Buffer:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The small values that travel with the data; yours to change, private to this buffer."""
+        """The small values that travel with the data; you may change them for this buffer alone."""
         if self._meta is None:
             self._meta = {}
         elif self._is_meta_shared:
@@ -91,8 +100,9 @@ class Buffer:
     def get(self, key: str, default: Any = None) -> Any:
         """Returns the meta value of ``key``, or ``default``.
 
-        The sizes of an image (``width height channel``, and ``width_stride`` in bytes and
-        ``height_stride`` in rows of a plane) are those of its array, whatever the meta say.
+        For an image, ``width height channel width_stride height_stride`` are calculated from the
+        array. Values of the same keys in the meta are ignored. ``width_stride`` is in bytes,
+        ``height_stride`` in rows of a plane.
         """
         if self._meta is None:
             return default
@@ -103,15 +113,18 @@ class Buffer:
         return self._meta.get(key, default)
 
     def get_many(self, *keys: str) -> tuple[Any, ...]:
-        """Returns the meta values of the keys, None for those that are not there."""
+        """Returns the meta values of the keys, with None for each missing key."""
         return tuple(map(self.get, keys))
 
     def all_meta(self) -> dict[str, Any]:
-        """Returns a copy of the meta with, of an image, the sizes that `get` knows."""
+        """Returns a copy of the meta, with the sizes that `get` calculates for an image."""
         return {**(self._meta or {}), **self.sizes()}
 
     def sizes(self) -> dict[str, int]:
-        """Returns the sizes that follow from the array of an image: see `get`; else nothing."""
+        """Returns the sizes of an image by key, calculated from its array, as `get` does.
+
+        The mapping is empty if the data is no image.
+        """
         meta = self._meta
         pix_fmt = None if meta is None else meta.get("pix_fmt")
         if meta is None or pix_fmt is None:
@@ -130,11 +143,11 @@ class Buffer:
         self.meta[key] = value
 
     def copy_meta(self, other: "Buffer") -> None:
-        """Takes over every meta key of ``other`` that this buffer does not have yet."""
+        """Copies every meta key of ``other`` that this buffer does not have yet."""
         self.inherit_meta(other)
 
     def inherit_meta(self, other: "Buffer") -> None:
-        """The same as `copy_meta`, sharing the mapping until one of the two changes it."""
+        """Copies meta keys as `copy_meta`, but shares the mapping until either buffer changes."""
         theirs = other._meta
         if not theirs or theirs is self._meta:
             return
@@ -146,31 +159,33 @@ class Buffer:
             self._is_meta_shared = other._is_meta_shared = True
 
     def has_error(self) -> bool:
-        """Tells whether this buffer carries an error instead of data."""
+        """Returns whether this buffer carries an error instead of data."""
         return self.error is not None
 
     def get_error_code(self) -> str:
-        """Returns the error's code (``Unit.ProcessError``), or ``""`` where there is none."""
+        """Returns the code of the error (``Unit.ProcessError``), or ``""`` without an error."""
         return "" if self.error is None else self.error.code
 
     def get_error_msg(self) -> str:
-        """Returns the error's text, naming node and unit, or ``""`` where there is none."""
+        """Returns the text of the error with its node and unit, or ``""`` without an error."""
         return "" if self.error is None else str(self.error)
 
     @property
     def device(self) -> Device:
-        """Where the data lies: the CPU for everything but tensors that say otherwise."""
+        """The device that holds the data: the CPU, except for tensors on another device."""
         for memory in device_memories():
             if memory.holds(self.data):
                 return memory.device_of(self.data)
         return CPU
 
     def to(self, device: Device | str) -> "Buffer":
-        """Returns this buffer with its data on ``device`` ("cpu", "cuda:0"); itself if it is there.
+        """Returns a buffer with the data on ``device`` ("cpu", "cuda:0").
+
+        Returns this buffer itself if its data is already on that device.
 
         Raises:
-            DeviceUnavailableError: this machine has no such device.
-            MissingDependencyError: a CUDA device, and PyTorch is not installed.
+            DeviceUnavailableError: The machine has no such device.
+            MissingDependencyError: The device is a CUDA device, and PyTorch is not installed.
         """
         if isinstance(device, str):
             kind, _, index = device.partition(":")
@@ -187,16 +202,16 @@ class Buffer:
         return moved
 
     def to_pil(self) -> "Image":
-        """Returns the image as one of Pillow's: a copy, ``RGB`` or ``L``.
+        """Returns a copy of the image as a Pillow image of mode ``RGB`` or ``L``.
 
         Raises:
-            ValueError: the data is no uint8 image of bgr, rgb or gray.
+            ValueError: The data is no uint8 image of bgr, rgb or gray.
             MissingDependencyError: Pillow is not installed.
         """
         return image_of(self.to(CPU).data, *self.get_many("pix_fmt", "layout"))
 
     def as_object(self) -> Any:
-        """Returns the data as it is."""
+        """Returns the data unchanged."""
         return self.data
 
     def __array__(
@@ -206,7 +221,7 @@ class Buffer:
             array = np.frombuffer(self.data, np.uint8)
         else:
             array = np.asarray(self.data)
-        if copy is None:  # NumPy 1 has no word for "where it must"
+        if copy is None:  # NumPy 1 has no value of `copy` for "copy if needed"
             return np.asarray(array, dtype)
         return np.array(array, dtype=dtype, copy=copy)
 
@@ -225,23 +240,23 @@ class Buffer:
         return bytes(memoryview(self.data))
 
     def __str__(self) -> str:
-        """Gives a text's own text; anything else is described as `repr` does."""
+        """Returns the text of a str or of UTF-8 bytes, and the `repr` for other data."""
         if isinstance(self.data, str):
             return self.data
         if isinstance(self.data, bytes):
             try:
                 return self.data.decode()
-            except UnicodeDecodeError:  # not text: described below
+            except UnicodeDecodeError:  # binary data, such as a JPEG
                 return repr(self)
         return repr(self)
 
     def _repr_png_(self) -> bytes | None:
-        """Returns what a notebook shows of an image; None: it is none."""
+        """Returns a PNG of an image for a notebook, or None if the data is no image."""
         if self.error is not None or self.get("pix_fmt") is None:
             return None
         try:
             image = self.to_pil()
-        except (ValueError, MissingDependencyError):  # the notebook shows the text instead
+        except (ValueError, MissingDependencyError):  # the notebook shows the `repr` instead
             return None
         image.thumbnail(_SHOWN)
         file = io.BytesIO()

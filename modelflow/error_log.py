@@ -1,7 +1,7 @@
-"""Errors of single items, told as they happen: of each kind so many, the rest is counted.
+"""Logs the errors of single items, and only counts errors of a kind beyond its limit.
 
-Of 2 000 pictures 300 are no JPEG, and one is too large. Twenty lines name the first twenty, one
-says 280 more of that kind, and one names the large one.
+Example: of 2 000 pictures, 300 are no JPEG and one is too large. Twenty lines name the first
+twenty, one line says 280 more of that kind, and one line names the large picture.
 """
 
 import logging
@@ -16,11 +16,11 @@ from modelflow.errors import FlowUnitError, below_here
 
 logger = logging.getLogger("modelflow")
 
-# So many of a kind are told at once, and later one in so many seconds.
+# The first 20 errors of a kind are logged at once, then at most one in 10 seconds.
 _AT_ONCE = 20
 _SECONDS = 10.0
 
-# Kinds that are told apart; the rest is one kind: an endless job has endless messages.
+# Limits memory: a job without end can have kinds without end. All further kinds count as one.
 _MOST_KINDS = 1000
 
 
@@ -29,12 +29,12 @@ class ErrorKind:
     """Errors of one node, one class and one line of code.
 
     Attributes:
-        node: The node where they arose; ``""`` beyond the first 1000 kinds, for all of those.
-        type: The class of what was raised.
-        count: How many there were.
-        first: What was told of the first.
-        told: How many of them had come when the last was told.
-        told_at: When that was.
+        node: The node where the errors arose; ``""`` for all kinds beyond the first 1000.
+        type: The class of the exception.
+        first: The text that was logged for the first error.
+        count: The number of errors.
+        told: The value of ``count`` when an error was last logged.
+        told_at: The time when an error was last logged, in seconds of the clock.
     """
 
     node: str
@@ -45,7 +45,10 @@ class ErrorKind:
     told_at: float = 0.0
 
     def is_told(self, now: float) -> str | None:
-        """Counts one; returns what is said of those before it, None: it is not told itself."""
+        """Counts an error, and returns the end of its log line, or None for no line.
+
+        The end of the line is empty, or names the number of errors that were not logged before.
+        """
         self.count += 1
         if self.count > _AT_ONCE and now - self.told_at < _SECONDS:
             return None
@@ -54,23 +57,23 @@ class ErrorKind:
 
     @property
     def untold(self) -> int:
-        """How many were not told since the last that was."""
+        """The number of errors that were not logged since the last logged error."""
         return self.count - self.told
 
 
 class ErrorLog:
-    """Tells errors as they happen, and counts them by kind. Safe from any thread."""
+    """A log of errors that limits the lines for each kind. Safe from any thread."""
 
     def __init__(
         self,
         tell: Callable[[str, FlowUnitError | None], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Has nothing to tell yet.
+        """Starts with an empty log.
 
         Args:
-            tell: Takes what is said of an error, and the error; None: of the last that `close`
-                tells.
+            tell: Writes a line. It is called with the text and the error, and with None for the
+                lines of `close`.
             clock: The time in seconds.
         """
         self._tell = tell
@@ -79,9 +82,9 @@ class ErrorLog:
         self._lock = threading.Lock()
 
     def add(self, buffer: Buffer) -> None:
-        """Tells the error of a buffer, or counts it where many of its kind were told."""
+        """Logs the error of a buffer, or only counts an error of a frequent kind."""
         error = buffer.error
-        assert error is not None  # the caller has looked
+        assert error is not None  # the caller checked `has_error`
         where, cause = error.where, error.__cause__ or error
         item = item_of(buffer)
         text = f"{item}: {error}" if item else str(error)
@@ -97,7 +100,7 @@ class ErrorLog:
             self._tell(text + before, error)
 
     def close(self) -> None:
-        """Tells of each kind how many were not told; may be called again."""
+        """Logs for each kind the number of errors that were not logged. May be called again."""
         with self._lock:
             left = [kind for kind in self._kinds.values() if kind.untold]
             texts = [f"{kind.untold} more as: {kind.first}" for kind in left]
@@ -108,7 +111,7 @@ class ErrorLog:
 
     @property
     def count(self) -> int:
-        """How many errors there were."""
+        """The number of errors of all kinds."""
         with self._lock:
             return sum(kind.count for kind in self._kinds.values())
 
@@ -120,9 +123,9 @@ class ErrorLog:
 
 
 def item_of(buffer: Buffer) -> str:
-    """Names the item that a buffer came from: a file, a frame of a video; ``""``: unknown.
+    """Returns the name of the file or video frame of a buffer, or ``""`` if unknown.
 
-    The path is relative to the working folder, if it is below that.
+    The path is relative to the working folder if the file is below that folder.
     """
     path = buffer.get("path")
     if not isinstance(path, str | PurePath):
@@ -133,6 +136,6 @@ def item_of(buffer: Buffer) -> str:
 
 
 def log_error(text: str, error: FlowUnitError | None) -> None:
-    """Writes an error that nobody reads into the log of modelflow; at DEBUG with its traceback."""
+    """Writes an error that no caller reads into modelflow's log, at DEBUG with its traceback."""
     details = error.__cause__ if error and logger.isEnabledFor(logging.DEBUG) else None
     logger.error("%s", text, exc_info=details)

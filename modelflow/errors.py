@@ -1,4 +1,4 @@
-"""Every exception that modelflow raises.
+"""The exceptions of modelflow.
 
 ::
 
@@ -11,14 +11,14 @@
     │   ├── CycleError
     │   ├── DisabledGraphError
     │   └── StreamMismatchError
-    ├── PlanError                   what this machine or version cannot run
+    ├── PlanError                   the machine or this version cannot run the graph
     │   └── DeviceUnavailableError
     ├── FlowUnitError               raised inside a flow unit: node, unit, phase, session
-    ├── WorkerProcessError          the process of a unit has ended in the middle of its work
-    ├── NoReplicaError              nothing was there to work on what a graph places elsewhere
-    ├── ReplicaLostError            what worked on it there has ended, or hangs
+    ├── WorkerProcessError          the process of a unit ended during a call
+    ├── NoReplicaError              no replica of a placement was ready
+    ├── ReplicaLostError            a replica ended or hangs during a call
     ├── EngineError                 a model file that does not load, or does not fit its ports
-    │   └── ItemRefusedError        (also a BadRequest) an item that the model does not take
+    │   └── ItemRefusedError        (also a BadRequest) an item that the model does not accept
     ├── StreamError                 the life of a session
     │   ├── EndOfStream
     │   ├── StreamClosed
@@ -28,7 +28,7 @@
     └── MissingDependencyError      (also an ImportError) with the pip command
     FlowFailed                      (an ExceptionGroup) the flow itself failed
 
-A time-out that the caller asked for is Python's own ``TimeoutError``.
+If a time-out of the caller passes, the call raises Python's own ``TimeoutError``.
 """
 
 import contextlib
@@ -85,9 +85,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something was written: a file (or ``<text>``) and a line counted from 1.
+    """A place in a file: the file (or ``<text>``), and the line, counted from 1.
 
-    ``line`` is None where a format gives none (a mapping, a graph built in code).
+    ``line`` is None for a mapping or a graph built in code, which have no lines.
     """
 
     file: str = "<text>"
@@ -99,14 +99,14 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a graph, as one line of text.
+    """A mistake in a graph, as a line of text.
 
     Attributes:
-        location: Where it is written.
-        message: What was found, and what was expected.
-        node: Whose it is; None: the graph's.
-        error: The class that tells the kind of mistake (a subclass of `ModelflowError`).
-        port: The port of the node that it is about; None: none, or several.
+        location: The place of the mistake.
+        message: The text: the value that was found, and the values that are expected.
+        node: The node with the mistake, or None for the graph itself.
+        error: The kind of mistake, a subclass of `ModelflowError`.
+        port: The port with the mistake, or None for no port or several.
     """
 
     location: Location
@@ -116,7 +116,7 @@ class Finding:
     port: str | None = None
 
     def hiding(self, mask: Callable[[str], str]) -> "Finding":
-        """Returns this finding with its message through ``mask``, which hides secrets."""
+        """Returns this finding with its message passed through ``mask``, which hides secrets."""
         return replace(self, message=mask(self.message))
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class Finding:
 
 
 def text_of(findings: Iterable[Finding]) -> str:
-    """Returns a line for each finding; nodes of which the same is said have one line together."""
+    """Returns a line for each finding, and merges the lines of nodes with the same message."""
     same: dict[tuple[object, ...], list[Finding]] = {}
     for number, finding in enumerate(findings):
         alone = number if finding.node is None else None
@@ -137,12 +137,15 @@ def text_of(findings: Iterable[Finding]) -> str:
             for one in others
             if one.node != first.node
         )
-        lines.append(f"{first}; so it is with {', '.join(nodes)}" if nodes else str(first))
+        lines.append(f"{first}; the same for {', '.join(nodes)}" if nodes else str(first))
     return "\n".join(lines)
 
 
 def below_here(path: str) -> str:
-    """Returns a path as seen from the working folder, if it is below that."""
+    """Returns a path relative to the working folder if the path is below that folder.
+
+    Other paths are returned unchanged.
+    """
     seen = os.path.relpath(path)
     return path if seen.startswith(os.pardir) else seen
 
@@ -153,41 +156,41 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-# Causes that the text of several errors names.
+# The most causes that the text of a `FlowFailed` names.
 _MOST_CAUSES = 10
 
 
 def absence_hint(path: Path) -> str:
-    """Returns what to say of a file that is not there: one of nearly its name, how it is made."""
+    """Returns a hint for a missing file: a file with a similar name, and the folder's README."""
     readme, folder = path.parent / "README.md", path.parent
     near = did_you_mean(path.name, os.listdir(folder)) if folder.is_dir() else ""
     return near + (f"; {readme} says how to make it" if readme.is_file() else "")
 
 
 def format_error(error: Exception) -> str:
-    """Returns what an error says: our own, and time-outs, speak for themselves."""
+    """Returns the text of an error of modelflow or of a time-out; otherwise class and text."""
     return str(error) if isinstance(error, ModelflowError | TimeoutError) else describe_error(error)
 
 
 def describe_error(error: BaseException) -> str:
-    """Returns the class of an exception and what it says, as in ``ValueError: too wide``.
+    """Returns the class and the text of an exception, as in ``ValueError: too wide``.
 
-    The class alone where it says nothing, or cannot: an exception comes from anybody's code.
+    Returns the class alone if the text is empty, or if ``str()`` of a user's exception raises.
     """
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - what it raises is nobody's answer
+    except Exception:  # noqa: BLE001 - the class is enough for a message
         return name
     return f"{name}: {text}" if text else name
 
 
 class ModelflowError(Exception):
-    """The root of every error of modelflow."""
+    """The base class of every error of modelflow."""
 
 
 class _FindingsError(ModelflowError):
-    """An error that lists everything that one reading or one check found."""
+    """An error that lists all findings of one reading or one check."""
 
     def __init__(self, findings: Sequence[Finding] | str) -> None:
         self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)
@@ -195,14 +198,14 @@ class _FindingsError(ModelflowError):
 
 
 class ConfigError(_FindingsError):
-    """A graph or unit file that cannot be read; ``findings`` holds every mistake in it."""
+    """A graph file or unit file that cannot be read; ``findings`` holds all of its mistakes."""
 
 
 class OptionsError(ConfigError):
-    """Options that a unit does not take.
+    """Options that a unit does not accept.
 
     Attributes:
-        problems: A sentence for each of them.
+        problems: A sentence for each wrong option.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -215,14 +218,14 @@ class ArgumentError(ConfigError):
 
 
 class GraphError(_FindingsError):
-    """A graph that cannot run; ``findings`` holds every mistake of one check, in file order.
+    """A graph that cannot run; ``findings`` holds the mistakes of one check, in file order.
 
-    Of more than a hundred it holds the first, and behind them one that says so.
+    Of more than a hundred mistakes, it holds the first hundred, and a finding that says so.
     """
 
 
 class UnknownFlowUnitError(GraphError):
-    """A node names a flow unit that no registry knows."""
+    """A node with a flow unit that no registry knows."""
 
 
 class PortError(GraphError):
@@ -230,26 +233,26 @@ class PortError(GraphError):
 
 
 class CycleError(GraphError):
-    """A cycle that passes no loop unit."""
+    """A cycle without a loop unit."""
 
 
 class StreamMismatchError(GraphError):
-    """A node joins streams that do not stem from the same origin, or are of different depth."""
+    """A node that joins streams of different origins or of different depths."""
 
 
 class DisabledGraphError(GraphError):
-    """The graph says that it is not to be run: ``[flow] enable=false``."""
+    """A graph that is disabled by ``[flow] enable=false``."""
 
 
 class PlanError(ModelflowError):
-    """The graph is right, but this machine or this version cannot run it."""
+    """A correct graph that this machine or this version of modelflow cannot run."""
 
 
 class DeviceUnavailableError(PlanError):
-    """A device that is not on this machine; the message says which ones are.
+    """A device that this machine does not have; the message names the devices of the machine.
 
     Attributes:
-        findings: Each node that names one, where a graph was checked.
+        findings: A finding for each node with such a device, if a graph was checked.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -257,7 +260,7 @@ class DeviceUnavailableError(PlanError):
 
 @functools.cache
 def _packages() -> tuple[str, ...]:
-    """The folders of modelflow and of everything that is installed."""
+    """Returns the folders of modelflow and of all installed packages."""
     import sysconfig
 
     named = sysconfig.get_paths()
@@ -268,13 +271,16 @@ def _packages() -> tuple[str, ...]:
 
 
 def is_users(file: str) -> bool:
-    """Tells whether a file of Python code is the user's own: of no package, and a file at all."""
+    """Returns whether a file of Python code belongs to the user, and not to an installed package.
+
+    Names that are no file, such as ``<string>``, do not belong to the user.
+    """
     return not file.startswith(("<", *_packages()))
 
 
 def find_line(error: BaseException | None) -> str:
-    """Returns the line of the user's own code that raised, ``my_units.py:9``; ``""``: none did."""
-    import traceback  # only where somebody asks
+    """Returns the innermost line of user code in a traceback (``my_units.py:9``), or ``""``."""
+    import traceback  # its import takes time that most programs do not need
 
     for frame in reversed(traceback.extract_tb(error.__traceback__ if error else None)):
         if is_users(frame.filename):
@@ -283,22 +289,24 @@ def find_line(error: BaseException | None) -> str:
 
 
 class FlowUnitError(ModelflowError):
-    """An error that belongs to one buffer (or to the opening of a unit).
+    """An error of one buffer, or of the opening of a unit.
 
     ``__cause__`` is the exception that the unit raised.
 
     Attributes:
         node: The node in the graph.
         unit: The flow unit that the node runs.
-        phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``; ``wait``: it
-            was not called (a deadline passed); ``transfer``: the copy from or to its device, or to
-            or from another process, failed; ``lost``: what it ran in has ended, or was not there.
-        session: The session's identifier, or None.
-        is_refusal: The data was refused: whoever sent it is at fault, not the unit. A server
-            answers 400 with the message; else 500 with an id that stands in its log.
+        phase: ``open``, ``process``, ``stream_start``, ``stream_end`` or ``close``, the method that
+            failed. ``wait`` if the unit was not called because a deadline passed. ``transfer`` if
+            the copy from or to its device or another process failed. ``lost`` if the process or
+            replica of the unit ended, or was not available.
+        session: The identifier of the session, or None.
+        is_refusal: True if the unit refused the data, so the sender made the mistake. A server
+            answers 400 with the message. For other errors it answers 500 with an id, which its log
+            contains, too.
     """
 
-    def __init__(  # noqa: PLR0913 - what is known of an error
+    def __init__(  # noqa: PLR0913 - the facts of an error
         self,
         message: str,
         *,
@@ -316,7 +324,8 @@ class FlowUnitError(ModelflowError):
         self.phase = phase
         self.session = session
         self.is_refusal = is_refusal
-        self._where = where  # of one that was raised in another process
+        # given for an error from another process, whose traceback is not available here
+        self._where = where
 
     @classmethod
     def from_exception(
@@ -329,7 +338,7 @@ class FlowUnitError(ModelflowError):
         session: str | None = None,
         is_refusal: bool = False,
     ) -> Self:
-        """Gives the error of ``node`` whose cause is ``cause``, which it names in its message."""
+        """Returns an error of ``node`` with the cause ``cause``, which its message describes."""
         error = cls(
             describe_error(cause),
             node=node,
@@ -343,15 +352,15 @@ class FlowUnitError(ModelflowError):
 
     @property
     def code(self) -> str:
-        """The short code ``Unit.PhaseError``, as ModelBox writes it."""
+        """The short code ``Unit.PhaseError``, in the form of ModelBox."""
         phase = "".join(part.capitalize() for part in self.phase.split("_"))
         return f"{self.unit}.{phase}Error"
 
     @property
     def where(self) -> str:
-        """``my_units.py:9``: the line that raised, of code that is nobody's package; else ``""``.
+        """The line of user code that raised, as in ``my_units.py:9``, or ``""``.
 
-        Relative to the working folder, if it is below that.
+        The path is relative to the working folder if the file is below that folder.
         """
         return self._where or find_line(self.__cause__)
 
@@ -366,29 +375,29 @@ class FlowUnitError(ModelflowError):
 
 
 class BadRequest(ModelflowError, ValueError):  # noqa: N818 - the name of HTTP's status 400
-    """What a unit raises where the data is to blame, not the unit.
+    """An exception for units to raise if the data is wrong, and not the unit.
 
-    The buffer is in error as after any exception; a server answers its request 400 (gRPC:
-    ``INVALID_ARGUMENT``) and passes the message on, where another exception is answered 500, with
-    nothing of it but an id that stands in the log.
+    The buffer gets an error, as after any exception. A server answers the request 400 (gRPC:
+    ``INVALID_ARGUMENT``) with the message. After other exceptions it answers 500, and the reply
+    holds only an id, which the log contains, too.
     """
 
 
 class WorkerProcessError(ModelflowError):
-    """The process of a unit (``workers="process"``) has ended while it worked on a batch."""
+    """A process of a unit (``workers="process"``) that ended while the unit processed a batch."""
 
 
 class NoReplicaError(ModelflowError):
-    """No replica of a placement was ready in time: what was to be done there was sent to none.
+    """A batch that was sent to no replica of a placement, because none was ready in time.
 
-    It can be sent again. A server answers 503 (gRPC: ``UNAVAILABLE``).
+    You can send the request again. A server answers 503 (gRPC: ``UNAVAILABLE``).
     """
 
 
 class ReplicaLostError(ModelflowError):
-    """A replica has ended, or does not answer: nobody knows whether it has done what it was sent.
+    """A replica that ended or does not answer, and may or may not have processed the batch.
 
-    Of a buffer's error: as often as ``retries`` of its placement say.
+    As the cause of a buffer's error, it means that ``retries`` of the placement are used up.
     """
 
 
@@ -397,38 +406,40 @@ class EngineError(ModelflowError):
 
 
 class ItemRefusedError(EngineError, BadRequest):
-    """An item that a model does not take: its type, its shape or its values are to blame.
+    """An item that a model does not accept because of its type, shape or values.
 
-    Engines raise it for what only they notice, too. A server answers 400 with its text (gRPC:
-    ``INVALID_ARGUMENT``).
+    Engines also raise it for mistakes that only the engine can find. A server answers 400 with its
+    text (gRPC: ``INVALID_ARGUMENT``).
     """
 
 
 class StreamError(ModelflowError):
-    """The state of a session forbids the call."""
+    """A call that the state of a session does not allow."""
 
 
 class EndOfStream(StreamError):  # noqa: N818 - the field's word, as StopIteration is
-    """No more results: the input was closed and everything has come out."""
+    """The end of a stream: the input was closed, and all results were received."""
 
 
 class StreamClosed(StreamError):  # noqa: N818
-    """The session's input, or the whole flow, is closed: nothing can be sent any more."""
+    """A closed session input or a closed flow, to which nothing can be sent any more."""
 
 
 class RecordingError(ModelflowError):
-    """A trace cannot be written; the flow goes on."""
+    """A trace that cannot be written; the flow continues."""
 
 
 class TuningError(ModelflowError):
-    """A graph cannot be tuned: its requests are not answered well."""
+    """A graph that cannot be tuned, because its requests fail."""
 
 
 class QueueFullError(StreamError):
-    """The queue is full and ``queue_policy`` is ``reject``.
+    """A full queue, in a call that must not wait.
+
+    Either ``queue_policy`` is ``reject``, or the call has ``wait=False``.
 
     Attributes:
-        retry_after: The expected wait in seconds until there is room, or None if not known.
+        retry_after: The expected time in seconds until the queue has room, or None if not known.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -437,17 +448,17 @@ class QueueFullError(StreamError):
 
 
 class DeadlineExceeded(StreamError, TimeoutError):  # noqa: N818
-    """The deadline given to ``send`` passed before the result was there."""
+    """A deadline of `StreamIO.send` or `Flow.infer` that passed before the result was ready."""
 
 
 class Cancelled(StreamError):  # noqa: N818
-    """The session was cancelled."""
+    """A session that was cancelled."""
 
 
 class EndFlow(BaseException):
-    """Raised by a unit to end the whole flow, which then raises `FlowFailed` with it as the cause.
+    """An exception that ends the whole flow, which then raises `FlowFailed` with this cause.
 
-    Every other exception of a call belongs to the buffers of that call alone.
+    Every other exception of a unit affects only the buffers of that call.
     """
 
 
@@ -464,9 +475,9 @@ class MissingDependencyError(ModelflowError, ImportError):
 
 
 class FlowFailed(ExceptionGroup[Exception]):
-    """The flow itself failed: a unit did not open, hung, or the runtime has a bug.
+    """A failure of the flow itself: a unit did not open, a unit hung, or the runtime has a bug.
 
-    Each inner exception names its node; the text of this one has what each says.
+    Each inner exception names its node. The text of this exception contains their texts.
     """
 
     def __str__(self) -> str:
@@ -487,15 +498,15 @@ def __getattr__(name: str) -> object:
 def explain_os_error(
     text: str, more: str = "", kind: type[ModelflowError] = ConfigError
 ) -> Iterator[None]:
-    """Says what the system does not let be done inside the block: ``TEXT: REASON``.
+    """Raises an `OSError` of the block as an error of modelflow with the text ``TEXT: REASON``.
 
     Args:
-        text: What cannot be done, and of which option or file.
-        more: What stands behind the reason.
-        kind: The error that is raised.
+        text: The action that failed, with its option or file.
+        more: The text after the reason.
+        kind: The class of the error.
 
     Raises:
-        ModelflowError: there is such a thing.
+        ModelflowError: The block raised an `OSError`.
     """
     try:
         yield

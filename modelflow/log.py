@@ -1,4 +1,4 @@
-"""Logging: standard `logging` under the name ``modelflow``; a level by ModelBox's names."""
+"""Logging with the standard `logging` under the name ``modelflow``, and ModelBox's level names."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ def set_log_level(level: str) -> None:
     """Sets the level of modelflow's own messages: ``DEBUG INFO NOTICE WARN ERROR FATAL OFF``.
 
     Raises:
-        ConfigError: there is no such level.
+        ConfigError: The level does not exist.
     """
     logging.getLogger("modelflow").setLevel(_number(level))
 
@@ -43,20 +43,21 @@ def _number(level: str) -> int:
 class FlowLog:
     """The ``[log]`` section of a running flow: its level, and its file with rotation.
 
-    The process has one logger of modelflow, so flows with such a section share it while they run:
-    each gets at least the messages that it asks for, on the screen if any asks for that. With the
-    last of them the logger is as it was, unless `set_log_level` was called meanwhile.
+    The process has one logger of modelflow, which all running flows with such a section share. Each
+    flow gets at least the messages of its own level. The screen shows messages if any of these
+    flows asks for that. When the last of them closes, the logger gets its earlier state back,
+    unless `set_log_level` was called meanwhile.
     """
 
     def __init__(self, section: Mapping[str, Any], folder: Path) -> None:
-        """Obeys the section.
+        """Applies the section to the logger.
 
         Args:
-            section: ``level``, ``path``, ``screen``, ``num`` (old files kept), ``size`` (bytes).
-            folder: What a relative ``path`` is relative to.
+            section: ``level``, ``path``, ``screen``, ``num`` (old files to keep), ``size`` (bytes).
+            folder: The folder that a relative ``path`` refers to.
 
         Raises:
-            ConfigError: there is no such level, or the file cannot be written.
+            ConfigError: The level does not exist, or the file cannot be written.
         """
         self.level = _number(section["level"]) if section.get("level") else None
         path = section.get("path")
@@ -68,7 +69,7 @@ class FlowLog:
             logging.getLogger("modelflow").addHandler(self._handler)
 
     def close(self) -> None:
-        """Closes the file, and lets go of the logger. May be called again."""
+        """Closes the file, and removes this section from the logger. May be called again."""
         _shared.remove(self)
         if self._handler is not None:
             logging.getLogger("modelflow").removeHandler(self._handler)
@@ -76,7 +77,7 @@ class FlowLog:
 
 
 class _Shared:
-    """The logger of the process, between the flows that run."""
+    """The logger of the process, which all running flows share."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,7 +98,10 @@ class _Shared:
                 self._settle()
 
     def _settle(self) -> None:
-        """Gives the logger what all flows together want, but where somebody else has set it."""
+        """Sets the logger to the combined wishes of all flows.
+
+        A level or a ``propagate`` that other code has set meanwhile stays.
+        """
         logger = logging.getLogger("modelflow")
         wanted, now = self._is_wanted(), self._state()
         if now[0] == self._ours[0]:
@@ -125,10 +129,10 @@ _shared = _Shared()
 
 
 def _file_handler(path: Path, section: Mapping[str, Any]) -> logging.Handler:
-    from logging.handlers import RotatingFileHandler  # with sockets, mail and more
+    from logging.handlers import RotatingFileHandler  # imports sockets, mail and more
 
     class LogFile(RotatingFileHandler):
-        """A log file whose disk may be full: that is said once, and the program goes on."""
+        """A log file that reports a failed write (a full disk) once and goes on."""
 
         is_failing = False
 
@@ -142,7 +146,8 @@ def _file_handler(path: Path, section: Mapping[str, Any]) -> logging.Handler:
                 print(f"{text}; messages are lost there", file=sys.stderr)  # noqa: T201
 
         def close(self) -> None:
-            with contextlib.suppress(OSError):  # what could not be written is in it still
+            # The stream still holds text that it could not write, and tries again.
+            with contextlib.suppress(OSError):
                 super().close()
 
     try:

@@ -1,4 +1,4 @@
-"""`Model`: one model, with the batches of its callers merged; for applications without a graph."""
+"""The class `Model`, which runs a single model without a graph file."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +30,8 @@ class Model:
         with Model("resnet50", batch_size=8) as model:
             (scores,) = model.infer([image])  # from any number of threads
 
-    Every call is one item: what the model calls axis 0 is the batch, and is not part of it. Safe to
-    use from several threads.
+    Each call passes one item without a batch axis: axis 0 of the model's inputs is the batch. Safe
+    to use from several threads.
     """
 
     def __init__(  # noqa: PLR0913 - each is the user's to set
@@ -47,32 +47,33 @@ class Model:
         engine: str | None = None,
         **options: Any,
     ) -> None:
-        """Describes the model; `start` loads it.
+        """Reads the description of the model; `start` loads the model itself.
 
         Args:
-            path: A folder with the unit's TOML, a model (a frozen graph, a SavedModel's folder, a
-                Keras file, ONNX, TorchScript, an exported program), or a folder with versions of
-                one (``1/ 2/ ...``).
-            name: The unit in the folder, where it holds several; for a model file, its name in
+            path: A folder with a unit's TOML, a model, or a folder with versions of a model (``1/
+                2/ ...``). A model is a frozen graph, the folder of a SavedModel, a Keras file,
+                ONNX, TorchScript, or an exported program.
+            name: The unit in the folder, if the folder holds several. For a model file, its name in
                 messages.
-            batch_size: Most items that one call of the engine gets; None: the largest of
-                ``allowed_batch_sizes``, else 1.
+            batch_size: The most items for one call of the engine. None for the largest of
+                ``allowed_batch_sizes``, or for 1 without that option.
             device: ``cpu``, ``cuda``, ``cuda:1``, ``auto``.
-            device_id: The device's number, for a ``device`` that gives none.
-            inputs: The inputs to use, in the order of `infer`; None: all that it has, in its
+            device_id: The number of the device, for a ``device`` without a number.
+            inputs: The inputs to use, in the order of `infer`. None for all inputs in the model's
                 own order. For model files only.
-            outputs: The same for the outputs.
-            engine: ``tensorflow``, ``onnx``, ``torch``; None: by the form of the file. For model
-                files only.
+            outputs: The outputs to use, in the order of the result of `infer`. For model files
+                only.
+            engine: ``tensorflow``, ``onnx`` or ``torch``. None for the engine that fits the format
+                of the file. For model files only.
             options: Node attributes (``batch_timeout_ms``, ``threads``, ``queue_size``,
                 ``queue_policy``, ``allowed_batch_sizes``, ``split_size``, ``cpu_affinity``) and
                 options of the inference unit (``warmup``, ``signature``, ``version``,
                 ``precision``).
 
         Raises:
-            EngineError: no such model.
-            ConfigError, GraphError: an option that does not exist or does not fit.
-            MissingDependencyError: the engine's package is not installed.
+            EngineError: The model does not exist, or cannot be read.
+            ConfigError, GraphError: An option does not exist or does not fit.
+            MissingDependencyError: The engine's package is not installed.
         """
         signature = str(options.get("signature", ""))
         spec = model_spec(Path(path), name, inputs, outputs, engine, signature)
@@ -98,16 +99,16 @@ class Model:
         return self._outputs
 
     def start(self) -> Self:
-        """Loads the model and warms it up.
+        """Loads and warms up the model.
 
         Raises:
-            FlowFailed: it did not load; the inner error says why.
+            FlowFailed: The model did not load; the inner error names the reason.
         """
         self._flow.start()
         return self
 
     def stop(self) -> None:
-        """Frees the model, once the calls under way have their answers. May be called again."""
+        """Frees the model after the current calls have returned. May be called again."""
         self._flow.stop()
 
     def __enter__(self) -> Self:
@@ -117,46 +118,49 @@ class Model:
         self.stop()
 
     def infer(self, inputs: Iterable[Any], timeout: float | None = None) -> list[Buffer]:
-        """Runs one item.
+        """Runs the model for one item.
 
         Args:
-            inputs: A value for each input, in order (``{input: value}`` will do too); empty for a
-                model that takes none.
-            timeout: Longest wait in seconds; None: as long as it takes.
+            inputs: A value for each input, in order, or ``{input: value}``. Empty for a model
+                without inputs.
+            timeout: The longest wait in seconds, or None for no limit.
 
         Returns:
             A buffer for each output, in order.
 
         Raises:
-            FlowUnitError: the model failed on it, or shape or dtype do not fit.
-            TimeoutError: no answer in time.
-            QueueFullError: the queue is full and ``queue_policy`` is ``reject``.
+            FlowUnitError: The model failed for the item, or its shape or dtype does not fit.
+            TimeoutError: The result was not ready in time.
+            QueueFullError: The queue is full and ``queue_policy`` is ``reject``.
         """
         return self._in_order(self._flow.infer(self._by_port(inputs), timeout))
 
     async def ainfer(self, inputs: Iterable[Any]) -> list[Buffer]:
-        """Does what `infer` does without blocking the event loop; see `asyncio.timeout`."""
+        """Runs one item as `infer` does, without blocking the event loop.
+
+        For a limit on the wait, use `asyncio.timeout`.
+        """
         return self._in_order(await self._flow.ainfer(self._by_port(inputs)))
 
     def infer_batch(
         self, inputs: Sequence[Sequence[Any]], timeout: float | None = None
     ) -> list[list[Buffer]]:
-        """Runs many items.
+        """Runs the model for many items.
 
         Args:
-            inputs: For each input, its items; all of the same number.
-            timeout: Longest wait in seconds for each result; None: as long as it takes.
+            inputs: A sequence of items for each input, all of the same length.
+            timeout: The longest wait in seconds for each result, or None for no limit.
 
         Returns:
-            For each output, its buffers in the order of the items; an item that failed has a buffer
-            in error (`Buffer.error`) in its place.
+            A list of buffers for each output, in the order of the items. An item that failed has a
+            buffer with an error (`Buffer.error`) in its place.
 
         Raises:
-            ValueError: the numbers of items differ, or the model takes no inputs.
+            ValueError: The numbers of items differ, or the model has no inputs.
         """
         if not self._inputs:
             raise ValueError(
-                "the model takes no inputs, so nothing says how many items; call infer"
+                "the model takes no inputs, so the number of items is not known; call infer"
             )
         columns = self._by_port(inputs)
         counts = sorted({len(column) for column in columns.values()})
@@ -166,18 +170,19 @@ class Model:
         return list(stream.exchange(columns, timeout).values())
 
     def reload(self) -> None:
-        """Loads what is at the path now (its newest version) in the place of what runs.
+        """Replaces the running model with the newest version at the path.
 
-        On the calling thread, beside the traffic: no request fails or waits for it.
+        The calling thread loads the new version while the old version serves requests. No request
+        fails or waits because of the change.
 
         Raises:
-            FlowUnitError: it does not load; the model goes on as it was.
-            StreamClosed: the model does not run.
+            FlowUnitError: The new version does not load; the old version continues.
+            StreamClosed: The model does not run.
         """
         self._flow.reload(_NODE)
 
     def stats(self) -> "NodeStats":
-        """Returns the figures of the model's node: calls, batch sizes, time."""
+        """Returns the statistics of the model's node: calls, batch sizes, times."""
         return self._flow.stats()[_NODE]
 
     def _by_port(self, inputs: Iterable[Any]) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class Model:
                 got = f"a {inputs.dtype} array {inputs.shape} in place of the list of inputs"
             names = ", ".join(self._inputs)
             raise ValueError(f"got {got}; expected a value for each input: [{names}]")
-        # A model without inputs has a trigger in their place.
+        # A model without inputs has a trigger input instead.
         return {f"in{place}": value for place, value in enumerate(values or [None])}
 
     def _in_order(self, answers: Any) -> list[Buffer]:
@@ -212,17 +217,18 @@ def model_spec(
     engine: str | None = None,
     signature: str = "",
 ) -> FlowUnitSpec:
-    """Returns the unit that runs what is at a path; the arguments are those of `Model`.
+    """Returns the unit for the model or unit folder at a path, with the arguments of `Model`.
 
-    ``signature`` is of a SavedModel, and its node's default; empty: the option's own.
+    ``signature`` names a signature of a SavedModel, and becomes the default of the unit's option.
+    If empty, the default of the option does not change.
 
     Raises:
-        EngineError, ConfigError, MissingDependencyError: as `Model`.
+        EngineError, ConfigError, MissingDependencyError: As `Model`.
     """
     if path.is_dir() and any(path.glob("*.toml")):
         if inputs or outputs or engine:
             raise ConfigError(
-                f"{path}: inputs, outputs and engine are what its TOML says; give none"
+                f"{path}: its TOML defines inputs, outputs and engine; give none of them"
             )
         return read_unit_folder(path, name)
     config = {"signature": signature} if signature else None
@@ -239,13 +245,13 @@ def model_graph(
     outputs: Mapping[str, str],
     node: str = _NODE,
 ) -> FlowConfig:
-    """Returns the graph of one node that runs a model.
+    """Returns a graph with a single node that runs a model.
 
     Args:
-        spec: The model's unit.
-        attributes: Those of the node.
-        inputs: The graph's inputs: name -> port of the model.
-        outputs: The graph's outputs, likewise.
+        spec: The unit of the model.
+        attributes: The attributes of the node.
+        inputs: The inputs of the graph, as name -> port of the model.
+        outputs: The outputs of the graph, as name -> port of the model.
         node: The node's name.
     """
     ends = [NodeConfig(name, {"type": "input"}) for name in inputs]

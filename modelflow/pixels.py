@@ -1,20 +1,23 @@
-"""The pixel format of an array, and Pillow's images as arrays and back. Loads Pillow on use.
+"""The pixel formats of arrays, and conversions between arrays and Pillow images.
 
-``pix_fmt`` and ``layout`` say how an array is to be read as an image. They are two keys of a
-buffer's meta, set by the unit that made the array; width, height, number of channels and strides
-follow from the shape, and are not stored: `size_of` calculates them, and `Buffer.get` asks it.
+Pillow is imported on first use.
 
-The format belongs to the array, not to the item. Where a unit gives an array without one, the
-runtime gives it that of the input that it was made of (`format_of`), if there is no doubt:
+``pix_fmt`` and ``layout`` define how to read an array as an image. They are two keys of a buffer's
+meta, set by the unit that made the array. Width, height, number of channels and strides follow from
+the shape, and are not stored. `size_of` calculates them, and `Buffer.get` calls `size_of`.
 
-- the array *is* an input's, or is a view of it: that input's;
-- all inputs that are images of as many channels are of one format: that one (a unit that resizes
-  with OpenCV keeps ``rgb``);
-- they are of several: ``pix_fmt`` becomes ``"bgr hwc or rgb hwc"``, which image units refuse;
-- it has other channels, or other axes, as scores of a model have: none.
+The format belongs to the array, not to the item. If a unit returns an array without a format,
+`format_of` derives the format from the unit's inputs:
 
-A Pillow image of mode ``RGB`` becomes uint8 (H, W, 3) in the order blue, green, red, as
-``image_decoder`` gives it; one of mode ``L`` becomes (H, W, 1).
+- The array *is* an input's array or a view of it: the format of that input.
+- All input images with the same number of channels have one format: that format. A unit that
+  resizes with OpenCV keeps ``rgb``.
+- Such inputs have several formats: ``pix_fmt`` becomes ``"bgr hwc or rgb hwc"``, which image units
+  refuse.
+- The array has other channels or other axes, as the scores of a model have: no format.
+
+A Pillow image of mode ``RGB`` becomes a uint8 array (H, W, 3) in the order blue, green, red, as
+``image_decoder`` makes it. An image of mode ``L`` becomes (H, W, 1).
 """
 
 import math
@@ -33,15 +36,15 @@ if TYPE_CHECKING:
 
 
 CHANNELS = {"bgr": 3, "rgb": 3, "bgrp": 3, "rgbp": 3, "gray": 1, "nv12": 1}
-"""The channels of each format; the planes of nv12 lie in one array."""
+"""The number of channels of each format; both planes of nv12 are in one array."""
 PLANAR = ("bgrp", "rgbp")
-"""The formats whose layout is ``chw`` where nothing else is said."""
+"""The formats whose default layout is ``chw``."""
 FORMAT_KEYS = ("pix_fmt", "layout")
-"""The meta that say how an array is to be read."""
+"""The meta keys that define how to read an array as an image."""
 SIZE_KEYS = ("width", "height", "channel", "width_stride", "height_stride")
-"""The meta that follow from an array and its format; stored where pixels lie in one row."""
+"""The meta keys that follow from an array and its format; stored only for one-row data."""
 
-# The values of `FORMAT_KEYS`; None where the meta do not have one.
+# The values of `FORMAT_KEYS`, with None for a missing key.
 Format = tuple[str | None, str | None]
 NO_FORMAT: Format = (None, None)
 # Width, height and channels.
@@ -51,19 +54,19 @@ _OR = " or "
 
 
 def size_of(data: Any, pix_fmt: Any, layout: Any) -> Size | None:
-    """Returns width, height and channels of an array in a format; None: it is no such image.
+    """Returns width, height and channels of an array, or None if the array has another format.
 
     Args:
-        data: An array of any library; anything else is no image.
-        pix_fmt: A key of `CHANNELS`; None: any number of channels.
-        layout: ``hwc`` or ``chw``; None: as the format says.
+        data: An array of any library. Other objects are no images.
+        pix_fmt: A key of `CHANNELS`, or None for any number of channels.
+        layout: ``hwc`` or ``chw``, or None for the layout of the format.
     """
     shape = getattr(data, "shape", None)
     if not isinstance(shape, tuple) or not 2 <= len(shape) <= 3:
         return None
     if type(pix_fmt) is not str and pix_fmt is not None:
         return None
-    if type(layout) is not str:  # anybody may have put anything into the meta
+    if type(layout) is not str:  # a user's unit can put any object into the meta
         layout = None
     if pix_fmt == "nv12":
         is_nv12 = len(shape) == 2 and shape[0] % 3 == 0 and shape[1] % 2 == 0
@@ -80,12 +83,13 @@ def size_of(data: Any, pix_fmt: Any, layout: Any) -> Size | None:
 
 
 def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> dict[str, Any]:
-    """Returns the format, as meta, of what a unit has made of images; nothing: it is none.
+    """Returns the meta of an array that a unit made from images, or ``{}`` for no image.
 
     Args:
-        data: The array, or its values in one row: an array (N,), or bytes, which get the size, too.
-        images: Of each input its data, its format (without one it is said of no other array), and
-            its size as of `size_of`; None: not known.
+        data: The array, or its values in one row (an array (N,) or bytes). For one row, the meta
+            contain the size, too.
+        images: For each input its data, its format, and its size from `size_of` or None. An input
+            without a format determines the result only for its own array and views of it.
     """
     found: dict[Format, list[Any]] = {}
     firsts: dict[Format, tuple[Format, Size | None]] = {}
@@ -110,23 +114,24 @@ def format_of(data: Any, images: Iterable[tuple[Any, Format, Size | None]]) -> d
 
 
 def _is_of_array(data: Any, array: Any) -> bool:
-    """Tells whether data is an array, or of NumPy's a view of it."""
+    """Returns whether data is this array or, for NumPy, shares memory with this array."""
     if isinstance(data, np.ndarray) and isinstance(array, np.ndarray):
         return data is array or np.may_share_memory(data, array)
     return data is array and hasattr(data, "shape")
 
 
 def is_ambiguous(pix_fmt: Any) -> bool:
-    """Tells whether a format is several, any of which may be an array's."""
+    """Returns whether a format names several possible formats."""
     return type(pix_fmt) is str and _OR in pix_fmt
 
 
 def _could_be(data: Any, fmt: Format, size: Size | None, source: Any) -> bool:
-    """Tells whether data can be an image of the format, made of one of that size."""
+    """Returns whether data can be an image of the format, made from an image of that size."""
     pix_fmt, layout = fmt
     if is_ambiguous(pix_fmt):
         return size_of(data, None, layout) is not None
-    if pix_fmt is not None and pix_fmt not in CHANNELS:  # rgba, say: of as many channels as it was
+    # rgba, for example: compare the number of channels
+    if pix_fmt is not None and pix_fmt not in CHANNELS:
         own, theirs = size_of(data, None, layout), size_of(source, None, layout)
         return own is not None and theirs is not None and own[2] == theirs[2]
     if getattr(data, "ndim", 3) < 3 and not _is_bytes(data):  # scores, boxes
@@ -135,12 +140,13 @@ def _could_be(data: Any, fmt: Format, size: Size | None, source: Any) -> bool:
         pixels = math.prod(size or ())
         return size is not None and len(data) == (pixels * 3 // 2 if pix_fmt == "nv12" else pixels)
     own = size_of(data, pix_fmt, layout)
-    # Rows of nv12 that are cut are gray, or nothing: two axes alone do not tell.
+    # A part of an nv12 array is gray or no image. Two axes alone do not prove nv12, so compare the
+    # size.
     return own is not None and (pix_fmt != "nv12" or size is None or own == size)
 
 
 def _normalize(fmt: Format) -> Format:
-    """Returns a format as it is compared: ``bgrp`` is ``bgr`` in layout ``chw``."""
+    """Returns a format in a comparable form, with ``bgrp`` as ``bgr`` in layout ``chw``."""
     pix_fmt, layout = fmt
     plain = pix_fmt.removesuffix("p") if pix_fmt in PLANAR else pix_fmt
     return plain, layout or ("chw" if pix_fmt in PLANAR else "hwc")
@@ -161,7 +167,7 @@ def _meta(data: Any, fmt: Format, size: Size | None) -> dict[str, Any]:
     return meta
 
 
-# OpenCV's names of interpolations -> Pillow's filter that smooths what becomes smaller.
+# OpenCV's names of interpolations -> Pillow's filters, which smooth images that become smaller.
 FILTERS = {
     "inter_linear": "BILINEAR",
     "inter_cubic": "BICUBIC",
@@ -180,11 +186,11 @@ UNREADABLE = (
     ValueError,
     struct.error,
 )
-"""What Pillow's plug-ins raise for files that are broken."""
+"""The exceptions that Pillow's plug-ins raise for broken files."""
 
 
 def is_pillow(data: Any) -> "TypeGuard[Image]":
-    """Tells whether data is an image of Pillow's; where nobody has loaded Pillow it is none."""
+    """Returns whether data is a Pillow image, without importing Pillow."""
     module = sys.modules.get("PIL.Image")
     return module is not None and isinstance(data, module.Image)
 
@@ -193,7 +199,7 @@ def pillow_image(needed_for: str) -> Any:
     """Returns the module ``PIL.Image``.
 
     Raises:
-        MissingDependencyError: Pillow is not installed; it says what needs it.
+        MissingDependencyError: Pillow is not installed; the message names ``needed_for``.
     """
     try:
         from PIL import Image
@@ -205,43 +211,42 @@ def pillow_image(needed_for: str) -> Any:
 def pixels_of(image: "Image", *, is_turned: bool = True) -> tuple[npt.NDArray[np.uint8], str]:
     """Returns the pixels of an image, and ``bgr`` or ``gray``.
 
-    It is turned upright as its EXIF orientation says, if ``is_turned``; what is transparent keeps
-    its colour.
+    With ``is_turned``, the image is turned upright by its EXIF orientation. Transparent pixels keep
+    their colour.
 
     Raises:
-        ValueError: its file cannot be read, or its values have more than 8 bits.
+        ValueError: The file of the image cannot be read, or its values have more than 8 bits.
     """
     from PIL import ImageOps
 
     if image.mode.startswith(("I", "F")):
         raise ValueError(
             f"got a Pillow image of mode {image.mode!r}, whose values have more than 8 bits; "
-            "expected one of 'RGB', 'L' or what converts to them: scale it, then "
-            "image.convert('L')"
+            "expected 'RGB', 'L' or a mode with 8 bits. Scale it, then image.convert('L')"
         )
     try:
         upright = ImageOps.exif_transpose(image) if is_turned else image
         if upright.mode in ("1", "L", "LA", "La"):
             return np.array(upright.convert("L"))[:, :, None], "gray"
-        if "transparency" in upright.info:  # else Pillow warns of palettes with several
+        if "transparency" in upright.info:  # otherwise Pillow warns for palettes with several
             upright = upright.convert("RGBA")
         pixels = np.asarray(upright.convert("RGB"))
-    except UNREADABLE as error:  # a file is decoded when its pixels are asked for
+    except UNREADABLE as error:  # Pillow decodes a file on the first access to its pixels
         raise ValueError(f"got a Pillow image that cannot be read: {error}") from error
     return np.ascontiguousarray(pixels[:, :, ::-1]), "bgr"
 
 
 def image_of(data: Any, pix_fmt: str | None, layout: str | None) -> "Image":
-    """Returns an image of Pillow's: ``RGB``, or ``L`` of gray.
+    """Returns a Pillow image of mode ``RGB``, or ``L`` for gray.
 
     Args:
-        data: uint8, packed (H, W, C), planar (C, H, W) where format or layout say so, or gray
-            (H, W); on the host.
-        pix_fmt: ``bgr rgb gray bgrp rgbp``; None: bgr, or gray of one channel.
-        layout: ``hwc`` or ``chw``; None: as the format says.
+        data: A uint8 array on the host: packed (H, W, C), gray (H, W), or planar (C, H, W) if
+            format or layout say so.
+        pix_fmt: ``bgr rgb gray bgrp rgbp``. None for bgr, or for gray with one channel.
+        layout: ``hwc`` or ``chw``, or None for the layout of the format.
 
     Raises:
-        ValueError: the data is no such image; the message says what it is.
+        ValueError: The data is no such image; the message describes the data.
         MissingDependencyError: Pillow is not installed.
     """
     images = pillow_image("Buffer.to_pil()")
@@ -258,7 +263,7 @@ def image_of(data: Any, pix_fmt: str | None, layout: str | None) -> "Image":
         of_format = "" if pix_fmt is None else f" of pix_fmt {pix_fmt!r}"
         raise ValueError(
             f"got {got}{of_format}; expected a uint8 image (H, W, 3) or (H, W, 1) of bgr, rgb or "
-            "gray (a color_convert makes one of nv12; image_encoder or a unit of yours of others)"
+            "gray. Convert nv12 with color_convert, other formats with image_encoder or your unit"
         )
     if pixels.shape[2] == 1:
         gray: Image = images.fromarray(np.ascontiguousarray(pixels[:, :, 0]))

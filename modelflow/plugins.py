@@ -1,7 +1,7 @@
-"""Classes that are found by a name: modelflow's own, and those of installed packages.
+"""Classes that are found by name, in modelflow and in installed packages.
 
-An engine of another package says in its ``pyproject.toml``
-``[project.entry-points."modelflow.engines"] NAME = "package.module:Class"``; graphs then say
+A package with an engine declares in its ``pyproject.toml``
+``[project.entry-points."modelflow.engines"] NAME = "package.module:Class"``. Graphs then use
 ``virtual_type = "NAME"``. Devices and the targets of `output_broker` are found the same way.
 """
 
@@ -20,9 +20,9 @@ Base = TypeVar("Base")
 
 
 def find_entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """Returns the entry points of a group, of all installed packages.
+    """Returns the entry points of a group in all installed packages.
 
-    They are read again when a folder in which packages are looked for has changed.
+    The entry points are cached until a folder of ``sys.path`` changes.
     """
     return _read_entry_points(group, *sys.path, *map(_read_change_time, sys.path))
 
@@ -40,13 +40,13 @@ def _read_change_time(path: str) -> int:
 
 
 class Plugins(Generic[Base]):
-    """The classes of one purpose, by name; each is imported when it is first asked for.
+    """The classes of one purpose by name, each imported on first use.
 
     Safe from any thread.
     """
 
     instances: dict[str, Base]
-    """Those that `find` has made, by name; what is put here is found."""
+    """The instances of `find`, by name; `find` also returns instances that you put here."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Plugins(Generic[Base]):
         built_in: Mapping[str, str],
         error: Callable[[str], Exception],
     ) -> None:
-        """Imports nothing.
+        """Stores the names, and imports no class.
 
         Args:
             group: The entry-point group of classes in other packages.
-            what: What such a class is, for messages: ``"engine"``.
-            base: What each must be a subclass of.
-            built_in: Name -> ``"package.module:Class"``, of those that come with modelflow.
-            error: Makes the exception of a message.
+            what: The noun for such a class in messages, as in ``"engine"``.
+            base: The base class of all these classes.
+            built_in: Name -> ``"package.module:Class"``, for the classes of modelflow.
+            error: Makes an exception from a message.
         """
         self._group = group
         self._what = what
@@ -76,7 +76,7 @@ class Plugins(Generic[Base]):
         self._lock = threading.RLock()
 
     def refresh(self) -> None:
-        """Forgets what was found: packages may have been installed since."""
+        """Clears the cached names and classes, because packages may have been installed since."""
         with self._lock:
             self._names = None
             self._classes, self.instances = {}, {}
@@ -92,10 +92,10 @@ class Plugins(Generic[Base]):
         return self._names
 
     def find(self, name: str) -> Base:
-        """Returns the one instance of the class of that name, made without arguments.
+        """Returns the shared instance of the class of that name, made without arguments.
 
         Raises:
-            Exception: see `class_of`.
+            Exception: See `class_of`.
         """
         found = self.instances.get(name)
         if found is None:
@@ -108,7 +108,8 @@ class Plugins(Generic[Base]):
         """Returns the class of that name.
 
         Raises:
-            Exception: (as given) there is none, it cannot be imported, or it is something else.
+            Exception: The class is missing, cannot be imported, or has another base. The type is
+                that of the argument ``error``.
         """
         found = self._classes.get(name)
         if found is None:

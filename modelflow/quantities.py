@@ -4,21 +4,22 @@ import math
 import re
 from typing import Any
 
-# 31 years. What waits takes no infinite time, and none that is much longer.
+# 31 years in seconds. Waits of the standard library raise an error for an infinite time, and for
+# times that are much longer than this.
 _MOST = 1e9
 
 
 def check_seconds(name: str, value: Any) -> float:
-    """Returns the seconds that were given as a time.
+    """Returns a time as a number of seconds between -31 and 31 years.
 
     Args:
-        name: The argument that it was given as, for the error.
-        value: What was given; negative: the time is over. ``math.inf``, and whatever is longer than
-            30 years, is as long as nobody waits.
+        name: The name of the argument, for the error.
+        value: The given time. A negative time has already passed. ``math.inf`` and times beyond 30
+            years mean no limit in practice.
 
     Raises:
-        TypeError: it is no number.
-        ValueError: it is NaN.
+        TypeError: The value is no number.
+        ValueError: The value is NaN.
     """
     try:
         is_nan = math.isnan(value)
@@ -27,7 +28,7 @@ def check_seconds(name: str, value: Any) -> float:
         raise TypeError(
             f"{name}: got {value!r:.80} ({kind}); expected a number of seconds"
         ) from None
-    except OverflowError:  # an integer that is larger than any float
+    except OverflowError:  # an integer above the largest float
         is_nan = False
     if is_nan:
         raise ValueError(f"{name}: got {value!r}; expected a number of seconds")
@@ -37,10 +38,10 @@ def check_seconds(name: str, value: Any) -> float:
 def check_limits(
     timeout: float | None, deadline: float | None
 ) -> tuple[float | None, float | None]:
-    """Returns what a call was given as its ``timeout`` and its ``deadline``, in seconds.
+    """Returns the ``timeout`` and the ``deadline`` of a call in seconds.
 
     Raises:
-        TypeError, ValueError: as `check_seconds`.
+        TypeError, ValueError: As `check_seconds`.
     """
     return (
         None if timeout is None else check_seconds("timeout", timeout),
@@ -58,7 +59,11 @@ _UNITS = {
 
 
 def bytes_of(given: Any) -> float | None:
-    """Reads a size: ``8GiB``, ``500MB``, a number of bytes; None: it is of another form."""
+    """Parses a size such as ``8GiB``, ``500MB`` or a number of bytes.
+
+    Returns:
+        The number of bytes, or None for another form.
+    """
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         return None
     matched = _SIZE.match(str(given))
@@ -66,5 +71,5 @@ def bytes_of(given: Any) -> float | None:
 
 
 def count_of(number: int, name: str) -> str:
-    """Returns ``1 item``, ``2 items``."""
+    """Returns a number with its noun, as in ``1 item`` or ``2 items``."""
     return f"{number} {name}" if number == 1 else f"{number} {name}s"

@@ -1,6 +1,7 @@
-"""How a process ends: exit codes, signals of service managers and containers, time limits.
+"""The end of a process: exit codes, signals of service managers and containers, time limits.
 
-SIGTERM: what was taken on is finished first. SIGHUP: what is on the disk is read again.
+After a SIGTERM, the process finishes the work that it has accepted. After a SIGHUP, it reads its
+files again.
 """
 
 import ctypes
@@ -21,18 +22,18 @@ from typing import Generic, Self, TypeVar
 
 
 class ExitCode(IntEnum):
-    """The exit code of a command; that of a signal is 128 and its number, as shells have it.
+    """The exit code of a command; for a signal 128 plus its number, as in shells.
 
     Attributes:
-        meaning: What the code says, in Markdown.
-        example: A command that ends so, in Markdown.
+        meaning: The meaning of the code, in Markdown.
+        example: A command that ends with this code, in Markdown.
     """
 
     meaning: str
     example: str
 
     def __new__(cls, code: int, meaning: str, example: str) -> Self:
-        """Returns the code with what its row in the documentation says."""
+        """Returns the code with the texts of its row in the documentation."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning
@@ -42,7 +43,7 @@ class ExitCode(IntEnum):
     OK = 0, "all is well", "`modelflow check graph.toml` of a graph without mistakes"
     FAILED = (
         1,
-        "something is wrong, and said on stderr: the graph, an item, a model, a port in use",
+        "an error that stderr describes: in the graph, an item, a model, or a port in use",
         "`modelflow check` of a graph with a mistake; `modelflow run` when an item failed (0 with "
         "`--keep-going`)",
     )
@@ -53,29 +54,29 @@ class ExitCode(IntEnum):
     )
     FOUND = (
         3,
-        "nothing failed, and something was found that limits the flow",
+        "nothing failed, but the command found something that limits the flow",
         "`modelflow doctor` (0 where nothing is wrong)",
     )
     INTERRUPTED = (
         130,
-        "Ctrl-C (SIGINT); while the program is still being loaded the signal itself, which shells "
-        "tell as 130",
-        "`modelflow run` that was stopped: how far it came is said, `--resume` goes on",
+        "Ctrl-C (SIGINT); while the program still loads, the signal itself, which shells report "
+        "as 130",
+        "`modelflow run` that was stopped: it prints its progress, and `--resume` continues",
     )
     UNREAD = (
         141,
-        "whoever read the output has gone",
-        "`modelflow schema | head -1`, where that has read enough",
+        "the program that read the output has ended",
+        "`modelflow schema | head -1`, when `head` has read enough",
     )
     TERMINATED = (
         143,
-        "SIGTERM: what was taken on was finished first",
+        "SIGTERM: the process finished the work that it had accepted",
         "a server that its service manager stops; a second SIGTERM ends it at once",
     )
 
 
 LAST_SECONDS = 2.0
-"""How long the end of a server may take, beyond the time that it was given to answer."""
+"""The time in seconds for the end of a server after its time to answer."""
 
 _STDERR = 2
 
@@ -88,13 +89,14 @@ _limit = _Limit()
 
 
 def end_within(seconds: float) -> None:
-    """Has the process end within so many seconds, or as soon as an earlier call has said.
+    """Ends the process after a number of seconds, unless an earlier call has set an earlier end.
 
-    It writes then where its threads stand, and its exit code is 1. That needs no thread of Python:
-    one that hangs, in a finalizer of the garbage collector say, cannot prevent it.
+    At that time the process writes the stacks of its threads and exits with code 1. This needs no
+    thread of Python. A thread that hangs, in a finalizer of the garbage collector for example,
+    cannot prevent the end.
 
     Args:
-        seconds: From now on.
+        seconds: The time from now.
     """
     until = time.monotonic() + seconds
     if until < _limit.until:
@@ -104,9 +106,10 @@ def end_within(seconds: float) -> None:
 
 @contextmanager
 def release_at_end() -> Iterator[None]:
-    """Takes back at the end of the block what was said in it, until `limit_exit`.
+    """Cancels at the end of the block the limit that `end_within` set inside the block.
 
-    What was to end has ended then, and a program that is more than that goes on.
+    The server has ended by then, and a program that embeds it continues. `limit_exit` applies the
+    limit again.
     """
     _limit.until = math.inf
     try:
@@ -116,7 +119,7 @@ def release_at_end() -> Iterator[None]:
 
 
 def limit_exit() -> None:
-    """Has it count for the interpreter's own end, too, if there was a call of `end_within`."""
+    """Applies the limit of `end_within`, if any, to the end of the interpreter."""
     if _limit.until < math.inf:
         seconds = max(0.01, _limit.until - time.monotonic())
         faulthandler.dump_traceback_later(seconds, exit=True, file=_STDERR)
@@ -128,21 +131,24 @@ T = TypeVar("T")
 _AGAIN = 0.05
 
 
-# Seconds after which a further Ctrl-C is raised even where one is waiting to be.
+# Seconds after which a second Ctrl-C is raised even in a region that defers the first.
 _LONGEST = 1.0
 
 
 class _Deferral:
-    """A Ctrl-C that came where it is not raised. Of the main thread, on which all handlers run.
+    """A deferred Ctrl-C of the main thread, on which all signal handlers run.
 
-    No lock, and nothing that has one: a handler may be called in the middle of another.
+    It has no lock and no member with a lock, because a handler can interrupt another handler.
     """
 
     since: float | None = None
-    """When it came; None: there is none."""
+    """The time of the deferred Ctrl-C, or None."""
 
     def put_off(self) -> bool:
-        """Notes one that has come now; False: it is to be raised, as who waits has asked again."""
+        """Defers a Ctrl-C that came now, and returns True, or returns False to raise immediately.
+
+        A second Ctrl-C after `_LONGEST` seconds is raised, because the user has asked again.
+        """
         now = time.monotonic()
         if self.since is None:
             self.since = now
@@ -152,7 +158,7 @@ class _Deferral:
         return True
 
     def raise_due(self) -> None:
-        """Raises it."""
+        """Raises a deferred Ctrl-C."""
         if self.since is not None:
             self.since = None
             raise KeyboardInterrupt
@@ -166,18 +172,19 @@ def termination(
     finish: Callable[[], None] | None,
     hangup: Callable[[], None] | None = None,
 ) -> AbstractContextManager[None]:
-    """Has the first SIGTERM inside the block call ``finish``, on a thread of its own.
+    """Calls ``finish`` on a thread of its own after the first SIGTERM inside the block.
 
-    Nothing is raised where the main thread happens to be, so nothing that it holds is lost. A
-    second SIGTERM ends the process. A Ctrl-C is raised in the main thread, wherever that waits, but
-    not while it enters or leaves what is `Undisturbed`. Where the block is not in the main thread
-    nothing changes.
+    A SIGTERM raises nothing in the main thread, which therefore loses no data. A second SIGTERM
+    ends the process. A Ctrl-C is raised in the main thread, also during a wait, but not while it
+    enters or leaves an `Undisturbed` context. If the block is not in the main thread, the function
+    has no effect.
 
     Args:
-        asked: Set once the signal has come.
-        finish: What to do; joined at the end of the block. None: the signal ends the process.
-        hangup: Called for each SIGHUP, on a thread that it must not hold up; None: it ends the
-            process.
+        asked: Set when the SIGTERM comes.
+        finish: The function to call; the block waits at its end until it returns. If None, a
+            SIGTERM ends the process.
+        hangup: Called for each SIGHUP, on a thread that it must not block. If None, a SIGHUP ends
+            the process.
     """
     if threading.current_thread() is not threading.main_thread():
         return nullcontext()
@@ -186,10 +193,11 @@ def termination(
 
 @contextmanager
 def end_on_sigterm() -> Iterator[None]:
-    """Has a SIGTERM inside the block end the program as a Ctrl-C does, with its own exit code.
+    """Ends the program after a SIGTERM inside the block as after a Ctrl-C, with its own exit code.
 
-    For what has nothing to finish, and cleans up behind it. (As a Ctrl-C, for whoever imports
-    modules of users takes an exit for one of theirs.)
+    For commands that have no work to finish, but must clean up. The SIGTERM is raised as
+    `KeyboardInterrupt`, because code that imports modules of users takes a `SystemExit` for an exit
+    of the module.
     """
     asked = threading.Event()
     try:
@@ -202,11 +210,11 @@ def end_on_sigterm() -> Iterator[None]:
 
 
 class Undisturbed(AbstractContextManager[T], Generic[T]):
-    """Another context that a Ctrl-C finds either entered or not, inside `termination`.
+    """A context that a Ctrl-C inside `termination` cannot leave half entered or half exited.
 
-    A thread that is being started when the Ctrl-C comes would have nobody who ends it. One that
-    comes while the context is entered or left is raised behind that; what takes long must not be
-    in one: another that comes a second later is raised at once.
+    Otherwise a Ctrl-C during the start of a thread would leave a thread that no code ends. A Ctrl-C
+    that comes while the context is entered or left is raised after that step. The step must be
+    short, because a second Ctrl-C after one second is raised immediately.
     """
 
     def __init__(self, inner: AbstractContextManager[T]) -> None:
@@ -238,7 +246,7 @@ class Undisturbed(AbstractContextManager[T], Generic[T]):
 
 
 def call_undisturbed(act: Callable[[], None]) -> None:
-    """Calls ``act``; a Ctrl-C that comes meanwhile is raised when it is done."""
+    """Calls ``act``, and raises a Ctrl-C that comes meanwhile after the call."""
     try:
         act()
     finally:
@@ -246,14 +254,14 @@ def call_undisturbed(act: Callable[[], None]) -> None:
 
 
 class _SignalWatch(AbstractContextManager[None]):
-    """A thread that is told of signals while the main thread waits for something else.
+    """A thread that receives signals while the main thread waits.
 
-    Python calls a handler when the main thread next runs. A signal that comes when that is about to
-    wait, and before it does, is noticed when the wait is over: perhaps never. What C writes into a
-    socket at each signal is read in any case.
+    Python calls a handler when the main thread next runs bytecode. A signal that comes just before
+    the main thread begins to wait is noticed only after the wait, perhaps never. Therefore C code
+    writes each signal into a socket, and this thread reads the socket.
 
-    A Ctrl-C that comes while this begins or ends is raised when that is done: a thread that stayed
-    would keep the process from ending.
+    A Ctrl-C that comes while the watch begins or ends is raised after that step. Otherwise the
+    thread could stay and keep the process from ending.
     """
 
     def __init__(
@@ -266,11 +274,12 @@ class _SignalWatch(AbstractContextManager[None]):
         self._hangup = hangup
         self._finishing = threading.Thread(target=finish, name="modelflow-cli/finish")
         self._reading = threading.Thread(target=self._read, name="modelflow-cli/signals")
-        self._is_noticed = False  # no event: a handler may be called in the middle of another
+        # no `Event`, which has a lock: a handler can interrupt another handler
+        self._is_noticed = False
         self._main = threading.get_ident()
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
-        # That of a Ctrl-C comes first, and goes last.
+        # The handler of a Ctrl-C is installed first and removed last.
         self._handlers: dict[int, Callable[[int, FrameType | None], None]] = {}
         if _is_raised(signal.getsignal(signal.SIGINT)):
             self._handlers[signal.SIGINT] = self._interrupt
@@ -288,7 +297,9 @@ class _SignalWatch(AbstractContextManager[None]):
         self._reading.start()
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         _watches.append(self)
-        for number, handler in self._handlers.items():  # only now is nothing lost that they ignore
+        # The handlers ignore their signals, so the thread must be reading before they are
+        # installed.
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
         if _deferral.since is not None:
             self.__exit__(None, None, None)
@@ -303,7 +314,8 @@ class _SignalWatch(AbstractContextManager[None]):
         self._restore_handlers()
         _watches.remove(self)
         signal.set_wakeup_fd(self._wakeup)
-        self._writer.shutdown(socket.SHUT_WR)  # a process that was forked may hold it open
+        # a forked process may hold the socket open, and then `close` alone does not end the reads
+        self._writer.shutdown(socket.SHUT_WR)
         self._writer.close()
         self._reading.join()
         self._reader.close()
@@ -318,7 +330,7 @@ class _SignalWatch(AbstractContextManager[None]):
             signal.signal(number, handler or signal.SIG_DFL)
 
     def leave_child(self) -> None:
-        """Ends it in a process that was forked, whose signals would be told to this one."""
+        """Ends the watch in a forked child, whose signals would reach the parent's thread."""
         self._restore_handlers()
         self._writer.close()
         self._reader.close()
@@ -334,11 +346,14 @@ class _SignalWatch(AbstractContextManager[None]):
         raise KeyboardInterrupt
 
     def _on_wake(self, _number: int, _frame: FrameType | None) -> None:
-        """Notes that the main thread runs handlers: that of a Ctrl-C comes before this one's."""
+        """Notes that the main thread runs handlers.
+
+        Python calls the handler of SIGINT before this one, because its number is lower.
+        """
         self._is_noticed = True
 
     def _read(self) -> None:
-        is_waking = False  # the main thread has not noticed a Ctrl-C yet, as far as is known
+        is_waking = False  # True while the main thread may not have noticed a Ctrl-C
         while True:
             self._reader.settimeout(_AGAIN if is_waking else None)
             try:
@@ -366,7 +381,7 @@ class _SignalWatch(AbstractContextManager[None]):
         self._finishing.start()
 
 
-_watches: list[_SignalWatch] = []  # that are entered
+_watches: list[_SignalWatch] = []  # the watches that are entered
 
 
 def _leave_child() -> None:
@@ -391,31 +406,31 @@ _UNDISTURBED = frozenset(
 
 
 def _is_raised(handler: object) -> bool:
-    """Tells whether a Ctrl-C is raised: by Python's own handler, or by a watch around this one."""
+    """Returns whether a handler raises a Ctrl-C, as Python's own and that of an outer watch do."""
     ours = getattr(handler, "__func__", None) is _SignalWatch._interrupt
     return ours or handler is signal.default_int_handler
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:
-    """Does nothing: the thread that reads is told."""
+    """Does nothing, because the reading thread gets the signal."""
 
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def die_with_parent() -> None:
-    """Has the system kill this process when the thread that has started it ends."""
+    """Asks the kernel to kill this process when the thread that started this process ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with(parent: int) -> None:
-    """Has the system end this process when its parent is gone, also where that was killed.
+    """Asks the kernel to kill this process when its parent ends, even if the parent was killed.
 
-    Ctrl-C is the parent's: it decides what becomes of its processes.
+    The process ignores Ctrl-C, because the parent decides when its processes end.
 
     Raises:
-        SystemExit: it is gone already.
+        SystemExit: The parent has already ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent()

@@ -1,11 +1,14 @@
-"""Tables of texts, for terminals and for notebooks; times as people read them."""
+"""Tables of text for terminals and notebooks, and times in readable units."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
 
 def text_table(rows: Sequence[Mapping[str, str]]) -> str:
-    """Returns rows with the same columns as text: a line of names, and one for each."""
+    """Returns rows as text: a line of column names, and a line for each row.
+
+    All rows have the same columns.
+    """
     if not rows:
         return ""
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]
@@ -17,11 +20,11 @@ def text_table(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def html_table(rows: Sequence[Mapping[str, str]], caption: str = "") -> str:
-    """Returns the same as HTML; what it holds is escaped.
+    """Returns rows as an HTML table; names, cells and caption are escaped.
 
     Args:
-        rows: With the same columns.
-        caption: What stands above them.
+        rows: The rows, all with the same columns.
+        caption: The text above the table.
     """
     head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
     body = "".join(
@@ -35,7 +38,7 @@ def html_table(rows: Sequence[Mapping[str, str]], caption: str = "") -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Returns a time with three digits and its unit."""
+    """Returns a time with three digits and its unit, as in ``1.25 ms``."""
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if seconds * factor >= 1 or unit == "us":
             return f"{seconds * factor:.3g} {unit}"

@@ -139,4 +139,4 @@ def test_whoever_asks_is_told_instead_and_what_it_raises_harms_nobody(caplog):
     assert sorted(told) == ["1.txt", "3.txt"]
     errors = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) == 2
-    assert {one.message for one in errors} == {"session '0': who is told of errors raised"}
+    assert {one.message for one in errors} == {"session '0': the callback `on_error` raised"}

@@ -316,8 +316,8 @@ def test_a_recv_that_waits_for_an_input_that_nobody_closes_says_so_once(caplog, 
         assert caller.join().data == 3
     (said,) = [r.getMessage() for r in caplog.records if "has waited for" in r.getMessage()]
     assert said == (
-        "session '0': recv has waited for 30 s, everything that was sent has come out, and the "
-        "input is open; close_input() ends it"
+        "session '0': recv has waited for 30 s, all results were received, and the "
+        "input is still open; call close_input() to end the stream"
     )
 
 

@@ -1,10 +1,10 @@
-"""The SDK: a graph and its running engine, as users hold it.
+"""The SDK: the class `Flow`, which holds a graph and its running engine.
 
-In: a graph (path, text or `Graph`) and what an application sends.
-Out: results of `Flow.infer` and `Flow.map`, and `StreamIO` sessions.
+Input: a graph (path, text or `Graph`), and the data that an application sends.
+Output: results of `Flow.infer` and `Flow.map`, and `StreamIO` sessions.
 
-``life.py`` builds, starts and stops the `modelflow.runtime.scheduler.Scheduler`; ``map.py`` sends
-many items with a bound on those under way.
+``life.py`` builds, starts and stops the `modelflow.runtime.scheduler.Scheduler`. ``map.py`` sends
+many items, and limits the number of items in flight.
 """
 
 from modelflow.flow.flow import Flow

@@ -1,4 +1,4 @@
-"""`Flow`: what users do with a graph that runs."""
+"""The class `Flow`: the operations of a running graph."""
 
 import math
 import os
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A recording keeps one of so many at the least.
+# The largest sampling interval of a recording, for example one of 65536 requests.
 _MOST_SKIPPED = 1 << 16
 
 
@@ -38,23 +38,24 @@ class Flow(FlowLife):
         with Flow("graph.toml") as flow:
             answer = flow.infer({"input": jpeg})
 
-    Safe to use from several threads. A flow is started once and stopped once; it may be used after
-    ``fork`` only if it was made after it.
+    Safe to use from several threads. You can start a flow once and stop it once. After a ``fork``,
+    the child cannot use a flow of the parent.
     """
 
     def create_stream_io(
         self, context: Mapping[str, Any] | None = None, *, source: str | None = None
     ) -> StreamIO:
-        """Opens a session.
+        """Opens a session, through which you send and receive a stream of buffers.
 
         Args:
-            context: First content of the dict that the session's units share.
-            source: A source node of the graph: the session that it feeds, to receive from, also
-                when the flow has ended; None: a new session of the graph's inputs.
+            context: The initial content of the dict that the units of the session share.
+            source: The name of a source node. Returns the session of that source, from which you
+                can receive, also after the flow has ended. None for a new session of the graph's
+                inputs.
 
         Raises:
-            KeyError: the graph has no such source.
-            StreamClosed: the flow was not started; for a new session: it does not run, or its
+            KeyError: The graph has no such source.
+            StreamClosed: The flow was not started. For a new session: the flow does not run, or its
                 graph has no input.
             TypeError: ``context`` is no mapping.
         """
@@ -81,27 +82,29 @@ class Flow(FlowLife):
         *,
         wait: bool = True,
     ) -> Any:
-        """Sends one request in a session of its own and returns its answer.
+        """Sends a request in a session of its own and returns the answer.
 
         Args:
-            inputs: ``{input: value}``; where the graph has one input, the value alone will do.
-            timeout: Longest wait in seconds for the whole; None: as long as it takes.
-            deadline: Seconds from now after which nobody waits for the answer, and nothing is
-                computed for it any more; a unit that is at work on it then is not interrupted.
-            wait: Waits for room; False: where there is none the request is refused at once,
-                whatever ``queue_policy`` says.
+            inputs: ``{input: value}``, or the value alone for a graph with one input.
+            timeout: The longest wait in seconds for the whole call, or None for no limit.
+            deadline: Seconds from now after which the answer is of no use. Units do not start work
+                on the request after that time. A unit that is already working on the request is not
+                interrupted.
+            wait: True to wait while the queues are full. False to refuse the request immediately in
+                that case, even if ``queue_policy`` is ``block``.
 
         Returns:
-            The output's `Buffer`; where the graph has several outputs, ``{output: Buffer}``. An
-            output that does not get exactly one buffer for each that is sent (behind a condition, a
-            stream unit, inside an expand) gives the list of what came out.
+            The output's `Buffer`, or ``{output: Buffer}`` for a graph with several outputs. An
+            output that does not return exactly one buffer for each input buffer has a list of
+            buffers instead. Such outputs follow a condition or a stream unit, or are inside an
+            expand.
 
         Raises:
-            FlowUnitError: a unit failed on it.
-            DeadlineExceeded: its deadline passed.
-            TimeoutError: no answer in time; the request is cancelled.
-            QueueFullError: there is no room now, and ``wait`` or ``queue_policy`` says not to wait.
-            StreamClosed, KeyError, TypeError, ValueError: as `StreamIO.send`.
+            FlowUnitError: A unit failed for the request.
+            DeadlineExceeded: The deadline passed.
+            TimeoutError: The answer was not ready in time; the request is cancelled.
+            QueueFullError: The queues are full, and ``wait`` or ``queue_policy`` forbids a wait.
+            StreamClosed, KeyError, TypeError, ValueError: As `StreamIO.send`.
         """
         columns = self._columns(inputs)
         if deadline is None:
@@ -121,7 +124,7 @@ class Flow(FlowLife):
         *,
         wait: bool = True,
     ) -> Any:
-        """Does what `infer` does without blocking the event loop."""
+        """Sends a request as `infer` does, without blocking the event loop."""
         columns = self._columns(inputs)
         if deadline is None:
             stream = self.create_stream_io()
@@ -141,33 +144,37 @@ class Flow(FlowLife):
         errors: Literal["raise", "return"] = "raise",
         deadline: float | None = None,
     ) -> Iterator[tuple[T, Any]]:
-        """Sends each item as a request, and gives each back with its answer, as they are done.
+        """Sends each item as a request, and yields each item with its answer.
 
         ::
 
             for path, scores in flow.map(paths_of(folder), in_flight=64):
                 print(path, scores.data.argmax())
 
-        Items are taken as they can be sent: of an endless iterator no more than ``in_flight``. What
-        the iterator itself raises is raised behind the answers to what it gave before. Whoever
-        leaves the loop gives up what is under way.
+        `map` reads the iterator only as fast as the graph accepts items, at most ``in_flight``
+        ahead. The iterator may be infinite. An exception of the iterator is raised after the
+        answers of all earlier items. If you leave the loop early, the requests in flight are
+        cancelled.
 
         Args:
-            items: What `infer` takes: a value, or ``{input: value}``.
-            ordered: In the order of the items; False: in that in which they are done.
-            in_flight: Items that are under way, or done and not taken, at most; None: two batches
-                for each thread of the node that takes the most, 16 to 1024.
-            errors: ``raise``: an item that fails ends it all; ``return``: the error is its answer.
-            deadline: Seconds from when an item is sent, after which nothing is computed for it.
+            items: The arguments of `infer`: a value, or ``{input: value}``.
+            ordered: True for answers in the order of the items, False for answers in the order of
+                completion.
+            in_flight: The most items that are in flight, or done and not yet yielded. None for 16
+                to 1024 items: two batches for each thread of the node with the most rows at once.
+            errors: ``raise`` to raise the error of the first item that fails, ``return`` to yield
+                the error as the answer.
+            deadline: Seconds after an item was sent. Units do not start work on the item after that
+                time.
 
         Returns:
-            Pairs of the item and what `infer` would have returned.
+            Pairs of an item and the result that `infer` would return.
 
         Raises:
             TypeError: ``deadline`` is no number.
-            ValueError: a value is out of its range.
-            FlowUnitError, DeadlineExceeded, KeyError: an item failed.
-            StreamClosed: the flow does not run, or was stopped.
+            ValueError: A value is out of its range.
+            FlowUnitError, DeadlineExceeded, KeyError: An item failed.
+            StreamClosed: The flow does not run, or was stopped.
         """
         make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
         return map_items(make, items)
@@ -181,7 +188,10 @@ class Flow(FlowLife):
         errors: Literal["raise", "return"] = "raise",
         deadline: float | None = None,
     ) -> AsyncIterator[tuple[T, Any]]:
-        """Does what `map` does without blocking the event loop; items may come asynchronously."""
+        """Yields items and answers as `map` does, without blocking the event loop.
+
+        The items may be an asynchronous iterable.
+        """
         make = self._job(in_flight, ordered=ordered, errors=errors, deadline=deadline)
         return amap_items(make, items)
 
@@ -218,16 +228,16 @@ class Flow(FlowLife):
         )
 
     def _repr_svg_(self) -> str:
-        """Returns the graph's picture, which a notebook shows."""
-        from modelflow.draw.svg import draw  # of notebooks alone
+        """Returns the picture of the graph as SVG for a notebook."""
+        from modelflow.draw.svg import draw  # only notebooks need it
 
         return draw(self.graph)
 
     def stats(self) -> FlowStats:
-        """Returns the figures of this moment: a mapping from the names of nodes to theirs.
+        """Returns the current statistics: a mapping from node names to the statistics of each node.
 
-        Counts, batch sizes, times, queues of each node; requests, latency and memory of the whole.
-        What lies between two of them is their difference::
+        Each node has counts, batch sizes, times and queues. The whole flow has requests, latency
+        and memory. For a period of time, take the difference of two calls::
 
             before = flow.stats()
             ...
@@ -247,33 +257,37 @@ class Flow(FlowLife):
         most_seconds: float = math.inf,
         followed: "Callable[[FollowedRequest], None] | None" = None,
     ) -> "Recording":
-        """Records what the workers do, into a file that Perfetto opens (ui.perfetto.dev).
+        """Records the calls of all workers into a file for Perfetto (ui.perfetto.dev).
 
-        A track a worker with its calls, the rows of each, how long they had waited and what waited
-        for room; how full the queues were; sampled requests with what each node did for them::
+        The file has a track for each worker with its calls, the rows of each call, their time in
+        queues, and waits for room. It also has the fill levels of the queues, and sampled requests
+        with the work of each node::
 
             with flow.record("trace.json.gz"):
                 ...
 
-        It begins with the block, or with `Recording.start`, also before the flow does. What has
-        been written stays if the process is killed.
+        The recording begins with the block or with `Recording.start`, also before the flow starts.
+        If the process is killed, the file keeps the part that was written.
 
         Args:
-            path: The file; with the suffix ``.gz`` it is compressed.
-            requests: One of so many requests (sessions) is followed; 0: none is.
-            slowest: So many of each second's requests are written as well, those that took the
-                longest. Nobody knows which before they end: all are followed then, which costs some
-                microseconds for each of their steps.
-            every: Of calls, and waits for room, shorter than ``short`` one of so many is written,
-                of calls shorter than a fifth of it one of four times as many; 1: all are.
-            short: In seconds.
-            is_packed: It is compressed; None: as its suffix says.
-            most_seconds: When it ends by itself, in seconds from its start.
-            followed: Called with every request that is followed, when it is written; on the
-                recording's thread.
+            path: The file. The suffix ``.gz`` turns on compression.
+            requests: The sampling interval of requests (sessions): 100 follows one request of 100.
+                0 follows no request.
+            slowest: The number of requests that are also written for each second: those that took
+                the longest. All requests are followed for this, because only their end shows which
+                were slow. This costs some microseconds for each step of a request.
+            every: The sampling interval of short calls and short waits for room: 16 writes one of
+                16. Calls below a fifth of ``short`` are written four times more rarely. 1 writes
+                all.
+            short: The limit below which a call or wait is short, in seconds.
+            is_packed: True to compress the file, None to follow the suffix of ``path``.
+            most_seconds: The time after which the recording ends by itself, in seconds from its
+                start.
+            followed: Called with each followed request when it is written, on the thread of the
+                recording.
 
         Raises:
-            ValueError: a number is out of its range.
+            ValueError: A number is out of its range.
         """
         counts = (("requests", requests, 0), ("slowest", slowest, 0), ("every", every, 1))
         for name, value, least in counts:
@@ -294,19 +308,19 @@ class Flow(FlowLife):
         )
 
     def reload(self, node: str | None = None) -> None:
-        """Loads the newest version of a node's model in the place of the one that runs.
+        """Replaces the running model of a node with the newest version.
 
-        The new one is loaded and warmed up on the calling thread, beside the traffic; then batches
-        go to it, and the old one is freed when it has done what it had. Where that fails, the old
-        one goes on.
+        The calling thread loads and warms up the new version while the old version serves requests.
+        Then batches go to the new version, and the old version is freed after its last batch. If
+        the new version does not load, the old version continues.
 
         Args:
-            node: Whose model; None: those of all nodes that have one.
+            node: The node of the model, or None for the models of all nodes.
 
         Raises:
-            FlowUnitError: the new one does not load, or the node has nothing to reload.
-            KeyError: there is no such node.
-            StreamClosed: the flow does not run.
+            FlowUnitError: The new version does not load, or the node has nothing to reload.
+            KeyError: The graph has no such node.
+            StreamClosed: The flow does not run.
         """
         scheduler = self._running_scheduler()
         if node is not None and node not in scheduler.plan.nodes:
@@ -315,30 +329,32 @@ class Flow(FlowLife):
         scheduler.reload(node)
 
     def reconfigure(self, changes: Mapping[str, Any]) -> None:
-        """Changes how the flow works while it runs; no row is lost, and no request fails.
+        """Changes attributes of the running flow without losing a row or failing a request.
 
-        A stage whose number of threads changes pauses until what it is doing is done; new threads
-        have opened their units before. What the graph file says stays as it is.
+        A stage whose number of threads changes pauses until its current calls have returned. New
+        threads open their units before that pause. The graph file does not change.
 
         Args:
-            changes: ``{"node.attribute": value}``, as ``--set`` has them: ``batch_size``,
-                ``batch_timeout_ms``, ``queue_size``, ``queue_size_PORT``, ``queue_bytes``, and
-                ``threads`` of normal units; ``{"max_in_flight": rows}`` where the graph has it.
+            changes: ``{"node.attribute": value}``, in the form of ``--set``. The attributes are
+                ``batch_size``, ``batch_timeout_ms``, ``queue_size``, ``queue_size_PORT``,
+                ``queue_bytes``, and ``threads`` of normal units. ``{"max_in_flight": rows}`` is
+                possible if the graph has that attribute.
 
         Raises:
-            ConfigError, PlanError: a change is wrong, or cannot be made while the flow runs; none
-                has been made.
-            FlowFailed: a unit of a new thread did not open; nodes before it are changed.
-            RuntimeError: a unit of this flow called it.
-            StreamClosed: the flow does not run.
+            ConfigError, PlanError: A change is wrong, or is not possible while the flow runs. No
+                change was made.
+            FlowFailed: A unit of a new thread did not open. Nodes earlier in ``changes`` are
+                changed.
+            RuntimeError: A unit of this flow called this method.
+            StreamClosed: The flow does not run.
         """
         self._running_scheduler().reconfigure(changes)
 
     def _columns(self, inputs: Any) -> dict[str, tuple[Any]]:
-        """Returns the one value of each input."""
+        """Returns the value of each input as a tuple of length 1."""
         names = self.graph.inputs
         if not names:
-            return {}  # there is no session to be had, which says what feeds the graph
+            return {}  # `create_session` then raises an error that names the sources of the graph
         is_mapping = type(inputs) is dict or isinstance(inputs, Mapping)
         if is_mapping and (len(names) != 1 or set(inputs) == set(names)):
             if set(inputs) != set(names):

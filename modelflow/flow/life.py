@@ -1,4 +1,4 @@
-"""From a graph to its running engine, and to its end."""
+"""The start and the end of a flow: from a graph to its running engine."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FlowLife:
-    """The life of a `Flow`: its graph is read, it starts, it is stopped."""
+    """The base class of `Flow` that reads the graph, and starts and stops the engine."""
 
     def __init__(  # noqa: PLR0913 - each is the user's to set
         self,
@@ -39,30 +39,34 @@ class FlowLife:
         on_error: Callable[[Buffer], None] | None = None,
         tap: Callable[[str, str, Sequence[Buffer]], None] | None = None,
     ) -> None:
-        """Reads and checks the graph; starts nothing.
+        """Reads and checks the graph, and starts no thread.
 
         Args:
             source: A path, the text of a graph file, a mapping, a `FlowGraphDesc` or a `Graph`.
-            overrides: ``{"node.key": value}``, as ``--set`` on the command line.
+            overrides: ``{"node.key": value}``, like ``--set`` on the command line.
             args: Values for the graph's ``[args]``.
-            units: Flow units that only this flow knows: decorated functions, classes, specs.
-            threads: 0: everything runs on the calling thread, for debugging; None: as planned.
-            results_bound: Buffers of a session between its submitter and its reader at which `send`
-                waits.
-            stop_timeout: Seconds that `stop` lets streams go on by their own events and rows go
-                round in loops, and seconds without any progress after which it no longer waits.
-            watchdog_interval: Seconds in one call of a unit after which a warning names its node.
-            on_error: Called with each buffer in error that reaches a node without outputs, where no
-                `recv` sees it, on the thread that brought it there: it must not wait for the flow.
-                None: they are logged, of each kind 20 at once and then one in 10 seconds.
-            tap: Is shown what passes the edges, for debugging: called with a node, its output (a
-                graph input: its name, twice) and the buffers that come from there, errors among
-                them. On the thread that brings them: it must not wait, use the flow, raise, or
-                change a buffer; it may keep a `Buffer.twin`. Every node is then a stage of its own.
+            units: Flow units for this flow alone: decorated functions, classes, specs.
+            threads: 0 to run all units on the calling thread, for debugging. None for the threads
+                of the plan.
+            results_bound: The number of buffers of a session between its submitter and its reader
+                at which `send` waits.
+            stop_timeout: A limit in seconds for two waits of `stop`. Streams with events of their
+                own, and rows in loops, may continue for this time. `stop` also gives up its wait
+                after this time without any progress.
+            watchdog_interval: Seconds in one call of a unit after which a warning names the node.
+            on_error: Called with each buffer in error that reaches a node without outputs, where
+                `recv` cannot return it. The call is on the thread of that node, and must not wait
+                for the flow. None to log the errors, of each kind 20 immediately and then one in 10
+                seconds.
+            tap: Called with the buffers that pass each edge, for debugging. The arguments are a
+                node, its output, and the buffers, including those in error. For a graph input, the
+                first two arguments are its name. The call is on the thread that sends the buffers.
+                It must not wait, use the flow, raise, or change a buffer, but may keep a
+                `Buffer.twin`. With a tap, every node is a stage of its own.
 
         Raises:
-            ConfigError, GraphError, PlanError: the graph cannot run; every mistake is listed.
-            TypeError, ValueError: a number is none, or out of its range.
+            ConfigError, GraphError, PlanError: The graph cannot run. The error lists every mistake.
+            TypeError, ValueError: A number has the wrong type, or is out of its range.
         """
         if threads not in (None, 0):
             raise ValueError(
@@ -94,10 +98,10 @@ class FlowLife:
         """Opens every unit and starts the threads.
 
         Raises:
-            FlowFailed: a unit did not open; nothing is left running.
-            GraphError: ``[serve]`` in the graph file contradicts a model; nothing is left running.
-            PlanError: this machine or this version cannot run the graph.
-            RecordingError: ``[profile]`` in the graph file asks for files that cannot be written.
+            FlowFailed: A unit did not open. No thread is left.
+            GraphError: ``[serve]`` in the graph file contradicts a model. No thread is left.
+            PlanError: This machine or this version cannot run the graph.
+            RecordingError: A file of ``[profile]`` in the graph file cannot be written.
         """
         scheduler = self.scheduler
         config = self.graph.config
@@ -120,22 +124,24 @@ class FlowLife:
         return self
 
     def _check_models(self, scheduler: "Scheduler") -> None:
-        """Compares what the graph file says of its ends with what the loaded models say."""
+        """Checks that the inputs and outputs in the graph file agree with the loaded models."""
         findings = list(contradictions(self.graph, scheduler.tensor))
         if findings:
             raise GraphError(findings)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until every source is done (a flow without sources: until it is stopped).
+        """Waits until every source has ended.
+
+        A flow without sources ends when it is stopped.
 
         Args:
-            timeout: Longest wait in seconds; None: as long as it takes; 0: do not wait.
+            timeout: The longest wait in seconds. None for no limit, 0 for no wait.
 
         Returns:
-            False if the time passed before.
+            False if the time passed before the end.
 
         Raises:
-            FlowFailed: the flow itself failed.
+            FlowFailed: The flow itself failed.
             TypeError, ValueError: ``timeout`` is no number.
         """
         if timeout is not None:
@@ -143,20 +149,21 @@ class FlowLife:
         return self._running_scheduler().wait(timeout)
 
     def stop(self, drain: bool = True, timeout: float | None = None, *, wait: bool = True) -> None:
-        """Ends the flow: every unit is closed once, every thread joined. May be called again.
+        """Ends the flow, closes every unit once and joins every thread. May be called again.
 
         Args:
-            drain: What has been sent is still worked on, as long as something moves; else it is
-                dropped.
-            timeout: Seconds that threads may take to end when nothing is worked on any more; None:
-                the flow's ``stop_timeout``.
-            wait: False: another thread stops it, and this returns at once. It takes no lock: signal
-                handlers call it so, and flow units that want the flow to end. Whoever calls `stop`
-                or `wait`, or leaves the ``with`` block, waits for the end and is told what failed.
+            drain: True to finish the data that was sent, while any of it makes progress. False to
+                drop that data.
+            timeout: Seconds that threads may take to end after the last work. None for the flow's
+                ``stop_timeout``.
+            wait: False to return immediately and stop on another thread. This takes no lock, so you
+                can use it in signal handlers, and in flow units that end the flow. Later calls of
+                `stop` or `wait`, or the end of the ``with`` block, wait for the end and raise the
+                errors.
 
         Raises:
-            FlowFailed: the flow itself failed, or a unit hangs; each inner error names its node.
-            TypeError, ValueError: ``timeout`` is no number; nothing has ended.
+            FlowFailed: The flow itself failed, or a unit hangs. Each inner error names its node.
+            TypeError, ValueError: ``timeout`` is no number. The flow continues.
         """
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
@@ -188,11 +195,11 @@ class FlowLife:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stops the flow: drains it, unless the block was left by an error."""
+        """Stops the flow, and drains the queues unless an exception ended the block."""
         self.stop(drain=error is None)
 
     async def __aenter__(self) -> Self:
-        import asyncio  # a third of the time of importing Flow: only for those who use it
+        import asyncio  # not at the top: it takes a third of the import time of Flow
 
         return await asyncio.to_thread(self.__enter__)
 
@@ -208,21 +215,23 @@ class FlowLife:
 
     @property
     def graph(self) -> Graph:
-        """The checked graph."""
+        """The checked graph of this flow."""
         return self._graph
 
     @property
     def scheduler(self) -> "Scheduler":
-        """What runs the graph; made when it is first asked for. Its ``plan`` says what runs where.
+        """The scheduler that runs the graph, made on first use.
 
-        For servers and tools, not for applications: it may change with every version.
+        Its ``plan`` assigns nodes to threads, processes and machines. For servers and tools, not
+        for applications, because the class may change with every version.
 
         Raises:
-            PlanError: this machine or this version cannot run the graph.
-            StreamClosed: the flow was made before the process forked.
+            PlanError: This machine or this version cannot run the graph.
+            StreamClosed: The flow was made before the process forked.
         """
         if self._scheduler is None:
-            from modelflow.runtime.scheduler import Scheduler  # half of what a flow loads
+            # not at the top: it is half of the modules that a flow needs
+            from modelflow.runtime.scheduler import Scheduler
 
             self._scheduler = Scheduler(
                 make_plan(self.graph, is_fused=self._options.tap is None), self._options
@@ -231,7 +240,7 @@ class FlowLife:
 
     @property
     def is_running(self) -> bool:
-        """Tells whether sessions can be opened."""
+        """Returns whether sessions can be opened."""
         return self._scheduler is not None and self._scheduler.is_running
 
     def _running_scheduler(self) -> "Scheduler":
@@ -245,4 +254,4 @@ class FlowLife:
         return self._scheduler
 
 
-FlowLife.__init__.__qualname__ = "Flow.__init__"  # what Python says of arguments that are wrong
+FlowLife.__init__.__qualname__ = "Flow.__init__"  # the name in Python's message for wrong arguments

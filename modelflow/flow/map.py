@@ -1,7 +1,8 @@
-"""A job: many items through a flow, so many of them under way at a time.
+"""The loop behind `Flow.map`: sends many items, with a limit on the items in flight.
 
-Items one to eight are sent; one and three are done. In their order one is given back, and nine is
-sent; three waits for two. In any order three is given back as well, and ten is sent.
+Example with a limit of eight: items one to eight are sent, and items one and three are done. If
+ordered, item one is yielded and nine is sent, but item three waits for two. If not ordered, item
+three is yielded as well, and ten is sent.
 """
 
 import asyncio
@@ -36,14 +37,14 @@ _END = object()
 
 @dataclass(frozen=True)
 class MapOptions:
-    """How a job is done; see `Flow.map`.
+    """The options of a job; see `Flow.map`.
 
     Attributes:
-        most: Items that are under way, or done and not given back, at most.
-        is_ordered: They are given back in their order.
-        is_raising: An item that fails ends the job; else its error is its result.
-        deadline: Seconds from when an item is sent; None: any.
-        single_outputs: Outputs of the graph that give one buffer for each that is sent.
+        most: The most items that are in flight, or done and not yet yielded.
+        is_ordered: True to yield the items in their order.
+        is_raising: True if an item that fails ends the job. Otherwise its error is its result.
+        deadline: Seconds after an item was sent, or None for no deadline.
+        single_outputs: The outputs of the graph with one buffer for each input buffer.
     """
 
     most: int
@@ -64,7 +65,10 @@ class _Entry(Generic[T]):
 
 
 class ItemMap(Generic[T]):
-    """Sends items as requests, and gives them back with what became of them; for one thread."""
+    """A set of items in flight: sends items as requests, and returns items with their answers.
+
+    For use by one thread.
+    """
 
     def __init__(
         self,
@@ -73,13 +77,13 @@ class ItemMap(Generic[T]):
         options: MapOptions,
         on_change: Callable[[], None],
     ) -> None:
-        """Begins with none.
+        """Starts without items.
 
         Args:
-            scheduler: What they are sent to.
-            columns: Gives the one value of each input of the graph; raises KeyError.
-            options: How it is done.
-            on_change: Called when `take` may have something to give, from any thread.
+            scheduler: The scheduler of the flow.
+            columns: Returns the value of each input of the graph for an item; raises KeyError.
+            options: The options of the job.
+            on_change: Called from any thread when `take` may have an item to return.
         """
         self._scheduler = scheduler
         self._columns = columns
@@ -92,25 +96,25 @@ class ItemMap(Generic[T]):
 
     @property
     def has_room(self) -> bool:
-        """Tells whether one more item may be sent."""
+        """Returns whether another item may be sent."""
         return len(self._pending) < self._options.most and not self._unsent
 
     @property
     def is_empty(self) -> bool:
-        """Tells whether all that was sent was given back."""
+        """Returns whether `take` has returned every item that was sent."""
         return not self._pending
 
     def send(self, item: T) -> None:
-        """Sends an item on its way.
+        """Sends an item as a request.
 
         Raises:
-            StreamClosed: the flow does not run, or its graph has no input.
+            StreamClosed: The flow does not run, or its graph has no input.
         """
         entry = _Entry(item)
         self._pending[entry] = None
         try:
             columns = self._columns(item)
-        except KeyError as error:  # it does not fit the graph's inputs
+        except KeyError as error:  # the item does not fit the inputs of the graph
             entry.error = error
             self._on_end(entry, None)
             return
@@ -129,17 +133,18 @@ class ItemMap(Generic[T]):
         self._on_change()
 
     def take(self) -> tuple[T, Any] | None:
-        """Gives an item back, with its answer or error; None: there is none now.
+        """Returns a finished item with its answer or error, or None if no item is ready.
 
         Raises:
-            Exception: the item's error, where that ends the job.
+            Exception: The error of the item, if ``is_raising``.
         """
         if self._is_room_told:
             self._is_room_told = False
             self._unsent = submit(self._scheduler, self._unsent, self._room)
         entry = self._next()
         if entry is None:
-            self._scheduler.pump()  # within a callback of an inline flow `submit` runs nothing
+            # `submit` runs no unit if it is called within a callback of an inline flow
+            self._scheduler.pump()
             entry = self._next()
         if entry is None:
             return None
@@ -160,12 +165,12 @@ class ItemMap(Generic[T]):
 
     def _answer(self, entry: _Entry[T]) -> Any:
         if entry.request is None:
-            assert entry.error is not None  # else it would have been sent
+            assert entry.error is not None  # otherwise `send` would have made a request
             raise entry.error
         return answer_of(entry.request.answer(), self._options.single_outputs)
 
     def cancel(self) -> None:
-        """Gives up what is under way."""
+        """Cancels all items in flight."""
         for entry in self._pending:
             if entry.request is not None and not entry.is_over:
                 entry.request.cancel()
@@ -174,7 +179,7 @@ class ItemMap(Generic[T]):
 def map_items(
     make: Callable[[Callable[[], None]], ItemMap[T]], items: Iterable[T]
 ) -> Iterator[Any]:
-    """Does a job on the calling thread; see `Flow.map`."""
+    """Yields items with their answers on the calling thread; see `Flow.map`."""
     changes: SimpleQueue[None] = SimpleQueue()
     job = make(partial(changes.put, None))
     source: Iterator[T] | None = iter(items)
@@ -186,7 +191,7 @@ def map_items(
                     item = next(source)
                 except StopIteration:
                     source = None
-                except Exception as error:  # noqa: BLE001 - raised behind what was sent before
+                except Exception as error:  # noqa: BLE001 - raised after earlier answers
                     source, failure = None, error
                 else:
                     job.send(item)
@@ -206,7 +211,7 @@ def map_items(
 async def amap_items(
     make: Callable[[Callable[[], None]], ItemMap[T]], items: Iterable[T] | AsyncIterable[T]
 ) -> AsyncIterator[Any]:
-    """Does a job without blocking the event loop; see `Flow.amap`."""
+    """Yields items with their answers without blocking the event loop; see `Flow.amap`."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     job = make(lambda: None if loop.is_closed() else _wake(loop, changed))
     following = _follower(items)
@@ -220,7 +225,7 @@ async def amap_items(
             if upcoming is not None and upcoming.done():
                 try:
                     item = upcoming.result()
-                except Exception as error:  # noqa: BLE001 - raised behind what was sent before
+                except Exception as error:  # noqa: BLE001 - raised after earlier answers
                     item, failure = _END, error
                 upcoming, is_done = None, item is _END
                 if not is_done:
@@ -232,7 +237,8 @@ async def amap_items(
             elif is_done and job.is_empty:
                 break
             else:
-                changed.clear()  # what changes from here on sets it on this thread, later
+                # `_wake` sets the event on this thread, so a change after this line is not missed
+                changed.clear()
                 waits = [asyncio.ensure_future(changed.wait()), *([upcoming] if upcoming else ())]
                 try:
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -249,13 +255,13 @@ async def amap_items(
 def _wake(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
     try:
         loop.call_soon_threadsafe(changed.set)
-    except RuntimeError:  # it was closed just now: nobody waits
+    except RuntimeError:  # the loop was closed meanwhile, and no task waits
         if not loop.is_closed():
             raise
 
 
 def _follower(items: Any) -> Callable[[], Any]:
-    """Returns what gives the next item, or `_END`."""
+    """Returns a function that returns the next item, or `_END`."""
     if isinstance(items, AsyncIterable):
         source = aiter(items)
 
@@ -279,11 +285,11 @@ def options_of(
     deadline: float | None,
     single_outputs: Collection[str],
 ) -> MapOptions:
-    """Checks what a caller says of a job.
+    """Returns the options of a job after a check of their values.
 
     Raises:
         TypeError: ``deadline`` is no number.
-        ValueError: a value is out of its range.
+        ValueError: A value is out of its range.
     """
     if most < 1:
         raise ValueError(f"in_flight: got {most!r}; expected at least 1")

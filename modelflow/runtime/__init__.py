@@ -1,10 +1,10 @@
-"""The runtime: threads, queues, batches, sessions; the only folder that runs a graph.
+"""The runtime: the threads, queues, batches and sessions that run a graph.
 
-In: an `ExecutionPlan`, and rows that are sent. Out: results of sessions, statistics, errors.
+Input: an `ExecutionPlan`, and rows that are sent. Output: results of sessions, statistics, errors.
 
-The `Scheduler` owns everything. ``wiring.py`` connects the stages, ``runners.py`` runs them (a
-thread a worker, or all on the calling thread), ``lifecycle.py`` starts and stops. Rows enter by
-``entry/``, wait in ``queues/``, are worked on by ``workers/``, and leave each stage by
-``stages/outbox.py``. ``kinds/`` has a file for each kind of unit, ``orders/`` the pure orders of
-queues. Locks are taken in the order of ``locks.py``.
+The `Scheduler` owns all objects. ``wiring.py`` connects the stages. ``runners.py`` runs the stages,
+with a thread for each worker or on the calling thread. ``lifecycle.py`` starts and stops the flow.
+Rows enter by ``entry/``, wait in ``queues/``, are processed by ``workers/``, and leave each stage
+by ``stages/outbox.py``. ``kinds/`` has a file for each kind of unit, and ``orders/`` has the orders
+of queues. Locks are taken in the order of ``locks.py``.
 """

@@ -1,4 +1,4 @@
-"""The clock that every wait of the runtime goes by, and events ordered by their time."""
+"""The clock of all waits in the runtime, and a queue of delayed items."""
 
 import itertools
 import threading
@@ -9,16 +9,17 @@ from typing import Generic, TypeVar
 
 
 class Clock:
-    """The system's monotonic clock."""
+    """The monotonic clock of the system."""
 
-    # Every batch asks several times: this is the system's own call, without one of ours around it.
+    # Called several times for every batch, so this is the system's function without a wrapper.
     now: Callable[[], float] = staticmethod(time.monotonic)
-    """Returns the time in seconds since some fixed moment."""
+    """Returns the time in seconds since a fixed moment."""
 
     def wait(self, condition: threading.Condition, timeout: float | None = None) -> bool:
-        """Waits on ``condition`` (held by the caller); False if ``timeout`` seconds passed.
+        """Waits on ``condition``, and returns False if ``timeout`` seconds passed.
 
-        The caller holds it again whatever happens: a Ctrl-C may come before it has been let go.
+        The caller holds the lock of ``condition`` before and after the call. This is also true if a
+        Ctrl-C interrupts the wait at any point.
         """
         try:
             return condition.wait(timeout)
@@ -35,16 +36,16 @@ Item = TypeVar("Item")
 
 
 class Delayed(Generic[Item]):
-    """Items, each with the moment at which it is due. Its owner guards it with a lock.
+    """A queue of items, each with the time at which the item is due.
 
-    With a clock at 100: ``add("b", 5); add("a", 1)`` makes `remaining` 1 second; at 102, `due`
-    gives ``"a"`` and `remaining` is 3.
+    The owner protects the queue with a lock. Example with the clock at 100: after ``add("b", 5);
+    add("a", 1)``, `remaining` is 1 second. At 102, `due` yields ``"a"``, and `remaining` is 3.
     """
 
     def __init__(self, clock: Clock) -> None:
-        """Makes an empty one, which goes by ``clock``."""
+        """Makes an empty queue with times of ``clock``."""
         self._clock = clock
-        # The number decides among equals: the first to be added.
+        # The number orders items with the same time: the item that was added first comes first.
         self._items: list[tuple[float, int, Item]] = []
         self._numbers = itertools.count()
 
@@ -56,12 +57,12 @@ class Delayed(Generic[Item]):
         return bool(self._items)
 
     def due(self) -> Iterator[Item]:
-        """Takes out the items whose time has come."""
+        """Removes and yields the items that are due."""
         while self._items and self._items[0][0] <= self._clock.now():
             yield heappop(self._items)[2]
 
     def all(self) -> Iterator[Item]:
-        """Takes out every item, in the order of their times."""
+        """Removes and yields every item in the order of their times."""
         while self._items:
             yield heappop(self._items)[2]
 
@@ -70,5 +71,5 @@ class Delayed(Generic[Item]):
         self._items.clear()
 
     def remaining(self) -> float | None:
-        """Returns the seconds until the next item is due; None: there is none."""
+        """Returns the seconds until the next item is due, or None without items."""
         return self._items[0][0] - self._clock.now() if self._items else None

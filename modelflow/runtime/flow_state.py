@@ -1,7 +1,8 @@
-"""How a flow runs, how far it has come, and what went wrong: what start, stop and waiters look at.
+"""The options, the state and the errors of a flow, for start, stop and waiting threads.
 
-``new`` -> ``running`` -> ``stopping`` -> ``stopped``. A unit that does not open leaves its error
-here; the start, which waits for all units, is woken, sees it, and gives up.
+The states are ``new`` -> ``running`` -> ``stopping`` -> ``stopped``. Example: a unit that does not
+open stores its error here, which wakes the starting thread. That thread sees the error, and gives
+up the start.
 """
 
 import logging
@@ -19,54 +20,63 @@ logger = logging.getLogger("modelflow")
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """How a flow runs, beside its graph."""
+    """The options of a flow in addition to its graph."""
 
     is_inline: bool = False
-    """Everything runs on the calling thread."""
+    """True if all units run on the calling thread."""
     results_bound: int = 1024
-    """Rows of a session between its submitter and its reader at which `send` waits."""
+    """The number of rows between submitter and reader of a session at which `send` waits."""
     stop_timeout: float = 10.0
-    """Seconds that a stop lets streams go on by events and rows go round, and seconds without any
-    progress after which it no longer waits."""
+    """The time limits of a stop, in seconds.
+
+    Streams may continue by events of their own, and rows may stay in loops, for this time. The stop
+    also ends its wait after this time without any progress.
+    """
     watchdog_interval: float = 30.0
-    """Seconds in one call of a unit after which its node is named in a warning."""
+    """Seconds in one call of a unit after which a warning names the node."""
     on_error: Callable[[Buffer], None] | None = None
-    """Called with each buffer in error that arrives where no reader is, with no lock held."""
+    """Called with each buffer in error at a node without outputs, with no lock held."""
     tap: Callable[[str, str, Sequence[Buffer]], None] | None = None
-    """Is shown what every output gives; see `modelflow.runtime.entry.sinks`."""
+    """Called with the buffers of every output; see `modelflow.runtime.entry.sinks`."""
     clock: Clock = SYSTEM_CLOCK
-    """What every wait goes by."""
+    """The clock of all waits."""
 
 
 class FlowState:
-    """The state of a flow, with the lock that guards it (and the sessions); from any thread."""
+    """The state of a flow, with the lock for the state and the sessions. Safe from any thread."""
 
     name: str
-    """The flow's."""
+    """The name of the flow."""
     clock: Clock
-    """What every wait goes by."""
+    """The clock of all waits."""
     lock: Lock
-    """Guards all that is here, and the sessions."""
+    """The lock for all fields of this object, and for the sessions."""
     changed: Waiting
-    """Those who wait for anything here, or for a session that ends."""
+    """The threads that wait for a change of this object, or for the end of a session."""
     state: str
     """``new``, ``running``, ``stopping`` or ``stopped``."""
     errors: list[Exception]
-    """What belongs to no buffer, in the order in which it came: the flow has failed."""
+    """The errors that belong to no buffer, in order; if not empty, the flow has failed."""
     is_aborted: bool
-    """Sessions end at once, those too that a source opens from now on."""
+    """True if sessions must end immediately, including sessions that a source still opens."""
     is_opening: bool
-    """Nobody may begin, run, or be closed yet."""
+    """True while the start opens units, and no unit may begin, run, or be closed."""
     opening: int
-    """How many units are not open yet."""
+    """The number of workers that have not opened their units yet."""
     beginning: int
-    """How many units have not begun yet."""
+    """The number of workers that have not begun yet."""
 
     def __init__(self, name: str, workers: int, clock: Clock) -> None:
-        """A flow that has not started; ``workers``: how many units will open, and begin."""
+        """Makes the state of a flow that has not started.
+
+        Args:
+            name: The name of the flow.
+            workers: The number of workers that will open their units and begin.
+            clock: The clock of all waits.
+        """
         self.name = name
         self.clock = clock
-        # Taken itself, not through the condition, in whose methods a Ctrl-C may come.
+        # Code takes this lock directly. A Ctrl-C may interrupt the Python methods of a condition.
         self.lock = make_lock("scheduler")
         self.changed = Waiting(self.lock)
         self.state = "new"
@@ -79,16 +89,19 @@ class FlowState:
 
     @property
     def is_running(self) -> bool:
-        """Tells whether sessions can be created."""
+        """Returns whether sessions can be created."""
         return self.state == "running" and not self.opening and not self.errors
 
     @property
     def goes_on(self) -> bool:
-        """Tells whether the flow was started, and neither failed nor was stopped."""
+        """Returns whether the flow was started, and neither failed nor was stopped."""
         return self.state == "running" and not self.errors
 
     def wait_while(self, going: Callable[[], object], timeout: float | None = None) -> bool:
-        """Waits while ``going()``, asked under the lock; False if ``timeout`` seconds passed."""
+        """Waits while ``going()`` is true, and returns False if ``timeout`` seconds passed.
+
+        ``going`` is called with the lock held.
+        """
         deadline = None if timeout is None else self.clock.now() + timeout
         with self.lock:
             while going():
@@ -99,10 +112,10 @@ class FlowState:
         return True
 
     def begin(self) -> None:
-        """Notes that it starts.
+        """Changes the state to ``running``.
 
         Raises:
-            StreamClosed: it was started before.
+            StreamClosed: The flow was started before.
         """
         with self.lock:
             if self.state != "new":
@@ -111,45 +124,45 @@ class FlowState:
             self._began = self.clock.now()
 
     def end(self) -> None:
-        """Notes, with the lock held, that everything has ended."""
+        """Changes the state to ``stopped``. The caller holds the lock."""
         self.state = "stopped"
         self._ended = self.clock.now()
 
     def seconds(self, now: float) -> float:
-        """Returns how long it has run, or ran until it was stopped; ``now``: the clock's time."""
+        """Returns the running time of the flow in seconds, at the clock's time ``now``."""
         return 0.0 if self._began is None else (self._ended or now) - self._began
 
     def on_open(self) -> None:
-        """Notes an open unit."""
+        """Counts a worker that has opened its units."""
         with self.lock:
             self.opening -= 1
             self.changed.wake()
 
     def wait_until_all_open(self) -> bool:
-        """Waits until every unit is open, or the start is given up: False."""
+        """Waits until every unit is open, and returns False if the start was given up."""
         with self.lock:
             while self.is_opening:
                 self.changed.wait(self.clock, None)
             return self.goes_on and not self.is_aborted
 
     def on_begin(self) -> None:
-        """Notes that a unit has begun."""
+        """Counts a worker that has begun."""
         with self.lock:
             self.beginning -= 1
             self.changed.wake()
 
     def fail(self, error: FlowUnitError) -> None:
-        """Notes an error that belongs to no buffer, and logs it where nobody will raise it."""
+        """Stores an error that belongs to no buffer, and logs an error that no call will raise."""
         with self.lock:
-            if str(error) not in map(str, self.errors):  # not once for each worker of a node
+            if str(error) not in map(str, self.errors):  # only once for all workers of a node
                 self.errors.append(error)
             is_noticed = self.beginning or self.state != "running"
             self.changed.wake()
-        if not is_noticed:  # else start or stop is under way, and raises it
+        if not is_noticed:  # otherwise a `start` or `stop` is running, and raises the error
             logger.error("flow %r fails: %s", self.name, error, exc_info=error.__cause__)
 
     def make_closed_error(self) -> StreamClosed:
-        """Returns what to tell those who want something of a flow that does not run."""
+        """Returns the error for calls on a flow that does not run."""
         if self.errors:
             error = StreamClosed(f"flow {self.name!r} has failed: {self.errors[0]}")
             error.__cause__ = self.errors[0]

@@ -1,14 +1,15 @@
-"""How a flow starts and ends: threads, units, data under way, and the interpreter's exit.
+"""The start and the end of a flow: threads, units, data in flight, and the interpreter's exit.
 
 The threads of a flow are daemons, because a unit that hangs must not keep the interpreter from
-ending; whoever starts a flow stops it, and who forgets to has it stopped here.
+ending. The code that starts a flow stops the flow. `stop_at_exit` stops flows that are still
+running at the exit.
 
-Of three sessions one waits for an event that never comes: `FlowShutdown.drain` ends the inputs, two
-sessions pass, nothing moves any more, and after ``stop_timeout`` seconds `FlowShutdown.end` drops
-the third.
+Example of a stop: of three sessions, one waits for an event that never comes. `FlowShutdown.drain`
+ends the inputs, and two sessions end. Then nothing makes progress, and after ``stop_timeout``
+seconds `FlowShutdown.end` drops the third session.
 
-The calling thread imports the modules, in the graph's order: units may change ``sys.path`` there,
-and no other unit imports or runs meanwhile.
+The calling thread imports the modules, in the order of the graph. Units may change ``sys.path`` at
+that time, so no other unit is imported or runs meanwhile.
 """
 
 import logging
@@ -31,17 +32,17 @@ logger = logging.getLogger("modelflow")
 
 
 class Stoppable(Protocol):
-    """What can be stopped, more than once."""
+    """An object that can be stopped, also more than once."""
 
     @property
     def is_stopped(self) -> bool:
-        """Tells whether it has ended."""
+        """Returns whether the object has ended."""
 
     def stop(self, drain: bool = True) -> None:
-        """Ends it."""
+        """Ends the object."""
 
     def disown(self) -> None:
-        """Notes that this process is a fork, and has none of its threads."""
+        """Notes that this process is a fork, and has none of the object's threads."""
 
 
 _running: "weakref.WeakSet[Stoppable]" = weakref.WeakSet()
@@ -50,13 +51,14 @@ _is_registered = False
 
 
 def stop_at_exit(flow: Stoppable) -> None:
-    """Stops ``flow`` at the interpreter's exit, if it is still there then.
+    """Stops ``flow`` at the interpreter's exit, unless the flow was deleted before.
 
-    Plain `atexit` is too late: the interpreter first joins every thread that is no daemon, one of
-    an executor that waits in `recv` among them, and such a thread ends when its flow does. The hook
-    that runs before that join is the one that `concurrent.futures` of the standard library uses.
+    Plain `atexit` is too late, because the interpreter first joins every thread that is no daemon.
+    A thread of an executor that waits in `recv` ends only when its flow ends.
+    `threading._register_atexit` runs before that join. `concurrent.futures` of the standard library
+    uses the same hook.
     """
-    global _is_registered  # noqa: PLW0603 - the hook is the interpreter's, one a process
+    global _is_registered  # noqa: PLW0603 - the interpreter needs only one hook
     with _lock:
         _running.add(flow)
         if not _is_registered:
@@ -68,7 +70,7 @@ def stop_at_exit(flow: Stoppable) -> None:
 def _stop_all() -> None:
     for flow in list(_running):
         if flow.is_stopped:
-            continue  # what went wrong has been raised
+            continue  # `stop` has raised its errors before
         try:
             flow.stop(drain=False)
         except (FlowFailed, RecordingError):
@@ -76,7 +78,7 @@ def _stop_all() -> None:
 
 
 def _disown_all() -> None:
-    """In the child of a fork: its parent's flows are not its own, and their locks may be held."""
+    """Disowns the parent's flows in a forked child, where their locks may stay held forever."""
     global _lock  # noqa: PLW0603 - the parent may have held it
     _lock = threading.Lock()
     for flow in list(_running):
@@ -88,13 +90,13 @@ _INSTEAD = {
     "stop": "call stop(wait=False) there",
     "reconfigure": "call it on a thread of your own, not there",
     **dict.fromkeys(
-        ("infer", "map"), "make what the unit asks for a node of the graph, or ask another Flow"
+        ("infer", "map"), "make the inner call a node of the graph, or use another Flow"
     ),
 }
 
 
 class FlowShutdown:
-    """The end of a flow, in its steps; which of them are taken, and when, the `Scheduler` says."""
+    """The steps for the end of a flow, called by the `Scheduler`."""
 
     def __init__(
         self,
@@ -105,16 +107,16 @@ class FlowShutdown:
         runner: "Runner",
         timeout: float,
     ) -> None:
-        """Ends nothing yet.
+        """Stores the parts of the flow, and ends none of them.
 
         Args:
-            life: The flow's.
-            sessions: Who is in it.
-            wiring: What they wait in.
-            workers: Who works on it.
-            runner: Who runs them.
-            timeout: Seconds that what goes on by itself may go on, that nothing moves, and that a
-                thread may take to end.
+            life: The state of the flow.
+            sessions: The sessions of the flow.
+            wiring: The stages and queues.
+            workers: The workers of all stages.
+            runner: The runner of the workers.
+            timeout: A limit in seconds for three waits: for events and loops, for progress, and for
+                the end of a thread.
         """
         self._life = life
         self._sessions = sessions
@@ -124,10 +126,10 @@ class FlowShutdown:
         self._timeout = timeout
 
     def check_not_inside(self, call: str) -> None:
-        """Checks that a call waits for no thread that is waiting for it.
+        """Checks that a call does not wait for its own thread.
 
         Raises:
-            RuntimeError: a unit of the flow is calling.
+            RuntimeError: A unit of the flow is calling.
         """
         worker = self._runner.worker_here()
         if worker is not None:
@@ -137,10 +139,10 @@ class FlowShutdown:
             )
 
     def drain(self) -> None:
-        """Ends every input and waits until all has passed, as long as something moves.
+        """Ends every input, and waits for the end of all sessions while units make calls.
 
-        What goes on by itself (events that bring events, rows that go round) may do so for
-        ``timeout`` seconds; what is left then has an end.
+        Events that cause further events, and rows in loops, may continue for ``timeout`` seconds.
+        `Wiring.end_cycles` ends them after that time.
         """
         life, known = self._life, self._sessions.known
         self._wiring.drain()
@@ -163,15 +165,15 @@ class FlowShutdown:
             if now >= looked_at + timeout:
                 looked_at, before, done = now, done, self._wiring.count_calls()
                 if before == done and known:
-                    text = "flow %r: nothing has moved for %g s; what is left is dropped"
+                    text = "flow %r: no unit finished a call for %g s; the rest is dropped"
                     logger.warning(text, life.name, timeout)
                     return
 
     def abort(self) -> None:
-        """Ends every session and wakes every thread; waits for nothing."""
+        """Cancels every session and wakes every thread, without waiting."""
         life = self._life
         with life.lock:
-            life.is_aborted = True  # a session that a source opens from now on ends at once
+            life.is_aborted = True  # a session that a source opens from now on ends immediately
             sessions, failure = list(self._sessions.known), life.make_closed_error()
         for session in sessions:
             session.cancel(failure)
@@ -179,16 +181,17 @@ class FlowShutdown:
         self._wake_workers()
 
     def end(self, timeout: float | None = None) -> None:
-        """Aborts what is left, has every thread joined, and says that the flow has stopped.
+        """Aborts the remaining sessions, joins every thread, and sets the state to ``stopped``.
 
         Args:
-            timeout: Seconds that threads may take to end; None: as it was made with.
+            timeout: Seconds that threads may take to end, or None for the timeout of this object.
         """
         life = self._life
         try:
             try:
                 self.abort()
-            except BaseException:  # Ctrl-C in the middle of it: everyone is told all the same
+            except BaseException:
+                # a Ctrl-C has interrupted `abort`: all sessions and threads must still be reached
                 self.abort()
                 raise
             finally:
@@ -205,22 +208,22 @@ class FlowShutdown:
 
 
 class FlowStartup:
-    """The start of a flow. A stop from another thread, or a Ctrl-C, may come between any two steps.
+    """The start of a flow.
 
-    Whatever comes, workers that wait until all are open are told: of a start that was given up they
-    close what they have opened.
+    A stop from another thread, or a Ctrl-C, may come between any two steps. In every case, workers
+    that wait until all units are open are woken. If the start was given up, they close their units.
     """
 
     def __init__(
         self, life: "FlowState", workers: Sequence["Worker"], runner: "Runner", ending: FlowShutdown
     ) -> None:
-        """Starts nothing yet.
+        """Stores the parts of the flow, and starts none of them.
 
         Args:
-            life: The flow's.
-            workers: Its workers, in the graph's order.
-            runner: Who runs its workers.
-            ending: What gives the start up.
+            life: The state of the flow.
+            workers: The workers, in the order of the graph.
+            runner: The runner of the workers.
+            ending: The object that aborts the start after an error.
         """
         self._life = life
         self._workers = workers
@@ -228,27 +231,28 @@ class FlowStartup:
         self._ending = ending
 
     def open(self, check: Callable[[], None] | None) -> None:
-        """Has the units opened, and then lets them run.
+        """Opens all units, and then lets them run.
 
         Args:
-            check: Called when every unit is open, before anyone runs.
+            check: Called when every unit is open, before any unit runs.
 
         Raises:
-            FlowUnitError: the system has no more threads.
+            FlowUnitError: The system has no more threads.
         """
         life = self._life
         try:
             for worker in self._workers:
-                if life.state == "running":  # else a stop has come from another thread
+                if life.state == "running":  # False if another thread has called `stop`
                     worker.try_load()
             self._runner.start()
             life.wait_while(lambda: life.opening and life.goes_on)
             if life.goes_on and check is not None:
                 check()
         except BaseException:
-            self._ending.abort()  # before anyone runs
+            # must come before `is_opening` is cleared, because then units begin to run
+            self._ending.abort()
             raise
-        finally:  # only now may a unit begin, run, or be closed
+        finally:  # from here on a unit may begin, run, or be closed
             with life.lock:
                 life.is_opening = False
                 life.changed.wake()

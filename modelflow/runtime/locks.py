@@ -1,13 +1,13 @@
 """The locks of the runtime, and the order in which one thread may take them.
 
-A thread that holds a lock takes only locks that stand further down in `ORDER`; so no two threads
-can wait for each other. Callbacks of users, and of the runtime itself (`Waiting`), run while no
-lock is held. The tests replace `make_lock` by one that checks the order at each acquisition.
+A thread that holds a lock takes only locks that are later in `ORDER`. Therefore no two threads can
+wait for each other. Callbacks of users and of the runtime itself (`Waiting`) run while no lock is
+held. The tests replace `make_lock` by a version that checks the order at each acquisition.
 """
 
 import threading
 
-# Down to the leaves. Two locks of one name are never taken together.
+# From outer to inner locks. A thread never takes two locks with the same name together.
 ORDER = (
     "entrance",
     "outbox",
@@ -21,12 +21,13 @@ ORDER = (
 )
 
 
-# Whose wait on a condition a Ctrl-C breaks off has it again: a plain lock need not be, and would
-# then be let go for another thread that holds it.
+# A Ctrl-C may interrupt a wait on a condition at any point. Only an RLock knows whether this thread
+# holds it then. With a plain lock, the thread could release a lock that another thread holds.
 Lock = threading.RLock
-_new = type(threading.RLock())  # itself: the name above is a function around it
+# the class itself, because `threading.RLock` is a slower function around it
+_new = type(threading.RLock())
 
 
-def make_lock(name: str) -> Lock:  # noqa: ARG001 - for those that replace it
+def make_lock(name: str) -> Lock:  # noqa: ARG001 - for replacements of this function
     """Returns a new lock; ``name`` is its place in `ORDER`."""
     return _new()

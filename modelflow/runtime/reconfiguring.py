@@ -1,7 +1,8 @@
-"""Changes how a flow works while it runs: batches, queues, threads, rows in flight.
+"""Changes of a running flow: batches, queues, threads, rows in flight.
 
-A stage with one worker is to have three: the units of two more are opened beside the traffic; then
-the stage is held until its worker rests, results are put in order from there on, and all three go.
+Example: a stage with one worker gets two more. The units of the new workers are opened while the
+traffic continues. Then the stage is held until its worker is idle. From then on the results are put
+in order, and all three workers run.
 """
 
 import threading
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Reconfiguration:
-    """Brings a running flow from one plan to another, a stage after the other."""
+    """The change of a running flow from one plan to another, stage after stage."""
 
     plan: ExecutionPlan
-    """What runs."""
+    """The plan that runs now."""
 
     def __init__(
         self,
@@ -37,15 +38,15 @@ class Reconfiguration:
         life: FlowState,
         owner: WorkerOwner,
     ) -> None:
-        """Changes nothing yet.
+        """Stores the parts of the flow, and changes none of them.
 
         Args:
-            plan: What runs.
+            plan: The plan that runs now.
             wiring: The stages.
-            workers: Those of all stages; the list is changed.
-            runner: Who runs them.
-            life: Whether the flow runs.
-            owner: Whose the workers are.
+            workers: The workers of all stages. This object changes the list.
+            runner: The runner of the workers.
+            life: The state of the flow.
+            owner: The owner of the workers.
         """
         self.plan = plan
         self._wiring = wiring
@@ -56,13 +57,15 @@ class Reconfiguration:
         self._lock = threading.Lock()
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Makes changes, one call at a time; see `reconfigure_plan`. `plan` says what runs then.
+        """Applies changes, and updates `plan`; see `reconfigure_plan`.
+
+        Several calls run one after the other.
 
         Raises:
-            ConfigError, PlanError: a change cannot be made; none is.
-            FlowFailed: a unit of a new thread did not open; its stage is as it was, stages before
-                it are changed.
-            StreamClosed: the flow does not run, or ends meanwhile.
+            ConfigError, PlanError: A change is not possible, and none was made.
+            FlowFailed: A unit of a new thread did not open. Its stage is unchanged, but earlier
+                stages are changed.
+            StreamClosed: The flow does not run, or ends meanwhile.
         """
         with self._lock:
             if not self._life.is_running:
@@ -95,13 +98,13 @@ class Reconfiguration:
     # -- more threads ---------------------------------------------------------------------------
 
     def _grow(self, stage: Stage, threads: int) -> "list[tuple[Worker, _JoinedThreads]]":
-        """Opens the units of those that a stage is to have more; they wait to be let go."""
+        """Starts additional workers of a stage, which open their units and wait for `let_go`."""
         made = []
         stage.figures.add_workers(threads)
         for number in range(stage.plan.threads, threads):
             joining = _JoinedThreads()
             worker = (stage.kind.worker or Worker)(stage, number, joining, stage.clock)
-            worker.slot.is_leaving = True  # until it is let go
+            worker.slot.is_leaving = True  # until `_change` lets the worker begin
             made.append((worker, joining))
         errors: list[Exception] = []
         is_given_up = True
@@ -114,7 +117,7 @@ class Reconfiguration:
             for _, joining in made:
                 errors += joining.wait_open()
             is_given_up = bool(errors)
-        finally:  # also at a Ctrl-C: nobody waits for ever
+        finally:  # also after a Ctrl-C, because the new workers would wait forever
             if is_given_up:
                 for _, joining in made:
                     joining.let_go(goes_on=False)
@@ -135,9 +138,13 @@ class Reconfiguration:
     def _change(
         self, stage: Stage, planned: StagePlan, more: "list[tuple[Worker, _JoinedThreads]]"
     ) -> None:
-        """Goes by a new plan: where the number of threads changes, in a moment when all rest."""
+        """Applies the new plan of a stage.
+
+        If the number of threads changes, the stage is held until all of its workers are idle.
+        """
         before = stage.plan.threads
-        # What is noted of batches must be noted of whole ones; and see `Stage.go_by`.
+        # If the inbox begins to count why batches close, hold the stage, because the counts must
+        # cover whole batches. See also `Stage.go_by`.
         is_noting = (
             stage.kind.is_gathering
             and not planned.unit.spec.is_source
@@ -185,51 +192,51 @@ class Reconfiguration:
 
 
 class _JoinedThreads:
-    """Whose a worker is that joins while the flow runs, until it is let go: opened, or to end."""
+    """The owner of an additional worker, until `let_go` lets the worker begin or end."""
 
     is_draining = is_watched = False
 
     def __init__(self) -> None:
-        self._over = threading.Event()  # it is open, or never will be
+        self._over = threading.Event()  # set when the unit is open, or has failed to open
         self._is_open = False
         self._decided = threading.Event()
         self._errors: list[Exception] = []
         self._goes_on = False
 
     def wait_open(self) -> list[Exception]:
-        """Waits until its unit is open, or has failed to; returns why."""
+        """Waits until the worker has opened its unit or failed, and returns the errors."""
         self._over.wait()
         if self._errors or self._is_open:
             return self._errors
-        # A stop has interrupted it: that is no failure of the unit's.
+        # A stop has interrupted the opening, which is no failure of the unit.
         return [StreamClosed("the flow ended before a unit of a new thread was open")]
 
     def let_go(self, *, goes_on: bool) -> None:
-        """Lets it begin, or end."""
+        """Lets the worker begin if ``goes_on``, or end."""
         self._goes_on = goes_on
         self._decided.set()
 
     def on_open(self) -> None:
-        """See `WorkerOwner`."""
+        """Notes that the worker has opened its unit; see `WorkerOwner`."""
         self._is_open = True
         self._over.set()
 
     def on_end(self) -> None:
-        """Notes that its thread ends."""
+        """Notes that the thread of the worker ends."""
         self._over.set()
 
     def wait_until_all_open(self) -> bool:
-        """See `WorkerOwner`."""
+        """Does nothing; see `WorkerOwner`."""
         self._decided.wait()
         return self._goes_on
 
     def on_begin(self) -> None:
-        """See `WorkerOwner`."""
+        """Waits for `let_go`; see `WorkerOwner`."""
 
     def cancel(self, session: "Session") -> None:
-        """See `WorkerOwner`; it has had no rows yet."""
+        """Does nothing, because the worker has had no rows; see `WorkerOwner`."""
 
     def on_failure(self, error: FlowUnitError) -> None:
-        """See `WorkerOwner`; the flow goes on."""
+        """Stores the error, and lets the flow continue; see `WorkerOwner`."""
         self._errors.append(error)
         self._over.set()

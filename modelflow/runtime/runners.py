@@ -1,4 +1,4 @@
-"""Those who run the stages: a thread a worker, or the calling thread for all of them."""
+"""Runners of the stages: a thread for each worker, or the calling thread for all workers."""
 
 import _thread
 import threading
@@ -17,58 +17,61 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """Runs workers, in one way or another."""
+    """A runner of the workers of a flow."""
 
     def start(self) -> None:
-        """Opens every unit, unless `join` came first; errors go to the workers' owner.
+        """Opens every unit, unless `join` came first.
+
+        Errors go to the owner of the workers.
 
         Raises:
-            FlowUnitError: the system has no more threads.
+            FlowUnitError: The system has no more threads.
         """
 
     def begin(self) -> None:
-        """Lets sources take what comes from outside, where nobody else does: everything is open."""
+        """Lets all sources begin when all units are open, if the workers have no threads."""
 
     def pump(self, *, is_awaited: bool = True) -> None:
-        """Runs what is ready, where nobody else does.
+        """Processes all ready batches, if the workers have no threads.
 
         Args:
-            is_awaited: The caller needs it done on return. False, in a callback of a pump that is
-                running: that pump goes on with it, so that calls do not nest without end.
+            is_awaited: True if the caller needs the results on return. If False in a callback of a
+                running pump, that pump continues with the new work. This prevents endless
+                recursion.
         """
 
     def wake(self) -> None:
-        """Says that there is work now."""
+        """Reports new work to the runner."""
 
     is_threaded: bool
-    """Each worker has a thread of its own."""
+    """True if each worker has a thread of its own."""
 
     def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
-        """Runs one more worker, where they have threads.
+        """Starts an additional worker. Only for runners with threads.
 
         Args:
-            worker: It opens its unit.
-            on_end: Called on its thread when that ends, however.
+            worker: The worker, which opens its unit itself.
+            on_end: Called on the worker's thread when the thread ends for any reason.
 
         Raises:
-            FlowUnitError: the system has no more threads.
+            FlowUnitError: The system has no more threads.
         """
 
     def remove(self, worker: Worker) -> None:
-        """Waits until a worker has ended, which was told to."""
+        """Waits for the end of a worker that was asked to end."""
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose thread is calling, if any."""
 
     def join(self, timeout: float) -> list[FlowUnitError]:
-        """Ends everyone, and returns an error for each who has not ended in ``timeout`` s.
+        """Ends all workers, and returns an error for each worker that takes over ``timeout`` s.
 
-        Waits for a `start` that is under way; behind it nobody is started any more.
+        Waits for a `start` that is running. No worker is started afterwards.
         """
 
 
 class ThreadRunner:
-    """A thread a worker, and the watchdog."""
+    """A runner with a thread for each worker, and the watchdog."""
 
     is_threaded = True
 
@@ -80,17 +83,18 @@ class ThreadRunner:
         interval: float,
         clock: Clock,
     ) -> None:
-        """Makes the threads; ``has_work`` and ``interval`` are the watchdog's."""
+        """Makes the threads. ``has_work`` and ``interval`` are arguments of the watchdog."""
         self._flow = flow
         self._clock = clock
         self._running = [(worker, self._thread(worker)) for worker in workers]
-        self._starting = threading.Lock()  # held by whoever starts threads
+        self._starting = threading.Lock()  # held while threads are started
         self._is_over = False
         stages: dict[str, Stage] = {worker.stage.plan.name: worker.stage for worker in workers}
         self._watchdog = Watchdog(flow, workers, tuple(stages.values()), has_work, interval, clock)
 
     def _thread(self, worker: Worker, main: Callable[[], None] | None = None) -> threading.Thread:
-        # Daemons only because of units that hang: everyone is joined, see `join` and `at_exit`.
+        # The threads are daemons only because a unit may hang. All threads are joined; see `join`
+        # and `stop_at_exit`.
         return threading.Thread(
             target=main or worker.main,
             name=f"modelflow/{self._flow}/{worker.stage.plan.name}/{worker.number}",
@@ -98,7 +102,7 @@ class ThreadRunner:
         )
 
     def start(self) -> None:
-        """Starts every thread; each opens its unit."""
+        """Starts every thread; each thread opens its unit."""
 
         def start_all() -> None:
             for worker, thread in self._running:
@@ -108,7 +112,7 @@ class ThreadRunner:
         self._start_by(start_all)
 
     def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
-        """Runs one more worker; it opens its unit."""
+        """Starts the thread of an additional worker."""
 
         def main() -> None:
             try:
@@ -130,16 +134,18 @@ class ThreadRunner:
             on_end()
 
     def _start_by(self, start: Callable[[], None]) -> bool:
-        """Starts threads; returns False, and starts none, where everyone is to end.
+        """Starts threads, or returns False without a start if `join` was called.
 
-        On a thread of its own: a Ctrl-C, which comes on the main thread, would break `Thread.start`
-        off, and leave a thread that nobody can join, or one that is listed and never runs.
+        Runs ``start`` on a thread of its own, because a Ctrl-C on the main thread may interrupt
+        `Thread.start`. The result would be a thread that cannot be joined, or a listed thread that
+        never runs.
 
         Raises:
-            Exception: what ``start`` raised.
+            Exception: The exception of ``start``.
         """
         found: list[bool | Exception] = []
-        has_ended = threading.Lock()  # not an Event, whose wait is Python code itself
+        # not an `Event`, because a Ctrl-C may interrupt the Python code of its `wait`
+        has_ended = threading.Lock()
         has_ended.acquire()
 
         def main() -> None:
@@ -155,7 +161,8 @@ class ThreadRunner:
 
         try:
             _thread.start_new_thread(main, ())
-        except RuntimeError:  # there are no more threads: `start` says for which node
+        except RuntimeError:
+            # the system has no more threads, and `start` names the node in its error
             main()
         has_ended.acquire()
         if isinstance(found[0], Exception):
@@ -163,17 +170,17 @@ class ThreadRunner:
         return found[0]
 
     def remove(self, worker: Worker) -> None:
-        """Waits until a worker has ended, which was told to."""
+        """Waits for the end of a worker that was asked to end."""
         found = [pair for pair in self._running if pair[0] is worker]
         for pair in found:
             pair[1].join()
             self._running.remove(pair)
 
     def begin(self) -> None:
-        """Does nothing: each worker does, on its thread, where no Ctrl-C comes in the middle."""
+        """Does nothing, because workers begin on their own threads, which no Ctrl-C interrupts."""
 
     def pump(self, *, is_awaited: bool = True) -> None:
-        """Does nothing: the threads run."""
+        """Does nothing, because the threads run."""
 
     def wake(self) -> None:
         """Wakes the watchdog."""
@@ -189,7 +196,7 @@ class ThreadRunner:
         return next((worker for worker, thread in running if thread is here), None)
 
     def join(self, timeout: float) -> list[FlowUnitError]:
-        """Joins every thread; those that do not end in time are described by an error each."""
+        """Joins every thread, and returns an error for each thread that does not end in time."""
         with self._starting:
             self._is_over = True
         self._watchdog.stop()
@@ -198,7 +205,8 @@ class ThreadRunner:
         for worker, thread in list(self._running):
             if thread.ident is not None:
                 thread.join(max(0.0, deadline - self._clock.now()))
-            if thread.is_alive() and not worker.is_away:  # whom it stands in for is named
+            # the worker that this thread runs instead is named
+            if thread.is_alive() and not worker.is_away:
                 hung.append(worker.describe_hung(timeout))
         if self._watchdog.thread.ident is not None:
             self._watchdog.thread.join()
@@ -206,22 +214,24 @@ class ThreadRunner:
 
 
 class InlineRunner:
-    """The calling thread runs every stage, for debugging: one breakpoint stops everything."""
+    """A runner of all stages on the calling thread, for debugging: a breakpoint stops all units."""
 
     is_threaded = False
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
-        # Each with what is true where it may have something to do.
+        # Each worker with an object that is true if the worker may have work.
         self._running: list[tuple[Worker, object]] = []
-        # Of several calling threads one runs the stages; a callback that it calls may pump again.
+        # Only one of several calling threads runs the stages. An RLock, because a callback on that
+        # thread may call `pump` again.
         self._turn = threading.RLock()
         self._is_pumping = self._is_over = False
 
     def start(self) -> None:
-        """Opens every unit, in order, also behind one that fails: each says what is wrong.
+        """Opens every unit in order.
 
-        Behind a Ctrl-C no more.
+        After a unit that fails, the others are still opened, because all errors are reported. After
+        a Ctrl-C, no further unit is opened.
         """
         with self._turn:
             if self._is_over:
@@ -238,11 +248,11 @@ class InlineRunner:
             worker.begin()
 
     def pump(self, *, is_awaited: bool = True) -> None:
-        """Runs every stage until nothing is ready and every source is over."""
+        """Runs every stage until no batch is ready and every source has ended."""
         with self._turn:
             is_nested = self._is_pumping
             if is_nested and not is_awaited:
-                return  # the step that has called back is followed by another round
+                return  # the running pump makes another round after the step with this callback
             self._is_pumping = True
             try:
                 self._run_all()
@@ -257,24 +267,24 @@ class InlineRunner:
                 while work and worker.try_step():
                     moving = True
                     if isinstance(worker, SourceWorker):
-                        break  # first what it has brought
+                        break  # first process the rows that the source has brought
 
     def wake(self) -> None:
-        """Does nothing."""
+        """Does nothing, because `pump` runs all work."""
 
     def add(self, worker: Worker, on_end: Callable[[], None]) -> None:
-        """Is not called: nobody has a thread."""
+        """Raises `NotImplementedError`, because the workers have no threads."""
         raise NotImplementedError
 
     def remove(self, worker: Worker) -> None:
-        """Is not called: nobody has a thread."""
+        """Raises `NotImplementedError`, because the workers have no threads."""
         raise NotImplementedError
 
     def worker_here(self) -> Worker | None:
         """Returns the worker whose unit is calling, if any."""
         return _busy_here(self._workers)
 
-    def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - nothing waits here
+    def join(self, timeout: float) -> list[FlowUnitError]:  # noqa: ARG002 - no thread to wait for
         """Closes every unit."""
         with self._turn:
             self._is_over = True
@@ -288,7 +298,7 @@ class InlineRunner:
 def _start(worker: Worker, thread: threading.Thread) -> None:
     try:
         thread.start()
-    except RuntimeError as error:  # the system's limit of threads
+    except RuntimeError as error:  # the limit of threads of the system
         plan = worker.stage.plan.unit
         raise FlowUnitError.from_exception(
             error, node=plan.node, unit=plan.spec.name, phase="start of its thread"
@@ -296,14 +306,17 @@ def _start(worker: Worker, thread: threading.Thread) -> None:
 
 
 def _work_of(worker: Worker) -> object:
-    """Returns what is true where a worker may have something to do: mostly it is known."""
+    """Returns an object that is true if a worker may have work.
+
+    For most workers this is the container of the waiting rows. For others it is always True.
+    """
     order = worker.stage.order
     is_known = isinstance(order, Fifo) and not isinstance(worker, SourceWorker)
     return order.waiting if is_known else True
 
 
 def _busy_here(workers: Sequence[Worker]) -> Worker | None:
-    """Returns the worker whose unit, or slot, the calling thread is in."""
+    """Returns the worker whose unit or slot the calling thread uses now."""
     here = threading.get_ident()
     busy = (worker for worker in workers if worker.phase != "idle" or worker.slot.borrower)
     return next((worker for worker in busy if worker.thread_id == here), None)

@@ -1,9 +1,9 @@
-"""Owns everything that runs: starts it, ends it, and is what the rest of the house holds of it.
+"""The scheduler, which owns all running parts of a flow, and starts and ends them.
 
-``Scheduler(plan, options)`` makes stages and queues; `start` has every worker open its unit and
-returns when all are open; `stop` ends the inputs, waits until what was sent has passed, closes
-every queue and joins every thread. Who is in it `SessionRegistry` knows, how far it has come
-`FlowState`.
+``Scheduler(plan, options)`` makes stages and queues. `start` returns when every worker has opened
+its unit. `stop` ends the inputs, waits until all rows that were sent have been processed, closes
+every queue and joins every thread. `SessionRegistry` has the open sessions, and `FlowState` has the
+state of the flow.
 """
 
 import _thread
@@ -32,25 +32,25 @@ logger = logging.getLogger("modelflow")
 
 
 class Scheduler:
-    """A plan while it runs: started once, stopped once. Safe from any thread.
+    """A running plan, which can be started once and stopped once. Safe from any thread.
 
-    ``new`` -> ``running`` -> ``stopping`` -> ``stopped``; a failure is noted at once, and brings
-    the flow to its end at the next call of `start`, `wait` or `stop`.
+    The states are ``new`` -> ``running`` -> ``stopping`` -> ``stopped``. A failure is stored
+    immediately, and ends the flow at the next call of `start`, `wait` or `stop`.
     """
 
     options: SchedulerOptions
-    """How it runs."""
+    """The options of the flow."""
     sources: dict[str, Session]
     """The sessions of the sources, by node."""
     is_draining: bool
-    """No new work is taken: sources end."""
+    """True if no new work is accepted and sources must end."""
     is_foreign: bool
-    """This process is a fork of the one that made the scheduler, and has none of its threads."""
+    """True in a forked child of the process that made the scheduler, without its threads."""
     is_watched: bool
-    """A session may have a `Watcher`; set before the first one enters."""
+    """True if a session may have a `Watcher`; set before the first such session enters."""
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
-        """Builds stages and queues; starts nothing."""
+        """Builds stages and queues, and starts no thread."""
         self.options = options
         self.is_draining = self.is_foreign = self.is_watched = False
         clock = options.clock
@@ -79,20 +79,21 @@ class Scheduler:
 
     @property
     def plan(self) -> ExecutionPlan:
-        """What runs."""
+        """The plan that runs now."""
         return self._reconfiguring.plan
 
     # -- starting -------------------------------------------------------------------------------
 
     def start(self, check: Callable[[], None] | None = None) -> None:
-        """Opens every unit, each on its worker's thread, and lets them run.
+        """Opens every unit on its worker's thread, and lets all units run.
 
         Args:
-            check: Called when every unit is open; what it raises ends everything, and is raised.
+            check: Called when every unit is open. An exception of ``check`` ends the flow, and is
+                raised.
 
         Raises:
-            FlowFailed: a unit did not open; everything has ended.
-            StreamClosed: it was started before.
+            FlowFailed: A unit did not open. The flow has ended.
+            StreamClosed: The flow was started before.
         """
         self._life.begin()
         logger.info("flow %r starts: %d nodes", self.plan.name, len(self._wiring.stages))
@@ -100,22 +101,25 @@ class Scheduler:
             self._starting.open(check)
         except FlowUnitError as error:  # the system has no more threads
             self._life.errors.append(error)
-        except BaseException:  # Ctrl-C while a unit loads: leave nothing behind
+        except BaseException:  # a Ctrl-C while a unit loads: end all threads
             self.stop(drain=False)
             raise
         if self._life.errors:
             self.stop(drain=False)
 
     def on_open(self) -> None:
-        """Notes an open unit (called by its worker)."""
+        """Counts a worker that has opened its units. Called by the worker."""
         self._life.on_open()
 
     def wait_until_all_open(self) -> bool:
-        """Waits until every unit is open, or the start is given up: False (called by workers)."""
+        """Waits until every unit is open, and returns False if the start was given up.
+
+        Called by workers.
+        """
         return self._life.wait_until_all_open()
 
     def on_begin(self) -> None:
-        """Notes that a unit has begun (called by its worker)."""
+        """Counts a worker that has begun. Called by the worker."""
         self._life.on_begin()
 
     # -- sessions -------------------------------------------------------------------------------
@@ -124,22 +128,22 @@ class Scheduler:
         """Makes a session of the graph's own inputs.
 
         Raises:
-            StreamClosed: the flow does not run, or has no inputs.
+            StreamClosed: The flow does not run, or has no inputs.
         """
         return self.create_sessions(1)[0]
 
     @property
     def is_row_by_row(self) -> bool:
-        """Tells whether every row passes the graph by itself, from its only input.
+        """Returns whether every row passes the graph independently, from the graph's only input.
 
-        Request batches may then.
+        Only then can requests share a request batch.
         """
         origin = self.plan.origins.get("")
         return origin is not None and origin.is_row_by_row
 
     @property
     def single_outputs(self) -> frozenset[str]:
-        """The outputs that give exactly one buffer for each that is sent."""
+        """The outputs with exactly one buffer for each input buffer."""
         origin = self.plan.origins.get("")
         return frozenset() if origin is None else origin.single_outputs
 
@@ -150,20 +154,21 @@ class Scheduler:
         return session
 
     def create_sessions(self, count: int) -> list[Session]:
-        """Makes several sessions, as `create_session` does one."""
+        """Makes several sessions of the graph's own inputs; see `create_session`."""
         made = self._sessions.create(count)
         self._runner.wake()
         return made
 
     def caller_of(self, session: Session) -> Handoff | None:
-        """Has the only caller of the flow work for its answer itself; None: others do.
+        """Returns a handoff by which the only caller of the flow runs units on the caller's thread.
 
-        There is nobody then whose rows its own could be one batch with, and a thread that only
-        waits, for as long as it takes: in a unit it cannot look at the time. A caller within an
-        event loop is left to wait: units may run loops of their own.
+        With a single caller, no rows of other sessions could share a batch, and the calling thread
+        would only wait. The caller must wait without a time limit, because it cannot check the time
+        within a unit. Returns None if other sessions exist. A caller on an event loop also gets
+        None, because units may run loops of their own.
 
         Raises:
-            RuntimeError: a unit of this flow is calling.
+            RuntimeError: A unit of this flow is calling.
         """
         if len(self._sessions.known) > 1:
             self.check_outside()
@@ -172,33 +177,33 @@ class Scheduler:
             return None
         try:
             asyncio.get_running_loop()
-        except RuntimeError:  # there is none
+        except RuntimeError:  # this thread has no running event loop
             session.handoff = Handoff(None, self._sessions.known)
         return session.handoff
 
     def cancel(self, session: Session) -> None:
-        """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
+        """Cancels a session, drops its queued data, and wakes threads that wait to send."""
         self._wiring.cancel(session)
 
     def abandon(self, session: Session) -> None:
-        """Cancels a session whose caller breaks off, perhaps in the middle of its end."""
+        """Cancels a session after an exception of its caller, perhaps while the session ends."""
         self._wiring.cancel(session)
         if session.is_finished:
             session.finish()
 
     def drop(self, session: Session) -> None:
-        """Notes that nobody holds a session any more; takes no lock, waits for nothing."""
+        """Notes that the user has dropped a session. Takes no lock and does not wait."""
         self._sessions.drop(session)
 
     def disown(self) -> None:
-        """Notes that this process is a fork: what runs here is nothing of ours."""
+        """Notes that this process is a forked child, which has none of the flow's threads."""
         self.is_foreign = True
 
     def check_process(self) -> None:
         """Checks that the flow runs in this process.
 
         Raises:
-            StreamClosed: it was made before a fork, in the parent.
+            StreamClosed: The flow was made in the parent before a fork.
         """
         if self.is_foreign:
             raise StreamClosed(
@@ -207,10 +212,10 @@ class Scheduler:
             )
 
     def check_outside(self, call: str = "infer") -> None:
-        """Checks that nobody waits for an answer on a thread that is to work for it.
+        """Checks that no thread of this flow waits for an answer of the same flow.
 
         Raises:
-            RuntimeError: a unit of this flow is calling.
+            RuntimeError: A unit of this flow is calling.
         """
         self._ending.check_not_inside(call)
 
@@ -218,20 +223,20 @@ class Scheduler:
 
     @property
     def is_running(self) -> bool:
-        """Tells whether sessions can be created."""
+        """Returns whether sessions can be created."""
         return self._life.is_running
 
     @property
     def is_stopped(self) -> bool:
-        """Tells whether everything has ended."""
+        """Returns whether all parts of the flow have ended."""
         return self._life.state == "stopped"
 
     def pump(self, *, is_awaited: bool = True) -> None:
-        """Runs what is ready on the calling thread, if the flow is inline; see `Runner.pump`."""
+        """Processes the ready batches of an inline flow on this thread; see `Runner.pump`."""
         self._runner.pump(is_awaited=is_awaited)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until every source is done and what it gave has passed, or the flow ends.
+        """Waits until all rows of every source have been processed, or the flow ends.
 
         A flow without sources ends when it is stopped.
 
@@ -239,7 +244,7 @@ class Scheduler:
             False if ``timeout`` seconds passed before.
 
         Raises:
-            FlowFailed: the flow itself failed.
+            FlowFailed: The flow itself failed.
         """
         self._runner.pump()
         if not self._life.wait_while(lambda: not self._sessions.are_over(), timeout):
@@ -249,22 +254,22 @@ class Scheduler:
         return True
 
     def wait_for(self, session: Session, timeout: float | None = None) -> bool:
-        """Waits until ``session`` is over; False if ``timeout`` seconds passed before."""
+        """Waits for the end of ``session``, and returns False if ``timeout`` seconds passed."""
         life, known = self._life, self._sessions.known
         self._runner.pump()
         return life.wait_while(lambda: session in known and not life.errors, timeout)
 
     def count_held(self) -> dict[str, int]:
-        """Returns what is kept of sessions, by place: nothing when no session is open."""
+        """Returns the number of stored session objects by place; empty if no session is open."""
         found, known = self._wiring.count_held(), self._sessions.known
         return {**found, "sessions": len(known)} if known else found
 
     def tensor(self, node: str, port: str) -> TensorSpec | None:
-        """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
+        """Returns the tensor specification of an item at ``port`` from the open unit, or None."""
         return self._wiring.tensor(node, port)
 
     def statistics(self) -> FlowStats:
-        """Returns the figures of the flow and of every node at this moment."""
+        """Returns the current statistics of the flow and of every node."""
         requests, life, pool = self._sessions.stats, self._life, host_pool()
         now = self.options.clock.now()
         with life.lock:
@@ -287,10 +292,10 @@ class Scheduler:
         )
 
     def record(self, recorder: Recorder | None) -> None:
-        """Has everything that is done from now on recorded; None: no more.
+        """Starts to record all calls, or stops the recording if ``recorder`` is None.
 
         Raises:
-            RuntimeError: somebody records already.
+            RuntimeError: Another recording is running.
         """
         with self._life.lock:
             if recorder is not None and self._sessions.recorder is not None:
@@ -300,14 +305,14 @@ class Scheduler:
             worker.ring = None if recorder is None else recorder.ring(worker.track)
 
     def reload(self, node: str | None) -> None:
-        """Lets the shared units of a node (None: of every node that can) take up what is new.
+        """Reloads the shared units of a node, or of every node that supports this for None.
 
-        Runs on the caller's thread while traffic goes on.
+        Runs on the caller's thread while the traffic continues.
 
         Raises:
-            FlowUnitError: the node has nothing to reload, or its unit failed to; it goes on as it
-                was.
-            StreamClosed: the flow does not run.
+            FlowUnitError: The node has nothing to reload, or its unit failed to reload. The old
+                unit continues.
+            StreamClosed: The flow does not run.
         """
         if not self.is_running:
             raise StreamClosed("the flow does not run; nothing can be reloaded")
@@ -323,13 +328,14 @@ class Scheduler:
             recorder.note_event(what, details)
 
     def reconfigure(self, changes: Mapping[str, Any]) -> None:
-        """Changes batches, queues, threads or the bound on rows in flight; see `Flow.reconfigure`.
+        """Changes batches, queues, threads or the limit on rows in flight; see `Flow.reconfigure`.
 
         Raises:
-            ConfigError, PlanError: a change cannot be made; none is.
-            FlowFailed: a unit of a new thread did not open.
-            RuntimeError: a unit of this flow called it, on a thread that it would wait for.
-            StreamClosed: the flow does not run, or ends meanwhile.
+            ConfigError, PlanError: A change is not possible, and none was made.
+            FlowFailed: A unit of a new thread did not open.
+            RuntimeError: A unit of this flow called this method, which would wait for that unit's
+                thread.
+            StreamClosed: The flow does not run, or ends meanwhile.
         """
         self._ending.check_not_inside("reconfigure")
         self._reconfiguring.apply(changes)
@@ -342,26 +348,28 @@ class Scheduler:
     # -- ending ---------------------------------------------------------------------------------
 
     def on_failure(self, error: FlowUnitError) -> None:
-        """Ends the flow because of an error that belongs to no buffer; does not wait."""
+        """Ends the flow after an error that belongs to no buffer, without waiting."""
         self._life.fail(error)
         self._note_event("failed", {"error": str(error)})
         self._ending.abort()
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> None:
-        """Ends the flow: every unit is closed once, every thread joined. May be called again.
+        """Ends the flow, closes every unit once and joins every thread. May be called again.
 
         Args:
-            drain: What has been sent is still worked on; else it is dropped, and whoever waits for
-                results gets `StreamClosed`.
-            timeout: Seconds that threads may take to end; None: `SchedulerOptions.stop_timeout`.
+            drain: True to process the rows that were sent. False to drop them, and readers then get
+                `StreamClosed`.
+            timeout: Seconds that threads may take to end, or None for
+                `SchedulerOptions.stop_timeout`.
 
         Raises:
-            FlowFailed: a unit failed to open or close, or hangs, or the runtime has a bug. Each
+            FlowFailed: A unit failed to open or close, or hangs, or the runtime has a bug. Each
                 inner error names its node.
-            RuntimeError: it was called in a unit of this flow, on a thread that it would join.
+            RuntimeError: A unit of this flow called this method, which would join that unit's
+                thread.
         """
         if self.is_foreign:
-            return  # the parent's threads are not ours to end
+            return  # the threads belong to the parent process
         self._ending.check_not_inside("stop")
         life, ending = self._life, self._ending
         with life.lock:
@@ -373,8 +381,9 @@ class Scheduler:
                 life.state, self.is_draining = "stopping", True
             is_hurried = not (is_first or drain) and life.state == "stopping"
             life.changed.wake()
-        # Who waits already for what sources bring is not left to; nor does anybody wait for
-        # somebody else's stop, which may be draining.
+        # Abort before the wait below. A flow that never started may have threads that wait for
+        # results of sources. A stop without a drain ends the drain of another thread's stop,
+        # instead of waiting for that drain.
         if is_new or is_hurried:
             ending.abort()
         with life.lock:
@@ -384,15 +393,15 @@ class Scheduler:
             try:
                 if drain and not life.errors:
                     ending.drain()
-            finally:  # Ctrl-C in the middle of it: the threads end all the same
+            finally:  # the threads must end even if a Ctrl-C interrupts the drain
                 ending.end(timeout)
         if life.errors:
             raise FlowFailed(f"flow {self.plan.name!r} failed", list(life.errors))
 
     def list_busy(self) -> list[str]:
-        """Says of each thread that is in a unit now which node that is, since when, and where.
+        """Returns a text for each thread that is in a unit now: node, time, and position.
 
-        For whoever waits for what does not come.
+        Use it to find out why an answer does not come.
 
         Returns:
             ``"node 'infer' has been in process for 12.3 s; it is at unit.py:7 in process"``.
@@ -411,15 +420,15 @@ class Scheduler:
         return [worker.thread_id for worker in list(self._workers) if worker.thread_id]
 
     def request_stop(self, drain: bool = True, timeout: float | None = None) -> None:
-        """Has the flow stopped by another thread, and returns at once.
+        """Starts a thread that stops the flow, and returns immediately.
 
-        For signal handlers, and for units of the flow itself: no lock is taken here. A later `stop`
-        waits for the end, and raises what went wrong.
+        For signal handlers and units of the flow itself, because this method takes no lock. A later
+        `stop` waits for the end, and raises the errors.
         """
         _thread.start_new_thread(self._stop_quietly, (drain, timeout))
 
     def _stop_quietly(self, drain: bool, timeout: float | None) -> None:
         try:
             self.stop(drain, timeout)
-        except FlowFailed as error:  # raised again to whoever calls `stop` or `wait`
+        except FlowFailed as error:  # a later `stop` or `wait` raises the error again
             logger.debug("flow %r was asked to stop: %s", self.plan.name, error)

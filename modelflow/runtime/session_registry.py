@@ -1,7 +1,8 @@
-"""The sessions of a flow that are not over: they are made here, and leave when they have finished.
+"""The registry of a flow's open sessions, which makes sessions and removes finished sessions.
 
-Session "7" is made for a `StreamIO`, "camera" for the source of that name, "camera/8" for one
-buffer of a source whose buffers begin sessions of their own: its errors go to "camera".
+Example: session "7" is made for a `StreamIO`, and session "camera" for the source of that name.
+Session "camera/8" is made for one buffer of a source whose buffers begin their own sessions. Its
+errors go to session "camera".
 """
 
 import itertools
@@ -25,26 +26,26 @@ logger = logging.getLogger("modelflow")
 
 
 class SessionRegistry:
-    """Who is in a flow; guarded by the lock of its `FlowState`."""
+    """The open sessions of a flow, guarded by the lock of its `FlowState`."""
 
     known: dict[Session, None]
-    """Those that are not over, in the order in which they were made."""
+    """The sessions that have not ended, in the order of their creation."""
     of_sources: dict[str, Session]
-    """Those of the sources, by node."""
+    """The sessions of the sources, by node."""
     opened_by_sources: int
-    """How many of them sources have opened."""
+    """The number of open sessions that sources have opened."""
     stats: RequestStats
-    """How those ended that are over."""
+    """The outcomes of the sessions that have ended."""
     recorder: Recorder | None
-    """Who is asked which of them are watched; None: nobody records."""
+    """The recorder, which selects sessions to watch; None without a recording."""
 
     def __init__(self, wiring: Wiring, workers: Iterable[Worker], life: FlowState) -> None:
-        """Knows those of the sources.
+        """Makes the sessions of the sources.
 
         Args:
-            wiring: What makes a session, and takes in the end of its input.
-            workers: Of the flow; those of sources are given what they need to enter rows.
-            life: Whether there may be new ones, and who is told when one is over.
+            wiring: Makes each session, and accepts the end of its input.
+            workers: The workers of the flow. Workers of sources get a session and the submitter.
+            life: The state of the flow, which is also notified of the end of a session.
         """
         self.known = {}
         self.of_sources = {}
@@ -65,15 +66,16 @@ class SessionRegistry:
         """Makes sessions of the graph's own inputs; see `Scheduler.create_sessions`.
 
         Args:
-            count: How many.
-            is_request_batch: Many requests share each; see `Scheduler.create_request_batch`.
+            count: The number of sessions.
+            is_request_batch: True if many requests share each session; see
+                `Scheduler.create_request_batch`.
         """
         plan, life = self._wiring.plan, self._life
         if not plan.entries:
             names = ", ".join(map(repr, self.of_sources))
             raise StreamClosed(
                 f"flow {plan.name!r} has no input; it is fed by its sources: {names} "
-                "(create_stream_io(source=...) receives from one)"
+                "(create_stream_io(source=...) receives from a source)"
             )
         if self._dropped:
             self.end_dropped()
@@ -108,7 +110,7 @@ class SessionRegistry:
         self.of_sources[node] = session
 
     def open_for(self, source: Session) -> Session:
-        """Makes a session for one buffer of a source, which is told of its errors."""
+        """Makes a session for one buffer of a source, whose own session gets the errors."""
         node, life = source.origin, self._life
         name = f"{node}/{next(self._numbers)}"
         session = self._wiring.session(name, node, partial(self._open_finished, source), source)
@@ -153,7 +155,7 @@ class SessionRegistry:
                 life.changed.wake()
 
     def _count(self, session: Session, seconds: float) -> None:
-        """Counts what has ended with a session, not as most do."""
+        """Counts the outcomes of a session that was cancelled or had errors."""
         request_batch, spoilt = session.request_batch, session.spoilt or {}
         if request_batch is None:
             ended = "expired" if spoilt.get(0) else "failed"
@@ -172,28 +174,29 @@ class SessionRegistry:
                 self.stats.count(outcome, count, seconds)
 
     def unread(self) -> dict[str, int]:
-        """Counts the results that nobody has taken yet, by output of the graph."""
+        """Counts the results that no reader has taken yet, by output of the graph."""
         found = dict.fromkeys(self._wiring.plan.outputs, 0)
         for session in self.known:
             for output, results in session.results.items():
-                if not isinstance(results, SharedResults):  # else the whole is a source's
+                # counted with the session of their source
+                if not isinstance(results, SharedResults):
                     found[output] += len(results)
         return found
 
     def drop(self, session: Session) -> None:
-        """Notes that nobody holds a session any more; takes no lock, waits for nothing.
+        """Notes that the user has dropped a session. Takes no lock and does not wait.
 
-        Python collects garbage wherever it likes, also while the runtime holds a lock; so the
-        session is ended later: when another one is made, or when the watchdog looks.
+        Python may collect garbage at any point, also while the runtime holds a lock. Therefore the
+        session ends later, when another session is made or when the watchdog checks.
         """
         self._dropped.append(session)
 
     def end_dropped(self) -> None:
-        """Ends those that nobody holds any more: their input closes, their results go."""
+        """Closes the inputs and drops the results of sessions that the user has dropped."""
         while self._dropped:
             try:
                 session = self._dropped.popleft()
-            except IndexError:  # another thread has just taken the last one
+            except IndexError:  # another thread has just taken the last session
                 return
             if not session.progress.is_closed:
                 text = "session %r was dropped without close_input(); its input ends now"
@@ -204,20 +207,23 @@ class SessionRegistry:
             session.progress.wake()
 
     def close_inputs(self) -> None:
-        """Ends every input of the graph; what was sent is still worked on."""
+        """Closes the inputs of all sessions; rows that were sent are still processed."""
         for session in list(self.known):
             if not session.origin:
                 session.is_stopped = not session.progress.is_closed
                 self._wiring.submitter.close(session)
 
     def are_over(self) -> bool:
-        """Tells whether the flow has ended, or all that its sources have brought has passed."""
+        """Returns whether the flow has ended, or all rows of its sources have been processed."""
         if self._life.errors or self._life.state == "stopped":
             return True
         is_done = bool(self.of_sources) and all(s.is_finished for s in self.of_sources.values())
         return is_done and not self.opened_by_sources
 
     def has_work(self) -> bool:
-        """Tells the watchdog whether there is anything to look at; called by its thread."""
+        """Returns whether sessions are open, after ending dropped sessions.
+
+        Called by the thread of the watchdog.
+        """
         self.end_dropped()
         return bool(self.known)

@@ -1,4 +1,4 @@
-"""Those who wait for one thing to change: threads, and callbacks for those who must not wait."""
+"""Waits of threads for a change of an object, and callbacks for callers that must not block."""
 
 import logging
 import threading
@@ -12,11 +12,11 @@ logger = logging.getLogger("modelflow")
 
 
 class Waiting:
-    """The threads and the callbacks that wait for something which one lock guards.
+    """The threads and the callbacks that wait for a change of an object guarded by a lock.
 
-    Whoever changes it calls `wake` while it holds the lock, and `call_due` after it has let go:
-    a callback may do whatever its author likes, take the same lock among it, and what it raises is
-    logged and harms nobody else::
+    Code that changes the object calls `wake` with the lock held, and `call_due` after the release.
+    A callback may execute any code, and may take the same lock. Its exceptions are logged, and do
+    not affect other callbacks::
 
         with self._lock:
             self._items.append(item)
@@ -27,21 +27,28 @@ class Waiting:
     __slots__ = ("_callbacks", "_condition", "_lock", "count", "due")
 
     count: int
-    """How many wait now, threads and callbacks."""
+    """The number of threads and callbacks that wait now."""
     due: deque[Callable[[], None]] | None
-    """The callbacks that `call_due` will call; true where there are any."""
+    """The callbacks that `call_due` will call; None before the first callback."""
 
     def __init__(self, lock: Lock) -> None:
-        """Takes the lock that guards what is waited for."""
+        """Makes an empty object.
+
+        Args:
+            lock: The lock that guards the awaited object.
+        """
         self.count = 0
         self.due = None
         self._lock = lock
-        # Most are never waited for: a condition is made for the first who does.
+        # Most objects are never waited for, so the first wait makes the condition.
         self._condition: threading.Condition | None = None
         self._callbacks: list[Callable[[], None]] | None = None
 
     def wait(self, clock: Clock, timeout: float | None) -> bool:
-        """Waits for the next `wake`, with the lock held; False if ``timeout`` seconds passed."""
+        """Waits for the next `wake`, and returns False if ``timeout`` seconds passed.
+
+        The caller holds the lock.
+        """
         condition = self._condition
         if condition is None:
             condition = self._condition = threading.Condition(self._lock)
@@ -52,21 +59,21 @@ class Waiting:
             self.count -= 1
 
     def add(self, callback: Callable[[], None]) -> None:
-        """Has ``callback`` called once, behind the next `wake`; with the lock held."""
+        """Registers ``callback`` for one call after the next `wake`. The caller holds the lock."""
         if self._callbacks is None:
             self._callbacks, self.due = [], deque()
         self._callbacks.append(callback)
         self.count += 1
 
     def remove(self, callback: Callable[[], None]) -> None:
-        """Forgets a callback whose owner waits no longer; takes the lock."""
+        """Removes a callback whose owner no longer waits. Takes the lock."""
         with self._lock:
             if self._callbacks and callback in self._callbacks:
                 self._callbacks.remove(callback)
                 self.count -= 1
 
     def wake(self) -> None:
-        """Wakes every thread, and makes every callback due; with the lock held."""
+        """Wakes every thread, and makes every callback due. The caller holds the lock."""
         if self._condition is not None:
             self._condition.notify_all()
         if self._callbacks and self.due is not None:
@@ -75,24 +82,25 @@ class Waiting:
             self._callbacks.clear()
 
     def call_due(self) -> None:
-        """Calls the callbacks that are due; with no lock held."""
+        """Calls the callbacks that are due. The caller must hold no lock."""
         if self.due:
             call_each(self.due, "a callback that waited for a flow raised")
 
 
 def call_each(due: deque[Callable[[], None]], message: str, *arguments: object) -> None:
-    """Takes out callbacks and calls each, with no lock held; several threads may do so at once.
+    """Removes callbacks from a queue and calls each. The caller must hold no lock.
 
-    What one raises harms nobody: it is logged with ``message`` and its ``arguments``.
+    Several threads may do this at the same time. Exceptions of callbacks are logged with
+    ``message`` and its ``arguments``.
     """
     while due:
         try:
             callback = due.popleft()
-        except IndexError:  # another thread has just taken the last one
+        except IndexError:  # another thread has just taken the last callback
             return
         try:
             callback()
-        except KeyboardInterrupt:  # the user's own, on the main thread
+        except KeyboardInterrupt:  # the user's Ctrl-C, on the main thread
             raise
-        except BaseException:  # also a SystemExit: it is nothing to whoever calls here
+        except BaseException:  # also a `SystemExit`, which must not end the caller
             logger.exception(message, *arguments)

@@ -1,7 +1,8 @@
-"""The stages of a plan, wired: inboxes, outboxes, sinks, entry. Nothing runs yet.
+"""The connected stages of a plan: inboxes, outboxes, sinks and the submitter, without threads.
 
-For ``input -> decode -> resize -> output``: the submitter feeds the inbox of "decode", the outbox
-of "decode" the inbox of "resize", and the outbox of "resize" the terminal of "output".
+Example: ``input -> decode -> resize -> output``. The submitter feeds the inbox of "decode". The
+outbox of "decode" feeds the inbox of "resize". The outbox of "resize" feeds the terminal of
+"output".
 """
 
 from collections.abc import Callable
@@ -25,16 +26,16 @@ from modelflow.wire.tensor import TensorSpec
 
 
 class Wiring:
-    """Everything that a plan needs but threads."""
+    """All objects that a plan needs to run, except threads."""
 
     plan: ExecutionPlan
-    """What it was made from."""
+    """The plan of the flow."""
     stages: dict[str, Stage]
-    """By the name of their first node, in topological order."""
+    """The stages by the name of their first node, in topological order."""
     instances: dict[str, UnitInstances]
-    """By node."""
+    """The instances of the units, by node."""
     submitter: Submitter
-    """Where sessions put their data in."""
+    """The submitter, through which the data of sessions enters."""
 
     def __init__(self, plan: ExecutionPlan, options: SchedulerOptions) -> None:
         results_bound, clock = options.results_bound, options.clock
@@ -90,11 +91,12 @@ class Wiring:
         return session
 
     def cancel(self, session: Session) -> None:
-        """Ends a session and drops what is queued for it; wakes whoever waits to send for it."""
+        """Cancels a session, drops its queued data, and wakes threads that wait to send."""
         if not session.cancel():
             return
         for stage in self.stages.values():
-            stage.outbox.discard(session)  # first: it may pause the session in the inbox
+            # before the inbox, because the outbox may pause the session in the inbox
+            stage.outbox.discard(session)
             stage.inbox.discard(session)
         for merge in self._merges.values():
             merge.discard(session)
@@ -102,10 +104,10 @@ class Wiring:
             self._in_flight.wake()
 
     def reload(self, node: str | None) -> None:
-        """Lets the shared units of a node (None: of every node that can) take up what is new.
+        """Reloads the shared units of a node, or of every node that supports this for None.
 
         Raises:
-            FlowUnitError: the node has nothing to reload, or its unit failed to.
+            FlowUnitError: The node has nothing to reload, or its unit failed to reload.
         """
         for instances in self.instances.values() if node is None else [self.instances[node]]:
             try:
@@ -117,28 +119,28 @@ class Wiring:
                 raise _reload_error(instances.plan, error) from error
 
     def refresh(self, changed: Stage) -> None:
-        """Has those that feed a stage look anew at how it takes their batches."""
+        """Updates the outboxes before a stage after a change of the stage's inbox."""
         for stage in self.stages.values():
             stage.outbox.refresh()
         changed.inbox.call_due()
 
     def set_bounds(self, max_in_flight: int | None) -> None:
-        """Lets so many rows be inside from now on, where they are counted."""
+        """Sets the limit on rows in flight, if the graph has such a limit."""
         if self._in_flight is not None and max_in_flight is not None:
             self._in_flight.go_by(max_in_flight)
 
     def drain(self) -> None:
-        """Delays nothing any more: what was to come later comes now."""
+        """Ends all delays, and releases delayed data immediately."""
         for stage in self.stages.values():
             stage.inbox.drain()
 
     def end_cycles(self) -> None:
-        """Lets nothing go on by itself: events that bring events, rows that go round."""
+        """Ends events that cause further events, and rows in loops."""
         for stage in self.stages.values():
             stage.inbox.end_cycles()
 
     def close(self) -> None:
-        """Wakes everyone who waits anywhere in it; what is queued is dropped."""
+        """Wakes all waiting threads of the flow, and drops all queued data."""
         if self._in_flight is not None:
             self._in_flight.close()
         for stage in self.stages.values():
@@ -147,21 +149,21 @@ class Wiring:
             merge.close()
 
     def count_calls(self) -> int:
-        """Returns how many calls of units have been made: a figure that grows while things move."""
+        """Returns the number of finished calls of units, as a measure of progress."""
         return sum(stage.figures.count_calls() for stage in self.stages.values())
 
     def statistics(self) -> dict[str, NodeStats]:
-        """Returns the figures of every node at this moment."""
+        """Returns the current statistics of every node."""
         stages = self.stages.values()
         return {stats.node: stats for stage in stages for stats in stage.figures.nodes()}
 
     def tensor(self, node: str, port: str) -> TensorSpec | None:
-        """Returns what the open unit of a node knows of one item at ``port``; None: nothing."""
+        """Returns the tensor specification of an item at ``port`` from the open unit, or None."""
         instances = self.instances.get(node)
         return None if instances is None else instances.tensor(port)
 
     def count_held(self) -> dict[str, int]:
-        """Returns what is kept of sessions, by place: nothing when no session is open."""
+        """Returns the number of stored session objects by place; empty if no session is open."""
         places = {
             **{
                 f"inbox of {name!r}": stage.inbox.count_held()
@@ -179,13 +181,13 @@ class Wiring:
         return {place: count for place, count in places.items() if count}
 
     def _inner(self, target: Target) -> tuple[Receiver, int]:
-        """What lies behind an input: the node's inbox, or a terminal."""
+        """Returns the inbox of a node or the terminal of an output, with the port."""
         stage = self.stages.get(target.node)
         receiver = self._terminals[target.node] if stage is None else stage.inbox
         return receiver, target.port
 
     def _outer(self, target: Target) -> tuple[Receiver, int]:
-        """What an edge to an input feeds: where branches meet, that comes first."""
+        """Returns the receiver of an edge to an input: a merge of branches, or the inbox."""
         merge = self._merges.get(target)
         return self._inner(target) if merge is None else (merge, BRANCH)
 
@@ -204,7 +206,7 @@ class Wiring:
 
     def _exits(self, plan: StagePlan) -> dict[str, int]:
         if plan.is_terminal and not _is_counting(plan):
-            return {}  # its terminal counts
+            return {}  # the terminal counts the rows
         return _places(self.plan, plan.nodes[-1])
 
     def _entry_port(self, name: str, targets: tuple[Target, ...]) -> EntryPort:
@@ -246,12 +248,12 @@ def _terminal(plan: ExecutionPlan, name: str) -> OutputTerminal | SinkTerminal:
 
 
 def _is_counting(plan: StagePlan) -> bool:
-    """Tells whether a node counts rows out itself: what it gives may be none, or many."""
+    """Returns whether a node counts rows out itself, for units that may change their number."""
     return plan.unit.spec.kind.may_change_count
 
 
 def _places(plan: ExecutionPlan, name: str) -> dict[str, int]:
-    """Returns, by origin, the place of a node among the exits."""
+    """Returns, by origin, the index of a node among the nodes that count rows out."""
     return {
         origin: ends.counted_at.index(name)
         for origin, ends in plan.origins.items()

@@ -1,9 +1,9 @@
-"""Who runs the next batch of a stage: its worker's own thread, or a thread that has brought it.
+"""Worker slots, each for use by its worker, or by a thread that borrows the slot for a batch.
 
-A thread of node "decode" emits an image while the only worker of "resize" rests. Waking that one
-costs two switches of threads; a resize known to be cheap costs less. So the thread is lent the slot
-of the resting worker, runs the batch itself, and gives the slot back. Queue, order, bounds, figures
-and errors are those of "resize" all the same; its own thread sleeps on.
+Example: a thread of node "decode" emits an image while the only worker of "resize" is idle. Waking
+that worker costs two thread switches, and a fast resize costs less. Therefore the thread borrows
+the slot of the idle worker, runs the batch itself, and gives the slot back. The batch still uses
+the queue, order, limits, statistics and errors of "resize". The worker's own thread stays asleep.
 """
 
 import threading
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
 
 
-# Seconds that a call may take on another stage's thread, which its own work then waits for. About
-# what it costs to wake a thread on a busy machine; longer calls would gain nothing.
+# The longest expected call in seconds that another stage's thread runs, because its own work waits
+# meanwhile. This is about the cost of waking a thread on a busy machine. Longer calls would gain
+# nothing.
 CHEAP = 300e-6
 
 
 class SlotOwner(Protocol):
-    """What a slot belongs to: a worker."""
+    """The owner of a slot: a worker."""
 
     def stand_in(self, handoff: "Handoff") -> None:
-        """Does one batch of what waits, on the calling thread, and gives the slot back."""
+        """Processes one waiting batch on the calling thread, and gives the slot back."""
 
     def rise(self, handoff: "Handoff", *, is_owing: bool) -> None:
-        """Gives back the slot that ``handoff`` was lent; harmless where that was done before."""
+        """Gives back the slot that ``handoff`` has borrowed. A second call has no effect."""
 
 
 class WorkerSlot:
-    """A worker's place at its inbox, whose lock guards it. One thread at a time is in it."""
+    """The right to process batches of an inbox, guarded by its lock and held by one thread."""
 
     __slots__ = (
         "_condition",
@@ -49,24 +50,30 @@ class WorkerSlot:
     )
 
     worker: SlotOwner | None
-    """Whose it is; None: of somebody who only takes."""
+    """The worker of the slot; None for a caller that only takes batches."""
     is_lendable: bool
-    """Other threads may run the unit."""
+    """True if other threads may run the unit."""
     borrower: "Handoff | None"
-    """Who else is in it, or will be: the worker's own thread must not take anything."""
+    """The handoff that has borrowed the slot; the worker's own thread then takes no batch."""
     is_called: bool
-    """The worker's own thread was woken, and has not looked yet."""
+    """True if the worker's own thread was woken, and has not checked the inbox yet."""
     is_owing: bool
-    """Who was in it last has not waited for room behind the stage."""
+    """True if the last thread in the slot has not waited for room after the stage."""
     is_leaving: bool
-    """Its worker is to end."""
+    """True if the worker must end."""
     stats: WorkerStats
-    """What its worker counts."""
+    """The counters of the worker."""
 
     def __init__(
         self, lock: "Lock", worker: SlotOwner | None = None, stats: WorkerStats | None = None
     ) -> None:
-        """Takes the inbox's lock, whose it is, and what its calls cost."""
+        """Makes an unused slot.
+
+        Args:
+            lock: The lock of the inbox.
+            worker: The worker of the slot, or None for a caller that only takes batches.
+            stats: The counters of the worker.
+        """
         self.worker = worker
         self.borrower = None
         self.stats = stats or WorkerStats()
@@ -75,22 +82,23 @@ class WorkerSlot:
 
     @property
     def is_cheap(self) -> bool:
-        """Tells whether a call is known to be shorter than what it costs to wake a thread."""
+        """Returns whether the expected call is cheaper than waking a thread."""
         return self.stats.cost < CHEAP
 
     def note_part(self) -> None:
-        """Notes that the batch which is cut now leaves the rest of what waits to other workers."""
+        """Notes that the next batch leaves some waiting rows to other workers."""
         self.stats.is_part = True
 
     def rest(self, clock: "Clock", timeout: float | None, *, is_ordered: bool = False) -> None:
-        """Waits until `wake`, or for ``timeout`` seconds; with the lock held.
+        """Waits until `wake`, or for ``timeout`` seconds. The caller holds the lock.
 
         Args:
-            clock: What the wait goes by.
-            timeout: The longest one; None: as long as it takes.
-            is_ordered: There are rows, which others have to come before.
+            clock: The clock of the wait.
+            timeout: The longest wait in seconds, or None for no limit.
+            is_ordered: True if rows are waiting that must come after other rows.
         """
-        self.is_called = False  # it has just looked, whoever was to be told something before
+        # the thread has just checked the inbox, so earlier wake-ups are done
+        self.is_called = False
         stats = self.stats
         stats.is_ordered = is_ordered
         stats.resting_since = clock.now()
@@ -100,10 +108,12 @@ class WorkerSlot:
             stats.end_rest(clock.now())
 
     def wake(self) -> None:
-        """Wakes the worker's own thread, if it rests; with the lock held."""
-        # All, though there is one: a Ctrl-C in an earlier call may have left a waiter who is gone.
+        """Wakes the worker's own thread from `rest`. The caller holds the lock."""
+        # `notify_all`, although only one thread waits: a Ctrl-C in an earlier wait may have left a
+        # stale waiter, which `notify` could choose.
         self._condition.notify_all()
-        self.is_called = True  # second: a Ctrl-C in between must not leave it asleep
+        # after the notify, because a Ctrl-C between the two lines must not leave the thread asleep
+        self.is_called = True
 
 
 # Example: "decode" feeds "resize". Each has one thread. A call of "resize" takes 50 µs, less than
@@ -120,35 +130,38 @@ class WorkerSlot:
 # `give_back` wakes the thread of "resize" if more rows wait for "resize". It also does if the queue
 # behind "resize" is full. Then the thread of "resize" waits for room, and "decode" goes on.
 class Handoff:
-    """The slots that a thread was lent, and goes on with when it has emitted. For that thread."""
+    """The slots that a thread has borrowed to process their batches after its own results.
+
+    Only that thread may use this object.
+    """
 
     __slots__ = ("_home", "_is_in", "_is_laden", "_known", "slots")
 
     slots: deque[WorkerSlot]
-    """Those that it has not given back; it is in the first, or will be."""
+    """The borrowed slots; the thread is in the first of them, or will be next."""
 
     def __init__(self, home: object, known: Sized = ()) -> None:
-        """Begins with nothing.
+        """Starts without borrowed slots.
 
         Args:
-            home: True where something waits for the thread's own worker; None: it has none, but is
-                a caller's, who works for the answer that it waits for.
-            known: The sessions of the flow: the caller's alone, or others wait as well.
+            home: An object that is true if rows wait for the thread's own worker. None for a
+                caller's thread, which processes the rows of its own request.
+            known: The open sessions of the flow: that of the caller, and perhaps others.
         """
         self.slots = deque()
         self._home = home
         self._known = known
-        self._is_in = False  # the first of its seats
-        self._is_laden = False  # it is to make a call that is not known to be cheap
+        self._is_in = False  # True while the thread is in the first slot
+        self._is_laden = False  # True if the thread will make a call that may be long
 
     def takes(self, slot: WorkerSlot) -> bool:
-        """Takes the slot of a worker that rests, or leaves it: then that one is to be woken.
+        """Borrows the slot of an idle worker, or returns False if that worker must be woken.
 
-        A worker's does with calls known to be cheap, while nothing waits for it at home: what comes
-        there meanwhile waits no longer than for one such call. A caller, who has nothing else to
-        do, takes any, as long as nobody else is in the flow with whose rows its own could be one
-        batch; but nothing beside a long call, which branches make side by side. With the lock of
-        the inbox held.
+        The thread of a worker borrows slots with cheap calls only, while no rows wait for its own
+        worker. Rows that arrive there meanwhile wait for at most one such call. A caller's thread
+        has no other work, so it also borrows slots with long calls. It does so only if no other
+        session could share a batch. It borrows nothing in addition to a long call, because branches
+        of the graph make long calls in parallel. The caller holds the lock of the inbox.
         """
         home = self._home
         if home or self._is_laden or not slot.is_lendable:
@@ -157,39 +170,43 @@ class Handoff:
             if home is not None or len(self._known) > 1 or len(self.slots) > self._is_in:
                 return False
             self._is_laden = True
-        self.slots.append(slot)  # first: a seat with a tenant who does not know it is lost
+        # before `borrower`, because a Ctrl-C between the two lines would lose a slot that has a
+        # borrower but is not in `slots`
+        self.slots.append(slot)
         slot.borrower = self
         return True
 
     def go_on(self) -> None:
-        """Does a batch on each slot that it was lent, and on those that it is lent by them.
+        """Processes a batch on each borrowed slot, including slots that are borrowed meanwhile.
 
-        After a Ctrl-C, or a fault of the runtime, `give_back` must follow.
+        After a Ctrl-C, or an error of the runtime, the caller must call `give_back`.
         """
         slots = self.slots
         try:
             while slots:
                 self._is_in, self._is_laden = True, False
                 worker = slots[0].worker
-                assert worker is not None  # no other is lent
+                assert worker is not None  # only slots with a worker are lent
                 worker.stand_in(self)
                 slots.popleft()
         finally:
             self._is_in = False
 
     def give_back(self) -> None:
-        """Gives back every slot, as far as it has gone; harmless where that was done before."""
+        """Gives back every slot that is still borrowed. A second call has no effect."""
         while self.slots:
             worker = self.slots[0].worker
-            assert worker is not None  # as above
+            assert worker is not None  # as in `go_on`
             worker.rise(self, is_owing=True)
             self.slots.popleft()
 
 
 def is_any_thread(unit: "FlowUnit") -> bool:
-    """Tells whether a unit may be called on another thread than the one that has opened it.
+    """Returns whether a unit may be called on another thread than its opening thread.
 
-    The nearest class that says so counts, or that makes something: a mixin or a dataclass may.
+    The nearest class in the MRO that sets ``is_any_thread`` decides. If a nearer class has an
+    ``open`` or ``__init__`` of its own, the answer is False, because these may create objects of
+    one thread.
     """
     if unit.spec is not None and unit.spec.is_compute_bound:
         return True

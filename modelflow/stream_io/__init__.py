@@ -1,9 +1,9 @@
-"""One session or one request, as its user holds it: send, receive, end, cancel.
+"""The classes for a session or a request of a user: send, receive, end, cancel.
 
-In: arrays and values of the application. Out: buffers with results, or errors.
+Input: arrays and values of the application. Output: buffers with results, or errors.
 
-`StreamIO` is a session; `Request` is all values of a request at once with a callback. What is sent
-gets a header of its own, so units never change the caller's objects.
+`StreamIO` is a session. `Request` holds all values of a request, and calls a callback with the
+answer. Each value is sent in a buffer of its own, so units never change the caller's objects.
 """
 
 from modelflow.stream_io.awaiting import wait_until_deadline

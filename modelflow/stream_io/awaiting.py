@@ -1,4 +1,4 @@
-"""How a caller or a coroutine waits for what another thread brings."""
+"""Waits of a thread or a coroutine for the results of another thread."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -10,18 +10,18 @@ from modelflow.quantities import check_seconds
 
 @contextmanager
 def wait_until_deadline(deadline: float, timeout: float | None) -> Iterator[float]:
-    """Gives the time that a caller waits for the answer to one request.
+    """Yields the time in seconds that a caller waits for the answer to a request.
 
-    A unit that is at work when the deadline passes is not interrupted, and may never come back. The
-    caller does not wait for it.
+    A unit that is working when the deadline passes is not interrupted, and may never return. The
+    caller does not wait for that unit.
 
     Args:
         deadline: Seconds from now after which the answer is of no use.
-        timeout: Longest wait in seconds; None: the deadline alone counts.
+        timeout: The longest wait in seconds, or None for no limit but the deadline.
 
     Raises:
-        TypeError, ValueError: a time is no number.
-        DeadlineExceeded: the wait inside ended with the deadline.
+        TypeError, ValueError: A time is no number.
+        DeadlineExceeded: The deadline passed during the wait inside the block.
     """
     deadline = check_seconds("deadline", deadline)
     if timeout is not None and check_seconds("timeout", timeout) < deadline:
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 async def within(timeout: float | None, work: Awaitable[Result]) -> Result:
     """Waits for ``work``; raises TimeoutError after ``timeout`` seconds."""
-    import asyncio  # a third of the time of importing Flow: only for those who use it
+    import asyncio  # not at the top: it takes a third of the import time of Flow
 
     async with asyncio.timeout(timeout):
         return await work
@@ -51,7 +51,7 @@ async def within(timeout: float | None, work: Awaitable[Result]) -> Result:
 async def wait_for_callback(
     register: Callable[[Callable[[], None]], None], forget: Callable[[Callable[[], None]], None]
 ) -> None:
-    """Waits until the callback given to ``register`` is called, from whichever thread."""
+    """Waits until any thread calls the callback that ``register`` receives."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ async def wait_for_callback(
     def signal() -> None:
         try:
             loop.call_soon_threadsafe(resolve)
-        except RuntimeError:  # the loop has ended, and nobody waits
+        except RuntimeError:  # the loop has ended, and no task waits
             return
 
     register(signal)

@@ -1,4 +1,4 @@
-"""A request as a whole: all its values at once, its answer by a callback."""
+"""A request with all of its values, whose answer comes by a callback."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """One request, for `submit`, that no thread waits for and that waits for no other.
+    """A request for `submit` that blocks no thread and waits for no other request.
 
-    What servers are made of: requests that came together go in together, and whoever finishes one
-    calls ``on_end``.
+    Servers use this class: requests that arrive together enter the graph together. The thread that
+    finishes a request calls ``on_end``.
     """
 
     __slots__ = (
@@ -62,19 +62,19 @@ class Request:
         context: Mapping[str, Any] | None = None,
         on_result: Callable[["Request"], None] | None = None,
     ) -> None:
-        """Makes a request that no flow has yet.
+        """Makes a request that is not submitted yet.
 
         Args:
-            inputs: The values for each input of the graph: one a buffer.
-            on_end: Called once, with the request, when `answer` would not wait: when everything has
-                come out, the request was cancelled, or the flow has ended. On the thread that
-                brought it about, which it must not hold up.
-            deadline: Seconds from now after which nothing is computed for it any more.
-            context: First content of the dict that the session's units share.
-            on_result: Makes it a stream: called with the request when `next_result` has something
-                to give, or an error to raise; again only behind a `next_result` that had nothing.
-                On the thread that brought it about. What is not taken keeps back stream units
-                that make more of it (``results_bound``).
+            inputs: The values for each input of the graph, each for a buffer of its own.
+            on_end: Called once with the request when `answer` would not wait. This is so when all
+                results have arrived, the request was cancelled, or the flow has ended. The call is
+                on the thread that caused it, and must not block that thread.
+            deadline: Seconds from now. Units do not start work on the request after that time.
+            context: The initial content of the dict that the units of the session share.
+            on_result: Makes the request a stream. Called with the request when `next_result` can
+                return a buffer or raise an error. The next call follows only after a `next_result`
+                that returned None. The call is on the thread that caused it. Results that are not
+                fetched slow down the stream units that make them (``results_bound``).
 
         Raises:
             TypeError, ValueError: ``deadline`` is no number.
@@ -82,43 +82,43 @@ class Request:
         self.inputs = inputs
         self._on_end: Callable[[Request], None] | None = on_end
         self._on_result = on_result
-        self._open: list[str] = []  # a stream's outputs that have not ended
+        self._open: list[str] = []  # the outputs of a stream that have not ended
         self._due: float | None = None
         if deadline is not None:
             self._due = SYSTEM_CLOCK.now() + check_seconds("deadline", deadline)
         self._context = context
         self._is_cancelled = False
-        self._entry: SessionEntry | None = None  # made, and then there was no room for it
-        # Of one in a request batch: its place, and what has become of it.
+        self._entry: SessionEntry | None = None  # made by `submit`, which then found no room for it
+        # For a request in a request batch: its place, and its results or its failure.
         self._place: tuple[SubmittedRows, int] | None = None
         self._found: dict[str, list[Buffer]] | None = None
         self._failure: Exception | None = None
         self._rows: list[Buffer] | None = None
         self.size = max(map(len, inputs.values()), default=0)
-        """How many values it has, for the input that has the most."""
+        """The number of values of the input with the most values."""
         self.is_batchable = len(inputs) == 1 and self.size > 0 and on_result is None
-        """It can travel in a request batch: values for one input, and no stream."""
+        """True if a request batch can include the request: it has one input and is no stream."""
         self._scheduler: Scheduler | None = None
         self._session: Session | None = None
         self._watcher: Watcher | None = None
 
     def watch(self, watcher: "Watcher") -> None:
-        """Has somebody told of every batch that its rows are in; before it is submitted.
+        """Adds a watcher of every batch with rows of this request. Call this before `submit`.
 
-        It travels in no request batch then.
+        A watched request is never part of a request batch.
         """
         self._watcher = watcher
         self.is_batchable = False
 
     @property
     def is_submitted(self) -> bool:
-        """Tells whether a flow has it, or was asked to take it."""
+        """Returns whether the request was given to `submit`."""
         return self._session is not None or self._place is not None
 
     def begin(self, scheduler: "Scheduler", session: "Session") -> None:
-        """Gives it the session that it is to be (called by `Flow`)."""
+        """Assigns the session of this request. Called by `submit`."""
         self._scheduler, self._session = scheduler, session
-        self.is_batchable = False  # any more
+        self.is_batchable = False  # it has a session of its own now
         session.progress.is_collected = self._on_result is None
         if self._context:
             session.context.update(self._context)
@@ -133,7 +133,10 @@ class Request:
             scheduler.cancel(session)
 
     def rows(self) -> list[Buffer]:
-        """Returns what it brings into a request batch (called by `submit`, perhaps again)."""
+        """Returns the rows of this request for a request batch.
+
+        `submit` calls this method, perhaps several times.
+        """
         if self._rows is None:
             (values,) = self.inputs.values()
             self._rows = [*map(wrap_input, values)]
@@ -142,17 +145,17 @@ class Request:
         return self._rows
 
     def on_result(self, found: dict[str, list[Buffer]]) -> None:
-        """Takes what has become of its rows, which were in a request batch."""
+        """Stores the results of this request after a request batch has computed them."""
         self._found = found
         self._finish()
 
     def on_failure(self, failure: Exception) -> None:
-        """Takes why nothing comes any more of its rows."""
+        """Stores the reason why a request batch has no results for this request."""
         self._failure = failure
         self._finish()
 
     def entry(self) -> SessionEntry:
-        """Returns what goes into the graph (called by `submit`)."""
+        """Returns the session and the buffers that enter the graph. Called by `submit`."""
         assert self._session is not None  # `begin` was called
         if self._entry is not None:
             kept, self._entry = self._entry, None
@@ -161,24 +164,24 @@ class Request:
         return SessionEntry(self._session, columns, self._due)
 
     def _finish(self) -> None:
-        # What is to be called often leads here again, and to all that the request holds: the two
-        # would be left to the collector of cycles.
+        # The callback often refers to this request. Clearing the field breaks the cycle, so the
+        # request is freed without the garbage collector.
         on_end, self._on_end = self._on_end, None
-        assert on_end is not None  # a request ends once
+        assert on_end is not None  # a request ends only once
         on_end(self)
 
     def _wait_for_results(self, session: "Session") -> None:
         for output in self._open:
             results = session.results[output]
-            results.forget(self._came)  # else each look would leave another
+            results.forget(self._came)  # otherwise each call would register another callback
             results.on_ready(self._came)
 
     def _came(self) -> None:
-        assert self._on_result is not None  # only a stream waits for results
+        assert self._on_result is not None  # only a stream waits for single results
         self._on_result(self)
 
     def cancel(self) -> None:
-        """Ends it at once: what is queued for it is dropped, `answer` raises `Cancelled`."""
+        """Cancels the request, drops its queued data, and makes `answer` raise `Cancelled`."""
         self._is_cancelled = True
         if self._place is not None:
             submitted, number = self._place
@@ -187,14 +190,15 @@ class Request:
             self._scheduler.cancel(self._session)
 
     def next_result(self) -> tuple[str, Buffer] | None:
-        """Returns a buffer that has come out of an output, with its name; of a stream alone.
+        """Returns the name of an output and its next buffer. Only for a stream.
 
-        Perhaps in error. None: there is none now, and ``on_result`` is called when there is.
+        The buffer may be in error. Returns None if no buffer is ready, and then ``on_result`` is
+        called when a buffer arrives.
 
         Raises:
-            EndOfStream: everything was given.
-            Cancelled: it was cancelled.
-            StreamClosed: the flow was stopped, or failed.
+            EndOfStream: All results were returned.
+            Cancelled: The request was cancelled.
+            StreamClosed: The flow was stopped, or failed.
         """
         session = self._session
         if session is None:
@@ -206,7 +210,8 @@ class Request:
                 self._open.remove(output)
                 continue
             if buffer is not None:
-                self._open.append(self._open.pop(self._open.index(output)))  # they take turns
+                # the outputs are read one after the other
+                self._open.append(self._open.pop(self._open.index(output)))
                 session.progress.took()
                 return output, unwrap_output(buffer)
         if not self._open:
@@ -216,7 +221,7 @@ class Request:
 
     @property
     def is_drained(self) -> bool:
-        """Tells whether `next_result` has given everything, as far as is known now."""
+        """Returns whether every result so far was returned and every output has ended."""
         session = self._session
         if session is None:
             return False
@@ -224,12 +229,14 @@ class Request:
         return all(results.is_ended and not len(results) for results in found)
 
     def answer(self) -> dict[str, list[Buffer]]:
-        """Returns what came out of each output, some perhaps in error; once, after ``on_end``.
+        """Returns the buffers of each output; buffers may be in error.
+
+        Call this method once, after ``on_end``.
 
         Raises:
-            Cancelled: it was cancelled.
-            StreamClosed: the flow was stopped, or failed.
-            TimeoutError: it is not over yet.
+            Cancelled: The request was cancelled.
+            StreamClosed: The flow was stopped, or failed.
+            TimeoutError: The request has not ended yet.
         """
         if self._session is not None:
             return {
@@ -237,7 +244,8 @@ class Request:
                 for output, results in self._session.results.items()
             }
         if self._failure is not None:
-            raise self._failure.with_traceback(None)  # all of a request batch have the same
+            # all requests of the batch share this exception, and each raise adds to its traceback
+            raise self._failure.with_traceback(None)
         if self._found is None:
             what = "submitted" if self._place is None else "over"
             raise TimeoutError(f"the request is not {what} yet")
@@ -252,23 +260,24 @@ def submit(
     requests: Sequence[Request],
     on_room: Callable[[], None] | None = None,
 ) -> Sequence[Request]:
-    """Sends whole requests together, under one lock and with one wake-up; waits for nothing.
+    """Submits requests together under one lock and with one wake-up, without waiting.
 
-    None waits for another, each has its own deadline, error and cancel. Their answers come by their
-    callbacks, in any order. In a graph of normal units they share a session.
+    The requests do not wait for each other, and each has its own deadline, error and
+    `Request.cancel`. Each answer comes by the callback of its request, in any order. In a graph of
+    normal units the requests share a session.
 
     Args:
         scheduler: `Flow.scheduler`.
-        requests: Not submitted yet, or returned by an earlier call. Whoever has many that wait
-            offers no more than the ``free_rows`` of the scheduler's ``submitter``.
-        on_room: Called once if some are returned, when there may be room for them.
+        requests: New requests, or requests that an earlier call returned. If many requests are
+            waiting, submit no more than ``free_rows`` of the scheduler's ``submitter``.
+        on_room: If requests are returned, called once when there may be room for them.
 
     Returns:
-        Those behind which there was no room, to be submitted again, in order.
+        The requests for which the graph had no room, in order. Submit them again later.
 
     Raises:
-        KeyError: a request has an input that the graph has not; none has gone in.
-        StreamClosed: the flow does not run, or its graph has no input.
+        KeyError: A request has an input that the graph does not have. No request was submitted.
+        StreamClosed: The flow does not run, or its graph has no input.
     """
     submitter = scheduler.submitter
     for request in requests:
@@ -284,7 +293,7 @@ def submit(
 def _go_on(
     scheduler: "Scheduler", backpressure: "Backpressure | None", on_room: Callable[[], None] | None
 ) -> None:
-    """Works on what was submitted, if the flow is inline, and has who found no room told of it."""
+    """Runs the requests of an inline flow, and registers ``on_room`` if some did not fit."""
     scheduler.pump(is_awaited=False)
     if backpressure is not None and on_room is not None:
         backpressure.on_gone(on_room)
@@ -293,10 +302,11 @@ def _go_on(
 def _submit_mixed(
     scheduler: "Scheduler", requests: Sequence[Request]
 ) -> tuple[int, "Backpressure | None"]:
-    """Sends those that can in request batches, the others as sessions.
+    """Submits the batchable requests in request batches, and the others as sessions.
 
     Returns:
-        How many are in, and what keeps the next one out; None: all are.
+        The number of requests that entered, and the backpressure of the next one. None if all
+        entered.
     """
     done = 0
     for is_batchable, run in groupby(requests, _IS_BATCHABLE):
@@ -312,7 +322,7 @@ _IS_BATCHABLE = attrgetter("is_batchable")
 
 
 class _BatchedRequests:
-    """The requests of a request batch, each of which is told of its own rows alone."""
+    """The members of a request batch: passes to each request the results of its own rows."""
 
     def __init__(self, requests: Sequence[Request], sizes: Sequence[int]) -> None:
         self._requests = requests
@@ -333,28 +343,28 @@ class _BatchedRequests:
 
 
 class SubmittedRows:
-    """Requests that `submit_rows` has sent on their way.
+    """The requests that `submit_rows` has submitted.
 
     Attributes:
-        count: How many there was room for.
+        count: The number of requests for which the graph had room.
     """
 
     __slots__ = ("_session", "count")
 
     def __init__(self, session: "Session", count: int) -> None:
-        """Made by `submit_rows`."""
+        """Stores the session; only `submit_rows` calls this."""
         self._session = session
         self.count = count
 
     def cancel(self, number: int) -> None:
-        """Ends one at once, whose party is told that it has failed, unless it is over."""
+        """Cancels a request that has not ended, and reports the failure to ``batch_members``."""
         request_batch = self._session.request_batch
-        assert request_batch is not None  # it was made for them
-        self._session.has_deadlines = True  # so that workers look at what is given up
+        assert request_batch is not None  # `submit_rows` made the session as a request batch
+        self._session.has_deadlines = True  # workers then skip the rows of cancelled requests
         request_batch.leave(number, Cancelled("the request was cancelled"))
 
 
-def submit_rows(  # noqa: PLR0913 - what a batch of requests is
+def submit_rows(  # noqa: PLR0913 - the parts of a batch of requests
     scheduler: "Scheduler",
     rows: Sequence[Buffer],
     batch_members: BatchMembers,
@@ -364,29 +374,32 @@ def submit_rows(  # noqa: PLR0913 - what a batch of requests is
     deadlines: Sequence[float | None] | None = None,
     is_together: bool = False,
 ) -> SubmittedRows:
-    """Sends requests together, as `submit` does, at less cost for each.
+    """Submits requests together as `submit` does, at a lower cost for each request.
 
-    None waits for another here either. Where the scheduler is not ``is_row_by_row`` they cannot.
+    The requests do not wait for each other. Only for a scheduler with ``is_row_by_row``.
 
     Args:
         scheduler: `Flow.scheduler`.
-        rows: What they bring, one after the other, for the graph's only input. Nobody else changes
-            an array.
-        batch_members: Who is told what becomes of them, by number, perhaps before this returns, on
-            the thread that brought it about, which it must not hold up.
-        on_room: Called once if there is no room for all, when there may be.
-        sizes: How many of the rows each request has, at least 1; None: one each.
-        deadlines: Until when somebody waits for each request, in the seconds of `time.monotonic`;
-            None: for ever, or as the rows themselves say where all is None.
-        is_together: All enter where the first queue has room for one row: small rows, which cost
-            more to hold back than to queue. ``max_in_flight`` counts them all the same.
+        rows: The rows of all requests, one request after the other, for the graph's only input. No
+            other code may change their arrays.
+        batch_members: Receives the results or the failure of each request by its number, perhaps
+            before this function returns. The call is on the thread that caused it, and must not
+            block that thread.
+        on_room: If some requests do not fit, called once when there may be room.
+        sizes: The number of rows of each request, at least 1. None for one row each.
+        deadlines: The time until which a caller waits for each request, in seconds of
+            `time.monotonic`. An item None means no deadline. None for all keeps the deadlines that
+            the rows already have.
+        is_together: True to let all requests enter if the first queue has room for one row. For
+            small rows, which are cheaper to queue than to hold back. ``max_in_flight`` still counts
+            them all.
 
     Returns:
-        How many requests are on their way, the first ones; the others are not.
+        The submitted requests. Only the first ``count`` requests entered the graph.
 
     Raises:
-        StreamClosed: the flow does not run.
-        ValueError: ``sizes`` do not fit the rows, or ``deadlines`` the requests.
+        StreamClosed: The flow does not run.
+        ValueError: ``sizes`` do not fit the rows, or ``deadlines`` do not fit the requests.
     """
     sizes = [1] * len(rows) if sizes is None else sizes
     if sum(sizes) != len(rows) or min(sizes, default=1) < 1:
@@ -429,7 +442,7 @@ def _submit_request_batch(
 ) -> tuple[int, "Backpressure | None"]:
     brought = [request.rows() for request in requests]
     sizes = [*map(len, brought)]
-    if not all(sizes):  # somebody has emptied a list that he gave
+    if not all(sizes):  # a caller has emptied the list of a request after its creation
         return _submit_sessions(scheduler, requests)
     rows = [row for own in brought for row in own]
     members = _BatchedRequests(requests, sizes)
@@ -445,9 +458,9 @@ def _submit_request_batch(
 def _submit_sessions(
     scheduler: "Scheduler", requests: Sequence[Request]
 ) -> tuple[int, "Backpressure | None"]:
-    """Sends each as a session; of those that find no room, nothing is made.
+    """Submits each request as a session, and makes no session for requests without room.
 
-    512 requests are offered and there is room for two: two sessions are made, with their buffers.
+    Example: of 512 requests, two have room, so only two sessions with their buffers are made.
     """
     submitter = scheduler.submitter
     fitting, backpressure = submitter.count_fitting(request.inputs for request in requests)
@@ -458,5 +471,6 @@ def _submit_sessions(
     entries = [request.entry() for request in going]
     count, later = submitter.enter_many(entries)
     for request, entry in zip(going[count:], entries[count:], strict=True):
-        request._entry = entry  # another thread has taken the room meanwhile
+        # another thread has used the room meanwhile; keep the entry for the next `submit`
+        request._entry = entry
     return count, backpressure if later is None else later

@@ -1,4 +1,4 @@
-"""`StreamIO`: what goes in, what comes out, and both at once."""
+"""The class `StreamIO`: sends to a session, receives from a session, or both in one call."""
 
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -19,28 +19,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger("modelflow")
 
 WARN_AFTER = 30.0
-"""Seconds that `recv` waits before it says that nothing is on its way."""
+"""Seconds after which `recv` warns that the session has no data in flight."""
 
 
 class StreamIO:
     """A session of a running flow, from `Flow.create_stream_io`.
 
-    Buffers sent are worked on in order, and come out in that order on each output. Safe to use from
-    several threads; of two that send to the same port at once, either may be first.
+    Each output returns its buffers in the order in which you sent the inputs. Safe to use from
+    several threads. If two threads send to the same port at once, either buffer may be first.
 
-    A session that is dropped without `close_input` is ended, with a warning in the log: what was
-    sent is still worked on, its results are nobody's.
+    If you drop a session without `close_input`, its input is closed, with a warning in the log.
+    Units still process the buffers that were sent, and the results are dropped.
     """
 
-    _is_owner = False  # a Ctrl-C may end `__init__`
+    _is_owner = False  # a Ctrl-C may interrupt `__init__`, and `__del__` still runs
 
     def __init__(
         self, scheduler: "Scheduler", session: "Session", *, is_owner: bool = True
     ) -> None:
-        """Made by `Flow`; ``is_owner``: the session is dropped with this object."""
+        """Wraps a session; only `Flow` calls this.
+
+        Args:
+            scheduler: The scheduler of the flow.
+            session: The session to send to and receive from.
+            is_owner: True to drop the session when this object is deleted.
+        """
         self._scheduler = scheduler
         self._session = session
-        self._reader = session.reader  # counts what is taken
+        self._reader = session.reader  # counts the results that were received
         self._is_owner = is_owner
 
     def __del__(self) -> None:
@@ -49,7 +55,7 @@ class StreamIO:
 
     @property
     def context(self) -> dict[str, Any]:
-        """The dict that the units of this session share; yours to fill before sending."""
+        """The dict that the units of this session share; you may fill the dict before sending."""
         return self._session.context
 
     @property
@@ -64,7 +70,7 @@ class StreamIO:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The small values that belong to the stream as a whole; yours to fill before sending."""
+        """The small values of the whole stream; you may fill the dict before sending."""
         return self._session.meta
 
     @property
@@ -84,30 +90,31 @@ class StreamIO:
         copy: bool = False,
         wait: bool = True,
     ) -> None:
-        """Puts one buffer in at the graph input ``port``.
+        """Sends a buffer to the graph input ``port``.
 
-        Waits while the queues behind the port are full, or while too many results of this session
-        have not been received (1024 unless the flow says otherwise). Nothing is copied: an array
-        must not be written to afterwards, unless ``copy`` is True.
+        Waits while the queues after the port are full. Also waits while too many results of this
+        session have not been received (1024, see ``results_bound`` of `Flow`). The data is not
+        copied: do not write to an array after sending it, unless ``copy`` is True.
 
         Args:
             port: The graph input.
             data: A `Buffer`, or any data.
-            timeout: Longest wait in seconds; None: as long as it takes.
-            deadline: Seconds from now after which nobody waits for the result: nothing is computed
-                for it any more, and `recv` raises `DeadlineExceeded` in its place.
-            copy: Copy the array first, for callers that reuse it.
-            wait: False: where there is no room it is refused at once, whatever ``queue_policy``
-                says.
+            timeout: The longest wait in seconds, or None for no limit.
+            deadline: Seconds from now after which the result is of no use. Units do not start work
+                on the buffer after that time, and `recv` raises `DeadlineExceeded` instead of
+                returning a result.
+            copy: True to copy the array first, for callers that reuse the array.
+            wait: True to wait while the queues are full. False to refuse the buffer immediately in
+                that case, even if ``queue_policy`` is ``block``.
 
         Raises:
-            TimeoutError: there was no room in time; nothing was sent.
-            QueueFullError: there is no room now, and ``wait`` or ``queue_policy`` says not to wait;
-                its ``retry_after`` says in how many seconds there may be.
-            StreamClosed: the input or the flow is closed.
-            Cancelled: the session was cancelled.
-            KeyError: the graph has no such input.
-            TypeError, ValueError: a time is no number.
+            TimeoutError: The queues had no room in time. Nothing was sent.
+            QueueFullError: The queues are full, and ``wait`` or ``queue_policy`` forbids a wait.
+                Its ``retry_after`` is the expected time in seconds until there is room.
+            StreamClosed: The input or the flow is closed.
+            Cancelled: The session was cancelled.
+            KeyError: The graph has no such input.
+            TypeError, ValueError: A time is no number.
         """
         if timeout is not None or deadline is not None:
             timeout, deadline = check_limits(timeout, deadline)
@@ -144,7 +151,7 @@ class StreamIO:
         copy: bool = False,
         wait: bool = True,
     ) -> None:
-        """Does what `send` does without blocking the event loop."""
+        """Sends a buffer as `send` does, without blocking the event loop."""
         if timeout is not None or deadline is not None:
             timeout, deadline = check_limits(timeout, deadline)
         self._scheduler.check_process()
@@ -186,7 +193,10 @@ class StreamIO:
             ) from error
 
     def close_input(self) -> None:
-        """Ends the session's input; what was sent still comes out. May be called again."""
+        """Closes the input of the session.
+
+        Results of earlier buffers still arrive. May be called again.
+        """
         self._scheduler.check_process()
         self._scheduler.submitter.close(self._session)
         self._scheduler.pump()
@@ -200,21 +210,21 @@ class StreamIO:
         *,
         errors: Literal["raise", "return"] = "raise",
     ) -> Buffer:
-        """Returns the next buffer of the graph output ``port`` (of the only one, if not named).
+        """Returns the next buffer of the graph output ``port``.
 
         Args:
-            port: The graph output.
-            timeout: Longest wait in seconds; None: as long as it takes; 0: do not wait.
-            errors: ``raise``: what a buffer is in error for is raised; ``return``: the buffer is
-                returned, with its ``error``.
+            port: The graph output. May be omitted if the session has only one output.
+            timeout: The longest wait in seconds. None for no limit, 0 for no wait.
+            errors: ``raise`` to raise the error of a buffer, ``return`` to return the buffer with
+                its ``error``.
 
         Raises:
-            FlowUnitError: this buffer failed in a unit; the next `recv` goes on behind it.
-            DeadlineExceeded: its deadline passed.
-            EndOfStream: the input was closed and everything has come out.
-            TimeoutError: nothing came in time.
-            Cancelled, StreamClosed: the session was cancelled, the flow was stopped or failed.
-            KeyError: the graph has no such output.
+            FlowUnitError: This buffer failed in a unit. The next `recv` returns the next buffer.
+            DeadlineExceeded: The deadline of this buffer passed.
+            EndOfStream: The input was closed, and all results were received.
+            TimeoutError: No buffer arrived in time.
+            Cancelled, StreamClosed: The session was cancelled, or the flow was stopped or failed.
+            KeyError: The graph has no such output.
             TypeError, ValueError: ``timeout`` is no number, or ``errors`` has another value.
         """
         if timeout is not None:
@@ -224,7 +234,8 @@ class StreamIO:
         results, scheduler = self._results(port), self._scheduler
         if scheduler.is_foreign or scheduler.options.is_inline:
             timeout = self._pump(timeout)
-        # For long where only the end of the input, which nobody sends, could bring anything?
+        # Without a limit, this wait may never end if the caller forgot to close the input. The
+        # first `get` is therefore limited, and followed by a warning.
         session = self._session
         is_open = timeout is None and not session.origin and not self._reader.is_closed
         clock = scheduler.options.clock
@@ -241,22 +252,22 @@ class StreamIO:
         return unwrap_output(buffer) if buffer._is_exclusive else buffer
 
     def _warn(self, port: str | None) -> None:
-        """Says that a `recv` waits for nothing but the end of the input."""
+        """Warns that a `recv` waits only for the end of the input."""
         reader = self._reader
         if reader.is_counted and not reader.is_closed and not reader.unread:
             text = (
-                "session %r: recv%s has waited for %.0f s, everything that was sent has come out, "
-                "and the input is open; close_input() ends it"
+                "session %r: recv%s has waited for %.0f s, all results were received, and the "
+                "input is still open; call close_input() to end the stream"
             )
             logger.warning(text, self._session.name, f" from {port!r}" if port else "", WARN_AFTER)
 
     def _pump(self, timeout: float | None) -> float | None:
-        """Runs what is ready, in an inline flow; returns how long to wait for a result then."""
+        """Runs the ready batches of an inline flow, and returns the time to wait for a result."""
         self._scheduler.check_process()
         if not self._scheduler.options.is_inline:
             return timeout
         self._scheduler.pump()
-        return 0.0  # nobody else runs anything: what is not there now never comes
+        return 0.0  # no other thread runs units, so a result that is not ready now never arrives
 
     async def arecv(
         self,
@@ -265,7 +276,7 @@ class StreamIO:
         *,
         errors: Literal["raise", "return"] = "raise",
     ) -> Buffer:
-        """Does what `recv` does without blocking the event loop."""
+        """Returns the next buffer as `recv` does, without blocking the event loop."""
         if timeout is not None:
             timeout = check_seconds("timeout", timeout)
         if errors != "raise":
@@ -289,7 +300,7 @@ class StreamIO:
         return unwrap_output(buffer)
 
     def __iter__(self) -> Iterator[Buffer]:
-        """Iterates over `recv` of the only output until the end of the stream."""
+        """Yields the results of `recv` for the only output until the end of the stream."""
         while True:
             try:
                 yield self.recv()
@@ -297,7 +308,7 @@ class StreamIO:
                 return
 
     async def __aiter__(self) -> AsyncIterator[Buffer]:
-        """Iterates over `arecv` of the only output until the end of the stream."""
+        """Yields the results of `arecv` for the only output until the end of the stream."""
         while True:
             try:
                 yield await self.arecv()
@@ -326,24 +337,26 @@ class StreamIO:
         *,
         wait: bool = True,
     ) -> dict[str, list[Buffer]]:
-        """Sends all values of every input, ends the input, and returns everything that comes out.
+        """Sends all values of every input, closes the input, and returns all results.
 
-        For a session that nothing was sent to yet; `Flow.infer` is this for one value on a new one.
+        Use it on a session to which nothing was sent. `Flow.infer` does the same with one value and
+        a new session.
 
         Args:
             inputs: The values for each input of the graph.
-            timeout: Longest wait in seconds for the whole; then the session is cancelled.
-            deadline: As in `send`, for each value. It does not end the wait for a unit that is at
-                work on one: that is what ``timeout`` is for.
-            wait: False: as in `send`.
+            timeout: The longest wait in seconds for the whole call. The session is cancelled after
+                that.
+            deadline: As in `send`, for each value. It does not end the wait for a unit that is
+                already working on a value; use ``timeout`` for that.
+            wait: As in `send`.
 
         Returns:
-            For each output its buffers, some perhaps in error.
+            The buffers of each output; buffers may be in error.
 
         Raises:
-            TimeoutError: the time is over.
-            TypeError, ValueError: a time is no number.
-            QueueFullError, StreamClosed, Cancelled, KeyError: as `send`.
+            TimeoutError: The results were not ready in time.
+            TypeError, ValueError: A time is no number.
+            QueueFullError, StreamClosed, Cancelled, KeyError: As `send`.
         """
         self._scheduler.check_process()
         scheduler, session = self._scheduler, self._session
@@ -358,7 +371,9 @@ class StreamIO:
             session.progress.is_collected = True
             if wait and not is_limited:
                 handoff = scheduler.caller_of(session)
-            else:  # a unit that does not come back would keep this thread, whatever its time
+            else:
+                # This thread must not run units: a unit that never returns would block it past its
+                # limit.
                 scheduler.check_outside()
             for port, values in inputs.items():
                 buffers = [wrap_input(value) for value in values]
@@ -371,13 +386,13 @@ class StreamIO:
                         handoff.go_on()
                 else:
                     self._try_send(port, buffers, deadline, is_last=True)
-            if not session.progress.is_closed:  # not every input was given values
+            if not session.progress.is_closed:  # some inputs have no values
                 submitter.close(session)
             scheduler.pump()
             for output, results in session.results.items():
                 left = None if end is None else max(0.0, end - clock.now())
                 answers[output] = list(map(unwrap_output, results.get_all(clock, left)))
-        except BaseException:  # also Ctrl-C: nobody waits for the rest
+        except BaseException:  # also Ctrl-C: no caller waits for the rest
             if handoff is not None:
                 handoff.give_back()
             scheduler.abandon(session)
@@ -392,14 +407,14 @@ class StreamIO:
         *,
         wait: bool = True,
     ) -> dict[str, list[Buffer]]:
-        """Does what `exchange` does without blocking the event loop."""
+        """Sends all values and returns all results without blocking the event loop."""
         self._scheduler.check_process()
         try:
             if timeout is not None or deadline is not None:
                 timeout, deadline = check_limits(timeout, deadline)
             self._scheduler.check_outside()
             return await within(timeout, self._aexchange(inputs, deadline, wait))
-        except BaseException:  # also a cancelled task: nobody waits for the rest
+        except BaseException:  # also a cancelled task: no caller waits for the rest
             self.cancel()
             raise
 
@@ -425,15 +440,15 @@ class StreamIO:
         return found
 
     def cancel(self) -> None:
-        """Ends the session at once: what is queued for it is dropped, `recv` raises `Cancelled`.
+        """Cancels the session, drops its queued data, and makes `recv` raise `Cancelled`.
 
-        Wakes every `send` and `recv` that waits for it, on any thread.
+        Wakes every `send` and `recv` of this session that waits, on any thread.
         """
         if not self._scheduler.is_foreign:
             self._scheduler.cancel(self._session)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the session's end has passed everywhere, also at nodes without outputs.
+        """Waits until the end of the session has passed every node, also nodes without outputs.
 
         Returns:
             False if ``timeout`` seconds passed before.
@@ -450,5 +465,5 @@ class StreamIO:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Cancels the session if it is not over."""
+        """Cancels the session unless the session has ended."""
         self.cancel()

@@ -1,4 +1,4 @@
-"""What a user puts into buffers and gets of them: arrays that nobody else writes to, errors."""
+"""Conversions between the values of a user and buffers, with protection of arrays, and errors."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from modelflow.runtime.stages.exclusive import is_alone
 
 
 def wrap_input(data: Any, copy: bool = False) -> Buffer:
-    """Returns a buffer of our own: what units do to it, the caller's own buffer does not see."""
+    """Returns a separate buffer for the data, so units never change the caller's buffer."""
     buffer = data.twin() if isinstance(data, Buffer) else Buffer(data)
     array = buffer.data
     if type(array) is not np.ndarray:
         return buffer
     if array.flags.writeable:
-        # The caller's own array stays writable; units see a read-only view of it.
+        # The caller's own array stays writable; units get a read-only view of the array.
         buffer.data = array = array.copy() if copy else array.view()
         array.flags.writeable = False
     buffer._is_exclusive = False
@@ -25,17 +25,17 @@ def wrap_input(data: Any, copy: bool = False) -> Buffer:
 
 
 def unwrap_output(buffer: Buffer) -> Buffer:
-    """Makes the result's array writable again where nobody else can see it."""
+    """Makes the array of a result writable again if no other code refers to the array."""
     if buffer._is_exclusive and is_alone(buffer):
         buffer.data.flags.writeable = True
     return buffer
 
 
 def answer_of(found: Mapping[str, Sequence[Buffer]], single_outputs: Collection[str]) -> Any:
-    """Makes one answer of what a session has given; see `Flow.infer`.
+    """Returns the answer of a request from the buffers of its outputs; see `Flow.infer`.
 
     Raises:
-        FlowUnitError, DeadlineExceeded: a buffer is in error; of several, the first that is.
+        FlowUnitError, DeadlineExceeded: A buffer is in error. The first such error is raised.
     """
     answers: dict[str, Buffer | list[Buffer]] = {}
     for output, buffers in found.items():
@@ -47,23 +47,23 @@ def answer_of(found: Mapping[str, Sequence[Buffer]], single_outputs: Collection[
 
 
 def check_errors(errors: str) -> None:
-    """Checks what a caller wants of errors; see `Flow.map`.
+    """Checks the argument ``errors`` of a call; see `Flow.map`.
 
     Raises:
-        ValueError: it is neither ``raise`` nor ``return``.
+        ValueError: The value is neither ``raise`` nor ``return``.
     """
     if errors not in ("raise", "return"):
         raise ValueError(f"errors: got {errors!r}; expected 'raise' or 'return'")
 
 
 def raise_error(buffer: Buffer) -> None:
-    """Raises what a buffer in error is in error for.
+    """Raises the error of a buffer.
 
     Raises:
-        FlowUnitError, DeadlineExceeded: always.
+        FlowUnitError, DeadlineExceeded: Always.
     """
     error = buffer.error
-    assert error is not None  # the caller has looked
+    assert error is not None  # the caller checked `error`
     if isinstance(error.__cause__, DeadlineExceeded):
         raise DeadlineExceeded(str(error)) from error
     raise error

@@ -97,7 +97,7 @@ def test_a_drain_looks_again_after_its_time_whether_something_has_moved(monkeypa
     assert cuts == [1002.0]  # once
     assert closed == [session]
     assert session.is_cancelled
-    assert caplog.messages == ["flow 'test': nothing has moved for 2 s; what is left is dropped"]
+    assert caplog.messages == ["flow 'test': no unit finished a call for 2 s; the rest is dropped"]
 
 
 def test_a_drain_does_not_wait_for_what_ends_at_the_last_moment(monkeypatch):

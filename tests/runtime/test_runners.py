@@ -217,7 +217,7 @@ def test_a_unit_that_asks_its_own_flow_is_refused_with_its_node(how, threads, as
     call, message = "map" if "map" in how else "infer", str(caught.value)
     assert message.startswith("node 'n1' (unit 'asks') failed in process: RuntimeError: ")
     assert f"{call}() was called by node 'n1', on a thread that {call}() waits for" in message
-    assert message.endswith("make what the unit asks for a node of the graph, or ask another Flow")
+    assert message.endswith("make the inner call a node of the graph, or use another Flow")
 
 
 def test_a_unit_may_ask_another_flow():

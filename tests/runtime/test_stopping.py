@@ -119,7 +119,7 @@ def test_stop_drops_what_does_not_move_and_says_so():
         assert stopped(flow, clock, 2.0) == []
     finally:
         logging.getLogger("modelflow").removeHandler(listener)
-    assert said == ["flow 'test': nothing has moved for 2 s; what is left is dropped"]
+    assert said == ["flow 'test': no unit finished a call for 2 s; the rest is dropped"]
 
 
 def test_a_forced_stop_keeps_nothing_of_any_session():

@@ -1,6 +1,7 @@
-"""``max_in_flight``: the bound on the rows inside the whole graph, held at its submitter.
+"""``max_in_flight``: the limit on the rows inside the whole graph, applied at its submitter.
 
-With a bound of 2: two rows enter, the third waits; one row leaves, and the third enters.
+Example with a limit of 2: two rows enter, and the third waits. When one row leaves, the third
+enters.
 """
 
 from collections.abc import Callable
@@ -11,14 +12,14 @@ from modelflow.runtime.waiting import Waiting
 
 
 class InFlight:
-    """Counts the rows of all sessions inside the graph. Safe from any thread."""
+    """A counter of the rows of all sessions inside the graph. Safe from any thread."""
 
     bound: int
-    """Rows at which entries begin to wait."""
+    """The number of rows at which entries begin to wait."""
     rows: int
-    """Rows inside now."""
+    """The number of rows inside the graph now."""
     is_open: bool
-    """The bound holds; not any more when the flow is ending."""
+    """True while the limit applies; False when the flow ends."""
 
     def __init__(self, bound: int) -> None:
         self.bound = bound
@@ -29,39 +30,39 @@ class InFlight:
 
     @property
     def is_full(self) -> bool:
-        """Tells whether entries must wait."""
+        """Returns whether entries must wait."""
         return self.is_open and self.rows >= self.bound
 
     def go_by(self, bound: int) -> None:
-        """Goes by another bound from now on."""
+        """Sets another limit, which applies immediately."""
         with self._lock:
             self.bound = bound
             self._room.wake()
         self.call_due()
 
     def add(self, rows: int) -> None:
-        """Notes rows that have entered."""
+        """Adds rows that have entered."""
         with self._lock:
             self.rows += rows
 
     def remove(self, rows: int) -> None:
-        """Notes rows that have left, of any session; `call_due` belongs behind it."""
+        """Subtracts rows of any session that have left. Call `call_due` afterwards."""
         with self._lock:
             self.rows -= rows
             self._room.wake()
 
     def wait(self, clock: Clock, timeout: float | None, is_over: Callable[[], bool]) -> None:
-        """Waits while it is full, at most ``timeout`` seconds, and not longer than the next `wake`.
+        """Waits while the graph is full, at most ``timeout`` seconds, or until the next `wake`.
 
-        Not at all where ``is_over`` says that nothing is to enter any more: whoever makes it so
-        calls `wake` afterwards.
+        Does not wait if ``is_over`` returns True because nothing may enter any more. The code that
+        changes the result of ``is_over`` calls `wake` afterwards.
         """
         with self._lock:
             if self.is_full and not is_over():
                 self._room.wait(clock, timeout)
 
     def on_room(self, callback: Callable[[], None], is_over: Callable[[], bool]) -> None:
-        """Calls ``callback`` once, when `wait` would not wait (perhaps at once)."""
+        """Calls ``callback`` once when `wait` would not wait, perhaps immediately."""
         with self._lock:
             if self.is_full and not is_over():
                 self._room.add(callback)
@@ -69,22 +70,22 @@ class InFlight:
         callback()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Takes back an `on_room` whose caller waits no longer."""
+        """Removes a callback of `on_room` whose caller no longer waits."""
         self._room.remove(callback)
 
     def wake(self) -> None:
-        """Has everyone who waits look again: some session has ended."""
+        """Wakes all waiting threads and callbacks to check again, after a session has ended."""
         with self._lock:
             self._room.wake()
         self.call_due()
 
     def close(self) -> None:
-        """Lets everyone go on: the flow is ending."""
+        """Lets all waiting entries continue because the flow ends."""
         with self._lock:
             self.is_open = False
             self._room.wake()
         self.call_due()
 
     def call_due(self) -> None:
-        """Calls those who were waiting for room; with no lock held."""
+        """Calls the callbacks that waited for room. The caller must hold no lock."""
         self._room.call_due()

@@ -1,8 +1,8 @@
-"""How far a session has come: rows in, rows out, what is unread, whether the end has passed.
+"""The progress of a session: rows in, rows out, unread rows, and the end.
 
-A graph with one output and ``max_in_flight``, three rows sent, one of them answered and read:
-``sent`` is 3, `unread` is 2, and two rows are in flight. When the last segment has passed every
-terminal, `end_passed` says True, once.
+Example: a graph with one output and ``max_in_flight`` gets three rows, and one of them is answered
+and read. Then ``sent`` is 3, `unread` is 2, and two rows are in flight. When the last segment has
+passed every terminal, `end_passed` returns True once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,38 +17,38 @@ from modelflow.runtime.waiting import Waiting
 
 
 class Progress:
-    """The counters of one session, and those who wait for them. Safe from any thread."""
+    """The counters of a session, and the threads that wait for them. Safe from any thread."""
 
     MAX_KEPT_ERRORS = 100
 
     sent: int
-    """Rows that have entered the graph."""
+    """The number of rows that have entered the graph."""
     errors: list[Exception]
-    """The errors that reached a node without outputs, the first ones."""
+    """The first errors that reached a node without outputs."""
     error_count: int
-    """How many errors did."""
+    """The number of errors that reached a node without outputs."""
     is_closed: bool
-    """Nothing can be sent any more."""
+    """True if nothing can be sent any more."""
     ended: set[str]
-    """The inputs whose end has gone in; guarded by the submitter, which puts it in."""
+    """The inputs whose end has entered; guarded by the lock of the submitter."""
     is_finished: bool
-    """The end has passed every terminal, or the session was cancelled."""
+    """True if the end has passed every terminal, or the session was cancelled."""
     is_counted: bool
-    """Each row that is sent leaves by every exit, once."""
+    """True if each row that is sent leaves the graph once at every sink."""
     is_counting: bool
-    """Somebody wants to know how many rows are inside the graph."""
+    """True if the rows inside the graph are counted."""
     is_collected: bool
-    """Its caller takes all results at the end: none of them is read late."""
+    """True if the caller reads all results at the end, so unread results do not limit sending."""
 
     def __init__(
         self, ends: Origin, results: Mapping[str, Results], in_flight: InFlight | None
     ) -> None:
-        """Begins with nothing sent.
+        """Starts with no rows sent.
 
         Args:
-            ends: Where the session's data can leave the graph.
-            results: By output, what is there to be read.
-            in_flight: Where rows inside the graph are counted; None: nobody wants to know.
+            ends: The places where the session's data can leave the graph.
+            results: The results of the session, by output.
+            in_flight: The counter of rows inside the graph, or None for no count.
         """
         self.sent = 0
         self.errors = []
@@ -62,8 +62,8 @@ class Progress:
         self._by_port: dict[str, int] = {}
         self._at_exits = [0] * len(ends.counted_at)
         self._freed = 0
-        # Cancelled: its rows have been taken out of what is in flight, all at once. (That it is
-        # finished does not say so: a node counts rows out after it has sent them on.)
+        # True after `end`, which subtracts all rows in flight at once. `is_finished` cannot replace
+        # this flag, because a node counts rows out only after it has sent them on.
         self._is_dropped = False
         self._open_terminals = len(ends.terminals)
         self._lock = make_lock("progress")
@@ -71,30 +71,30 @@ class Progress:
 
     @property
     def unread(self) -> int:
-        """Rows between the submitter and the slowest reader of the session's results.
+        """The number of rows between the submitter and the slowest reader of the session's results.
 
-        Where a row that is sent may become none or many, those that wait for their reader.
+        If a row may become none or many, this is the number of results that wait for their reader.
         """
         results = self._results
         if not results or self.is_collected:
             return 0
         if not self.is_counted:
             return max(map(len, results))
-        if len(results) == 1:  # asked for every row: no list is made
+        if len(results) == 1:  # called for every row, so it avoids a list
             return self.sent - results[0].taken
         return self.sent - min([one.taken for one in results])
 
     # -- in -------------------------------------------------------------------------------------
 
     def has_entered(self, port: str) -> int:
-        """Returns how many rows have entered at ``port``."""
+        """Returns the number of rows that have entered at ``port``."""
         return self._by_port.get(port, 0)
 
     def enter(self, port: str, count: int) -> int | None:
-        """Counts rows that enter at ``port``, and returns the first one's position.
+        """Counts rows that enter at ``port``, and returns the position of the first row.
 
-        A graph with several inputs has a row as soon as one of them has it. None: the session is
-        over, and nothing may enter.
+        A graph with several inputs has a row as soon as one of its inputs has that row. Returns
+        None if the session has ended and nothing may enter.
         """
         with self._lock:
             if self.is_finished:
@@ -108,10 +108,10 @@ class Progress:
         return first
 
     def enter_whole(self, counts: Mapping[str, int]) -> bool:
-        """Counts all rows of a session of which nothing has entered yet, with the ends; by port.
+        """Counts all rows and the ends of an unused session, by port.
 
         Returns:
-            False: the session is over, and nothing may enter.
+            False if the session has ended and nothing may enter.
         """
         with self._lock:
             if self.is_finished:
@@ -127,7 +127,7 @@ class Progress:
     # -- out ------------------------------------------------------------------------------------
 
     def leave(self, place: int, count: int) -> None:
-        """Notes rows that have passed one of the session's exits; `call_due` belongs behind it."""
+        """Counts rows that have passed a sink of the session. Call `call_due` afterwards."""
         if self._in_flight is None or not count:
             return
         with self._lock:
@@ -138,7 +138,7 @@ class Progress:
                 self._in_flight.remove(freed)
 
     def end_passed(self) -> bool:
-        """Notes the end at one terminal; True if it was the last one."""
+        """Counts the end at a terminal, and returns True at the last terminal."""
         with self._lock:
             self._open_terminals -= 1
             if self._open_terminals or self.is_finished:
@@ -147,7 +147,7 @@ class Progress:
             return True
 
     def end(self) -> bool:
-        """Ends everything at once; False if it was over already."""
+        """Ends the session immediately, and returns False if the session has already ended."""
         with self._lock:
             if self.is_finished:
                 return False
@@ -157,7 +157,7 @@ class Progress:
             return True
 
     def record_errors(self, buffers: Sequence[Buffer]) -> None:
-        """Keeps the errors that end at a node without outputs."""
+        """Stores the errors that reach a node without outputs."""
         with self._lock:
             for buffer in buffers:
                 if buffer.error is not None:
@@ -166,13 +166,13 @@ class Progress:
                         self.errors.append(buffer.error)
 
     def adopt_errors(self, other: "Progress") -> None:
-        """Takes over the errors that another session has kept."""
+        """Adds the errors that another session has stored."""
         with self._lock:
             self.error_count += other.error_count
             room = self.MAX_KEPT_ERRORS - len(self.errors)
             self.errors += other.errors[: max(0, room)]
 
-    # -- those who wait until results are read --------------------------------------------------
+    # -- waits until results are read -----------------------------------------------------------
 
     def close(self) -> None:
         """Notes that nothing can be sent any more."""
@@ -180,12 +180,12 @@ class Progress:
             self.is_closed = True
 
     def took(self) -> None:
-        """Wakes those who wait because too much is unread; called after results were taken."""
+        """Wakes the threads that wait for unread results; called after results were taken."""
         if self._read.count:
             self.wake()
 
     def wake(self) -> None:
-        """Has everyone who waits look again."""
+        """Wakes all waiting threads and callbacks to check again."""
         with self._lock:
             self._read.wake()
         self.call_due()
@@ -193,13 +193,14 @@ class Progress:
     def wait_until_read(
         self, clock: Clock, bound: int, timeout: float | None, is_over: Callable[[], bool]
     ) -> None:
-        """Waits while ``bound`` rows are unread, at most ``timeout`` s, not longer than
-        `wake`.
+        """Waits while ``bound`` rows are unread, at most ``timeout`` s, or until the next `wake`.
 
-        Not at all where ``is_over``: whoever makes it so calls `wake` afterwards.
+        Does not wait if ``is_over`` returns True. The code that changes the result of ``is_over``
+        calls `wake` afterwards.
         """
         with self._lock:
-            # Counted as one who waits before the look: a reader looks for us after it has taken.
+            # The count must increase before the check of `unread`. A reader first takes results,
+            # then looks at the count, so one of the two threads sees the other.
             self._read.count += 1
             try:
                 if self.unread >= bound and not is_over():
@@ -210,24 +211,25 @@ class Progress:
     def on_read(
         self, bound: int, callback: Callable[[], None], is_over: Callable[[], bool]
     ) -> None:
-        """Calls ``callback`` once, when fewer than ``bound`` rows are unread (perhaps at
-        once).
+        """Calls ``callback`` once when fewer than ``bound`` rows are unread, perhaps immediately.
 
-        Also where ``is_over``: whoever makes it so calls `wake` afterwards.
+        Also calls ``callback`` if ``is_over`` returns True. The code that changes the result of
+        ``is_over`` calls `wake` afterwards.
         """
         with self._lock:
-            # Before the look at what is unread: a reader looks for callbacks after it has taken.
+            # The callback must be added before the check of `unread`. A reader first takes results,
+            # then looks for callbacks, so one of the two threads sees the other.
             self._read.add(callback)
             if self.unread < bound or is_over():
                 self._read.wake()
         self._read.call_due()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Takes back an `on_read` whose caller waits no longer."""
+        """Removes a callback of `on_read` whose caller no longer waits."""
         self._read.remove(callback)
 
     def call_due(self) -> None:
-        """Calls those whose wait is over; with no lock held."""
+        """Calls the callbacks whose wait has ended. The caller must hold no lock."""
         if self._read.due:
             self._read.call_due()
         if self._in_flight is not None:

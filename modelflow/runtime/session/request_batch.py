@@ -1,10 +1,10 @@
-"""A request batch: requests that travel as one session, and do not wait for each other.
+"""A request batch: requests that share a session, and do not wait for each other.
 
-Thirty-two requests of an image or two are one session with forty rows, in a graph through which
-every row passes by itself (`Origin.is_row_by_row`). They are cut into batches like any rows and
-have no order to keep. A request is handed what came out as soon as all its own rows are there: what
-is slow, late, wrong or given up holds up no other. What a session costs, the request batch costs
-once.
+Example: thirty-two requests with one or two images each are one session with forty rows. Every row
+passes the graph independently (`Origin.is_row_by_row`). Nodes cut the rows into batches like any
+other rows, and the rows have no order. A request gets its results as soon as all of its own rows
+are ready. A slow, late, wrong or cancelled request delays no other request. The cost of a session
+arises once for the whole request batch.
 """
 
 from collections import deque
@@ -18,56 +18,64 @@ from modelflow.runtime.locks import make_lock
 from modelflow.runtime.waiting import call_each
 
 RAISED = "a callback for the end of a request raised"
-"""What is logged where who waited for a request raises."""
+"""The log message for a callback of a request that raises."""
 
-_NOTHING = Buffer(None)  # of a row that has not come
+_NOTHING = Buffer(None)  # the place of a row that has not arrived
 
 
 class BatchMembers(Protocol):
-    """Who waits for what becomes of the requests. Each is told of once, with no lock held."""
+    """The receiver of the results of the requests.
+
+    Each request is reported once, with no lock held.
+    """
 
     def on_result(self, requests: Sequence[int], found: Mapping[str, Sequence[Buffer]]) -> None:
-        """Takes what came out of each output: a buffer for each row of these requests, in order."""
+        """Receives the buffers of each output, with a buffer for each row of these requests."""
 
     def on_failure(self, requests: Sequence[int], failure: Exception) -> None:
-        """Notes that nothing comes any more of these; instead of `on_result`."""
+        """Receives the failure of these requests. Called instead of `on_result`."""
 
 
 class RequestBatch:
-    """The requests of a session: each has the rows behind those of the one before. Thread-safe."""
+    """The requests of a session, with consecutive rows for each request. Thread-safe."""
 
     gone: set[int]
-    """The positions of rows that nobody waits for any more."""
+    """The positions of the rows of cancelled requests."""
     _batch_members: BatchMembers
 
     def __init__(self, terminals: int, outputs: Sequence[str]) -> None:
-        """Begins empty.
+        """Starts empty.
 
         Args:
-            terminals: At how many places each row leaves the graph: outputs and other last nodes.
-            outputs: Those of them that are outputs, in the order in which results name them.
+            terminals: The number of places where each row leaves the graph: outputs and other last
+                nodes.
+            outputs: The terminals that are outputs, in the order of the results.
         """
         self.gone = set()
         self._terminals = terminals
         self._outputs = outputs
         self._lock = make_lock("request batch")
-        self._bounds: Sequence[int] = (0,)  # where the rows of each request begin, and their end
+        # the position of the first row of each request, and the end
+        self._bounds: Sequence[int] = (0,)
         self._owners: Sequence[int] = ()  # the request of each row
         self._waiting: set[int] = set()
         self._left: dict[str, int] = {}
-        # Where a request is more than a row at one terminal: how much of each lacks, and what has
-        # come to each output, by position.
+        # Used only if a request has several rows, or the graph several terminals. Holds the number
+        # of missing rows of each request, and the buffers of each output by position.
         self._lacking: list[int] = []
         self._columns: dict[str, list[Buffer]] = {}
         self._due: deque[Callable[[], None]] = deque()
 
     @property
     def size(self) -> int:
-        """How many requests it has carried."""
+        """The number of requests of the batch, including ended requests."""
         return len(self._bounds) - 1
 
     def board(self, batch_members: BatchMembers, sizes: Sequence[int]) -> None:
-        """Takes who waits for so many rows each; before any of them is in the graph."""
+        """Registers the receiver and the row counts of the requests.
+
+        Call this before any row enters the graph.
+        """
         requests = range(len(sizes))
         with self._lock:
             self._batch_members = batch_members
@@ -80,16 +88,16 @@ class RequestBatch:
                 self._lacking = [self._terminals * size for size in sizes]
 
     def request_at(self, position: int) -> int:
-        """Returns which request a row belongs to."""
+        """Returns the number of the request that a row belongs to."""
         return self._owners[position]
 
     def put(
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
     ) -> bool:
-        """Notes rows that have come to a terminal; `call_due` belongs behind it.
+        """Stores rows that have arrived at a terminal. Call `call_due` afterwards.
 
         Returns:
-            True: they were the last ones there.
+            True if they were the last rows at that terminal.
         """
         with self._lock:
             left = self._left.get(terminal, len(self._owners)) - len(positions)
@@ -107,12 +115,12 @@ class RequestBatch:
     def _put(
         self, terminal: str, positions: Sequence[int], buffers: Sequence[Buffer], is_output: bool
     ) -> None:
-        """As `put` for one part of several: a request is over when all have come."""
+        """Stores rows of requests with several rows or terminals, and ends complete requests."""
         whole, lacking, owners = [], self._lacking, self._owners
         if is_output and terminal not in self._columns:
             self._columns[terminal] = [_NOTHING] * len(owners)
         column = self._columns[terminal] if is_output else None
-        # Rows that follow each other are noted as one: a batch that has lost none is one such run.
+        # Consecutive rows are stored as one run. A batch without lost rows is a single run.
         runs = [positions] if isinstance(positions, range) else [range(p, p + 1) for p in positions]
         first = 0
         for run in runs:
@@ -131,7 +139,7 @@ class RequestBatch:
             self._arrive(whole, {name: self._take(name, whole) for name in self._outputs})
 
     def _take(self, output: str, requests: Sequence[int]) -> list[Buffer]:
-        """Returns what has come of these requests, and keeps it no longer."""
+        """Removes and returns the buffers of these requests at an output."""
         column, taken = self._columns[output], []
         for request in requests:
             start, end = self._bounds[request : request + 2]
@@ -146,18 +154,18 @@ class RequestBatch:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Forgets who waits where nobody does any more: they may know the request batch, too."""
+        """Removes the receiver after the last request, because the two may refer to each other."""
         if not self._waiting:
             del self._batch_members
 
     def call_due(self) -> None:
-        """Tells of the requests that are whole; with no lock held."""
+        """Reports the complete requests to the receiver. The caller must hold no lock."""
         call_each(self._due, RAISED)
 
     def leave(self, request: int, failure: Exception) -> None:
-        """Gives up a request: it is worked on no more, and who waits is told at once.
+        """Cancels a request: units skip its rows, and the receiver gets the failure immediately.
 
-        Does nothing where the request is over.
+        Does nothing if the request has ended.
         """
         with self._lock:
             if request not in self._waiting:
@@ -169,7 +177,7 @@ class RequestBatch:
         self.call_due()
 
     def fail(self, failure: Exception) -> None:
-        """Ends every request that is not over."""
+        """Reports a failure for every request that has not ended."""
         with self._lock:
             requests = sorted(self._waiting)
             self._waiting.clear()

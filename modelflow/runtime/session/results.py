@@ -1,4 +1,4 @@
-"""What one output of the graph has for one session, until somebody takes it."""
+"""The results of a session at an output of the graph, until the reader takes them."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ from modelflow.runtime.waiting import Waiting
 
 
 class Results:
-    """What one output of the graph has for one session; bounded by what the session may send.
+    """The results of a session at an output, limited by the rows that the session may send.
 
-    ``put([b0, b1], is_last=True)`` makes two `get` return b0 and b1, and the third raise
-    `EndOfStream`.
+    Example: after ``put([b0, b1], is_last=True)``, two calls of `get` return b0 and b1. The third
+    call raises `EndOfStream`.
     """
 
     __slots__ = (
@@ -30,11 +30,11 @@ class Results:
     )
 
     taken: int
-    """How many results were taken."""
+    """The number of results that were taken."""
     is_ended: bool
-    """The last result has come in."""
+    """True if the last result has arrived."""
     is_abandoned: bool
-    """Nobody can take results any more: they are counted, and dropped."""
+    """True if no reader can take results any more, so they are counted and dropped."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -50,10 +50,10 @@ class Results:
         return len(self._items)
 
     def put(self, buffers: Sequence[Buffer], is_last: bool) -> bool:
-        """Adds results; never waits.
+        """Adds results without waiting.
 
         Returns:
-            True: `call_due` must follow once the caller holds no lock.
+            True if the caller must call `call_due` after it has released its locks.
         """
         with self._lock:
             if self.is_abandoned or self._failure is not None:
@@ -68,16 +68,23 @@ class Results:
             return bool(self._ready.due)
 
     def call_due(self) -> None:
-        """Calls those whose results have come; with no lock held, soon after `put`."""
+        """Calls the callbacks whose results have arrived.
+
+        Call this soon after `put`, with no lock held.
+        """
         self._ready.call_due()
 
     def hold(self) -> None:
-        """Keeps them from ending until `release`."""
+        """Keeps the results from ending until `release`."""
         with self._lock:
             self._holders += 1
 
     def release(self) -> bool:
-        """Takes back a `hold`; True: `call_due` must follow once the caller holds no lock."""
+        """Ends a `hold`.
+
+        Returns:
+            True if the caller must call `call_due` after it has released its locks.
+        """
         with self._lock:
             self._holders -= 1
             self.is_ended = self._is_last_in and not self._holders
@@ -85,7 +92,7 @@ class Results:
             return bool(self._ready.due)
 
     def fail(self, failure: Exception) -> None:
-        """Makes every `get`, also a waiting one, raise ``failure``; what nobody took is dropped."""
+        """Drops all results, and makes every current and later `get` raise ``failure``."""
         with self._lock:
             self._items.clear()
             if self._failure is None:
@@ -94,7 +101,7 @@ class Results:
         self._ready.call_due()
 
     def abandon(self) -> None:
-        """Drops what is there and what comes: nobody will take it."""
+        """Drops all present and future results, because no reader will take them."""
         with self._lock:
             self.is_abandoned = True
             self.taken += len(self._items)
@@ -104,9 +111,9 @@ class Results:
         """Returns the next result.
 
         Raises:
-            EndOfStream: everything has come out.
+            EndOfStream: All results were taken, and the stream has ended.
             TimeoutError: ``timeout`` seconds passed.
-            ModelflowError: what was given to `fail`.
+            ModelflowError: The argument of `fail`.
         """
         with self._lock:
             if not self._items:
@@ -116,17 +123,18 @@ class Results:
             return self._items.popleft()
 
     def get_all(self, clock: Clock, timeout: float | None) -> list[Buffer]:
-        """Waits for the end of the stream and returns everything that came before it.
+        """Waits for the end of the stream, and returns all results that were not taken.
 
         Raises:
             TimeoutError: ``timeout`` seconds passed.
-            ModelflowError: what was given to `fail`.
+            ModelflowError: The argument of `fail`.
         """
         with self._lock:
             if not self.is_ended:
                 self._wait(clock, timeout, lambda: self.is_ended)
             if self._failure is not None:
-                raise self._failure.with_traceback(None)  # else each call's is kept
+                # otherwise the traceback of each call is kept
+                raise self._failure.with_traceback(None)
             items = list(self._items)
             self._items.clear()
             self.taken += len(items)
@@ -134,11 +142,11 @@ class Results:
 
     @property
     def is_ready(self) -> bool:
-        """Tells whether `get` would not wait."""
+        """Returns whether `get` would return or raise without a wait."""
         return bool(self._items) or self.is_ended or self._failure is not None
 
     def wait_ready(self, clock: Clock, timeout: float | None) -> None:
-        """Waits until `get` would not.
+        """Waits until `get` would return or raise without a wait.
 
         Raises:
             TimeoutError: ``timeout`` seconds passed.
@@ -155,7 +163,7 @@ class Results:
             self._ready.wait(clock, remaining)
 
     def get_nowait(self) -> Buffer | None:
-        """Returns the next result, or None if there is none yet; raises as `get` does."""
+        """Returns the next result, or None if no result is ready; raises as `get` does."""
         with self._lock:
             if not self._items:
                 self._raise_if_over()
@@ -164,7 +172,7 @@ class Results:
             return self._items.popleft()
 
     def on_ready(self, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` once, when `get` would not wait (perhaps at once)."""
+        """Calls ``callback`` once when `get` would not wait, perhaps immediately."""
         with self._lock:
             self._ready.add(callback)
             if self.is_ready:
@@ -172,20 +180,23 @@ class Results:
         self._ready.call_due()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Takes back an `on_ready` whose caller waits no longer."""
+        """Removes a callback of `on_ready` whose caller no longer waits."""
         self._ready.remove(callback)
 
     def _raise_if_over(self) -> None:
         if self._items:
             return
         if self._failure is not None:
-            raise self._failure.with_traceback(None)  # else each call's is kept
+            raise self._failure.with_traceback(None)  # otherwise the traceback of each call is kept
         if self.is_ended:
             raise EndOfStream("everything has come out")
 
 
 class SharedResults(Results):
-    """A way into the results of another session, which end when all such ways have."""
+    """Results that are added to the results of another session.
+
+    The results of the other session end when all such objects have ended.
+    """
 
     __slots__ = ("_is_holding", "_whole")
 
@@ -199,16 +210,16 @@ class SharedResults(Results):
         return len(self._whole)
 
     def put(self, buffers: Sequence[Buffer], is_last: bool) -> bool:
-        """Adds results to the other session's; see `Results.put`."""
+        """Adds results to the other session's results; see `Results.put`."""
         is_due = bool(buffers) and self._whole.put(buffers, False)
         return (is_last and self._release()) or is_due
 
     def call_due(self) -> None:
-        """Calls those who wait for the other session's results."""
+        """Calls the callbacks that wait for results of the other session."""
         self._whole.call_due()
 
     def fail(self, failure: Exception) -> None:  # noqa: ARG002 - the other session has its own
-        """Ends this way."""
+        """Ends this object without a failure of the other session."""
         self._release()
         self._whole.call_due()
 

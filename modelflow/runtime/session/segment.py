@@ -1,17 +1,18 @@
-"""What moves between stages: a run of one stream's buffers, and batches cut from such runs.
+"""The data that moves between stages: segments of a stream, and batches cut from segments.
 
-A session sends seven JPEGs, and its input is closed. They reach the first inbox as two segments::
+Example: a session sends seven JPEGs, and its input is closed. The JPEGs reach the first inbox as
+two segments::
 
     Segment(stream, range(0, 4), [[b0, b1, b2, b3]], is_last=False)
     Segment(stream, range(4, 7), [[b4, b5, b6]], is_last=True)
 
-With ``batch_size=5`` a worker takes one batch, whose rows are one span of that stream, and the rest
-stays in the queue as a segment of its own::
+With ``batch_size=5``, a worker takes a batch of five rows, which are one span of that stream. The
+other two rows stay in the queue as a segment::
 
     Batch([Span(stream, range(0, 5), is_last=False, ticket=0)], [[b0, b1, b2, b3, b4]])
     Segment(stream, range(5, 7), [[b5, b6]], is_last=True)
 
-Rows of another session in the same batch would be a second span behind the first.
+Rows of another session in the same batch would be a second span after the first.
 """
 
 from collections.abc import Sequence
@@ -23,27 +24,30 @@ if TYPE_CHECKING:
     from modelflow.runtime.session.session import Session
 
 
-# One list of buffers a port, all of the same length: row i is what belongs together.
+# One list of buffers for each port, all of the same length. The buffers at index i are row i.
 Columns = list[list[Buffer]]
 
 
 class Stream:
-    """The ordered buffers that stem from one origin; the key of all state kept by stream."""
+    """The ordered buffers of one origin; also the key of all state that is kept by stream."""
 
     __slots__ = ("depth", "meta", "origin", "parent", "position", "session")
 
     session: "Session"
     """The session that the stream belongs to."""
     parent: "Stream | None"
-    """The stream whose buffer at ``position`` was expanded into this one; None at the top."""
+    """The stream whose buffer at ``position`` was expanded into this stream; None at the top."""
     position: int
-    """The place of that buffer in ``parent``."""
+    """The position of the expanded buffer in ``parent``."""
     depth: int
-    """How many expands enclose the stream."""
+    """The number of expands that enclose the stream."""
     meta: dict[str, Any]
-    """The small values that belong to the stream as a whole."""
+    """The small values of the whole stream."""
     origin: Sequence[Buffer]
-    """What was expanded into it, without its data; empty at the top, and where nothing inherits."""
+    """The buffers that were expanded into this stream, without data.
+
+    Empty at the top, and if no unit inherits from them.
+    """
 
     def __init__(
         self,
@@ -60,16 +64,16 @@ class Stream:
         self.origin = origin
 
     def renumber(self) -> "Stream":
-        """Returns a stream in the place of this one, for buffers with numbers of their own."""
+        """Returns a replacement of this stream, for buffers with new positions."""
         stream = Stream(self.session, self.parent, self.position, self.origin)
         stream.meta = self.meta.copy()
         return stream
 
 
 class Segment:
-    """Consecutive buffers of one stream, with the end of the stream if the end follows them.
+    """Consecutive buffers of a stream, with the end of the stream if the end follows them.
 
-    Never changed once made, but for ``arrived``.
+    Only ``arrived`` changes after the creation.
     """
 
     __slots__ = ("arrived", "columns", "has_errors", "is_last", "positions", "stream")
@@ -77,15 +81,15 @@ class Segment:
     stream: Stream
     """The stream of the buffers."""
     positions: Sequence[int]
-    """Their places in the stream, rising; a ``range`` where nothing is missing."""
+    """The positions of the buffers in the stream, rising; a ``range`` if none is missing."""
     columns: Columns
-    """The buffers: one column on an edge, a column a port behind a match."""
+    """The buffers: one column on an edge, and a column for each port after a match."""
     is_last: bool
-    """The stream ends behind these buffers."""
+    """True if the stream ends after these buffers."""
     has_errors: bool
-    """Some buffer may be in error."""
+    """True if a buffer may be in error."""
     arrived: float
-    """When the segment came into the queue that it is in, by the clock."""
+    """The time when the segment entered its current queue, in seconds of the clock."""
 
     def __init__(
         self,
@@ -103,7 +107,7 @@ class Segment:
         self.arrived = 0.0
 
     def split(self, count: int) -> "tuple[Segment, Segment]":
-        """Gives the first ``count`` rows, and the others with the end."""
+        """Returns the first ``count`` rows, and the other rows with the end."""
         first = Segment(
             self.stream,
             self.positions[:count],
@@ -122,7 +126,10 @@ class Segment:
         return first, rest
 
     def twin(self) -> "Segment":
-        """Returns the same rows for another receiver: lists and buffers (not data) of its own."""
+        """Returns the same rows for another receiver, with new lists and buffers.
+
+        The data of the buffers is shared.
+        """
         columns = [[buffer.twin() for buffer in column] for column in self.columns]
         return Segment(self.stream, self.positions, columns, self.is_last, self.has_errors)
 
@@ -135,12 +142,14 @@ class Span:
     stream: Stream
     """The stream of the rows."""
     positions: Sequence[int]
-    """Their places in the stream, rising."""
+    """The positions of the rows in the stream, rising."""
     is_last: bool
-    """The stream ends behind the rows."""
+    """True if the stream ends after the rows."""
     ticket: int | None
-    """The span's place among those that its stage hands out of this session; None where nothing can
-    overtake it."""
+    """The number of the span among the spans of this session at its stage.
+
+    None if no later span can overtake an earlier span.
+    """
 
     def __init__(
         self, stream: Stream, positions: Sequence[int], is_last: bool, ticket: int | None = None
@@ -152,11 +161,11 @@ class Span:
 
     @property
     def is_session_end(self) -> bool:
-        """Tells whether nothing of the session follows the span at this place of the graph."""
+        """Returns whether the span is the last of its session at this place of the graph."""
         return self.is_last and self.stream.depth == 0
 
     def join(self, segment: Segment) -> None:
-        """Takes in the rows that follow in the same stream."""
+        """Adds the next rows of the same stream."""
         ours, theirs = self.positions, segment.positions
         if not ours:
             self.positions = theirs
@@ -169,18 +178,18 @@ class Span:
 
 
 class Batch:
-    """The rows of one call, from one stream or many."""
+    """The rows of a call of a unit, from one stream or several."""
 
     __slots__ = ("arrived", "columns", "has_errors", "spans")
 
     spans: list[Span]
-    """Which streams the rows belong to, in the order of the rows."""
+    """The streams of the rows, in the order of the rows."""
     columns: Columns
-    """The rows, a column a port."""
+    """The rows, with a column for each port."""
     has_errors: bool
-    """Some buffer may be in error."""
+    """True if a buffer may be in error."""
     arrived: float
-    """When its oldest row came into the queue, by the clock; 0: it is in none."""
+    """The time when the oldest row entered the queue, by the clock; 0 outside a queue."""
 
     def __init__(self, spans: list[Span], columns: Columns, has_errors: bool) -> None:
         self.arrived = 0.0
@@ -190,11 +199,11 @@ class Batch:
 
     @classmethod
     def of(cls, segments: Sequence[Segment], width: int) -> "Batch":
-        """Puts segments together, those of one stream that follow each other as one span.
+        """Returns a batch of segments, in which consecutive segments of a stream are one span.
 
         Args:
-            segments: In the order of the rows.
-            width: How many columns there are, for a batch of nothing.
+            segments: The segments, in the order of the rows.
+            width: The number of columns, for a batch without rows.
         """
         if len(segments) == 1:
             (only,) = segments
@@ -220,7 +229,7 @@ class Batch:
         return batch
 
     def segments(self) -> list[Segment]:
-        """Returns its rows as what travels where it cannot go on as a whole: a segment a span."""
+        """Returns a segment for each span, for places where the batch cannot move as a whole."""
         if len(self.spans) == 1:
             (span,) = self.spans
             stream, positions, is_last = span.stream, span.positions, span.is_last
@@ -238,7 +247,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many rows there are; 0 where only an end of stream passes."""
+        """The number of rows; 0 if only the end of a stream passes."""
         return len(self.columns[0])
 
     def stream_of(self, row: int) -> Stream:

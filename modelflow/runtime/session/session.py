@@ -1,4 +1,4 @@
-"""One session: what travels with its data, where its results arrive, and how it ends."""
+"""A session: the state that travels with its data, its results, and its end."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from modelflow.runtime.worker_slot import Handoff
 
 _END_RAISED = "session %r: a callback for its end raised"
-_PASSED = Stream.__new__(Stream)  # of no session, as nobody asks for it
+# has no session, because no code reads the stream of an ended session
+_PASSED = Stream.__new__(Stream)
 
 
 class Session:
-    """The life of one `StreamIO`, or of one source.
+    """The state of a `StreamIO` or of a source.
 
-    Its name, origin and context travel with the data; `progress` and `results` stay where the flow
-    runs.
+    Name, origin and context travel with the data. `progress` and `results` stay in the process of
+    the flow.
     """
 
     __slots__ = (
@@ -56,44 +57,49 @@ class Session:
     )
 
     name: str
-    """Unique in the flow."""
+    """The name, unique in the flow."""
     origin: str
-    """The source node that feeds it; ``""`` for the graph's own inputs."""
+    """The source node that feeds the session; ``""`` for the graph's own inputs."""
     context: dict[str, Any]
     """The dict that all units of the session share."""
     stream: Stream
-    """Its stream at the top of the graph; once everything has passed, one of no session."""
+    """The stream of the session at the top of the graph; a placeholder after the end."""
     meta: dict[str, Any]
-    """That stream's own small values."""
+    """The small values of that stream."""
     progress: Progress
-    """How far it has come."""
+    """The counters of rows and results."""
     results: dict[str, Results]
-    """Output name -> what arrived there, for the outputs that its data can reach."""
+    """Output name -> results, for the outputs that the session's data can reach."""
     single_outputs: frozenset[str]
-    """The outputs that give exactly one result for each row that is sent."""
+    """The outputs with exactly one result for each row that is sent."""
     is_stopped: bool
-    """Its input was closed because the flow is being stopped."""
+    """True if the input was closed because the flow is being stopped."""
     is_cancelled: bool
-    """What is queued for it is dropped wherever it is found."""
+    """True if the session was cancelled, and every node drops the queued data of the session."""
     failure: Exception | None
-    """Why it was cancelled, if the flow did it; None if its user did."""
+    """The reason if the flow cancelled the session; None if the user did."""
     has_deadlines: bool
-    """Some row was sent with a deadline (`Buffer` carries it), or has been given up."""
+    """True if a row was sent with a deadline (a field of `Buffer`), or was cancelled."""
     request_batch: "RequestBatch | None"
-    """Who waits for each of its rows; None: its results are read as one stream."""
+    """The requests of the session, or None if a reader takes the results as one stream."""
     handoff: "Handoff | None"
-    """What whoever sends goes on with on its own thread; None: with nothing."""
+    """The handoff by which the sending thread runs units itself, or None."""
     began: float | None
-    """When it was opened, by the clock; None: it is a source's own, which is no request."""
-    spoilt: dict[int, bool] | None
-    """Its requests that have failed, by number (0, where all of it is one); True: a deadline has
-    passed."""
-    on_error: Callable[[Buffer], None] | None
-    """Called with each error that arrives where no reader is; None: nobody is told."""
-    watcher: Watcher | None
-    """Who is told of every batch that its rows are in; None: nobody."""
+    """The time when the session was opened, in seconds of the clock.
 
-    def __init__(  # noqa: PLR0913 - what a session is
+    None for the session of a source, which is no request.
+    """
+    spoilt: dict[int, bool] | None
+    """The failed requests by number, with True if a deadline passed.
+
+    A session without a request batch is request 0.
+    """
+    on_error: Callable[[Buffer], None] | None
+    """Called with each error that arrives at a node without outputs, or None."""
+    watcher: Watcher | None
+    """The receiver of a report for every call with rows of the session, or None."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a session
         self,
         name: str,
         origin: str,
@@ -104,17 +110,19 @@ class Session:
         opener: "Session | None" = None,
         request_batch: "RequestBatch | None" = None,
     ) -> None:
-        """Makes a session that nothing has entered yet.
+        """Makes a session without rows.
 
         Args:
-            name: Unique in the flow.
-            origin: The source node; ``""`` for a session of the graph's own inputs.
-            ends: Where its data can leave the graph.
-            in_flight: Where its rows inside the graph are counted; None: nowhere.
-            on_finished: Called once, when the end has passed every terminal or it is cancelled.
-            opener: The session of the source that has begun this one with one buffer; it is given
-                the results and the errors.
-            request_batch: Who waits for each of its rows; None: its results are read as one stream.
+            name: The name, unique in the flow.
+            origin: The source node, or ``""`` for a session of the graph's own inputs.
+            ends: The places where the session's data can leave the graph.
+            in_flight: The counter of rows inside the graph, or None for no count.
+            on_finished: Called once when the end has passed every terminal, or the session is
+                cancelled.
+            opener: The session of the source that opened this session with one buffer. The opener
+                gets the results and the errors.
+            request_batch: The requests of the session, or None if a reader takes the results as one
+                stream.
         """
         self.name = name
         self.origin = origin
@@ -139,7 +147,7 @@ class Session:
 
     @property
     def is_finished(self) -> bool:
-        """Tells whether it is over."""
+        """Returns whether the session has ended."""
         return self.progress.is_finished
 
     @property
@@ -148,7 +156,7 @@ class Session:
         return self.progress if self._opener is None else self._opener.progress
 
     def spoil(self, positions: Sequence[int], buffers: Sequence[Buffer]) -> None:
-        """Notes the rows in error among those that leave the graph, which its figures tell."""
+        """Notes the failed requests of rows that leave the graph, for the statistics."""
         for position, buffer in zip(positions, buffers, strict=True):
             if buffer.error is not None:
                 if self.spoilt is None:
@@ -158,58 +166,61 @@ class Session:
                 self.spoilt.setdefault(0 if batch is None else batch.request_at(position), is_late)
 
     def tell_errors(self, buffers: Sequence[Buffer]) -> None:
-        """Tells of the errors that arrive where no reader is; with no lock held."""
+        """Reports errors that arrive at a node without outputs. The caller must hold no lock."""
         if self.on_error is not None:
             due: deque[Callable[[], None]] = deque()
             for buffer in buffers:
                 if buffer.error is not None:
                     due.append(partial(self.on_error, buffer))
-            call_each(due, "session %r: who is told of errors raised", self.name)
+            call_each(due, "session %r: the callback `on_error` raised", self.name)
 
     def watch(self, watcher: Watcher) -> None:
-        """Has somebody told of it; before anything has entered."""
+        """Adds a watcher, before any row has entered."""
         self.watcher = watcher if self.watcher is None else Watchers(self.watcher, watcher)
         self.on_end(watcher.over)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Tells a watcher no more of calls, as long as it is the only one."""
+        """Removes a watcher if the session has no other watcher."""
         if self.watcher is watcher:
             self.watcher = None
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Has ``callback`` called once when the session is over; at once if it is.
+        """Calls ``callback`` once when the session ends, or immediately if the session has ended.
 
-        On the thread that ends it, with no lock held; what it raises is logged.
+        The call is on the thread that ends the session, with no lock held. Exceptions of
+        ``callback`` are logged.
         """
         self._on_end.append(callback)
         if self.progress.is_finished:
             call_each(self._on_end, _END_RAISED, self.name)
 
     def finish(self) -> None:
-        """Tells everyone that the session is over; called once, with no lock held.
+        """Calls all callbacks for the end of the session. The caller must hold no lock.
 
-        Once more where a Ctrl-C may have come in the middle of it: who was told is not told again.
+        Called once, or again if a Ctrl-C may have interrupted the first call. No callback is called
+        twice.
         """
         if self._on_end:
             call_each(self._on_end, _END_RAISED, self.name)
         if not self.is_cancelled and (not self.origin or self._opener is not None):
-            # Nothing enters any more. The two refer to each other, which would leave every request
-            # to the collector of cycles.
+            # Nothing enters any more. Session and stream refer to each other; this line breaks the
+            # cycle, so the session is freed without the garbage collector.
             self.stream = _PASSED
-        self._on_finished(self)  # last: who waits for the end finds everyone told
+        # last, because a thread that waits for the end expects that all callbacks have been called
+        self._on_finished(self)
 
     def cancel(self, failure: Exception | None = None) -> bool:
-        """Ends the session: its queued data is dropped, its readers and senders wake.
+        """Ends the session, drops its queued data, and wakes its readers and senders.
 
         Args:
-            failure: What readers get; `Cancelled` unless given.
+            failure: The exception for readers, or None for `Cancelled`.
 
         Returns:
-            False if it was over already.
+            False if the session has already ended.
         """
         if self.progress.is_finished:
             return False
-        # First: who finds the progress at its end finds the reason too.
+        # Set before `progress.end`, because a thread that sees the end also reads the reason.
         self.failure = failure
         self.is_cancelled = True
         if not self.progress.end():

@@ -1,4 +1,4 @@
-"""Who is told what units did for the rows of one session: for traces of single requests."""
+"""Watchers of the calls of units for one session, for traces of single requests."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,19 +7,19 @@ from modelflow.errors import FlowUnitError
 
 
 class Part(NamedTuple):
-    """What one call of a unit did for the rows of one session.
+    """The part of a session in one call of a unit.
 
     Attributes:
         node: The node.
-        unit: Its unit.
-        device: What it ran on.
-        start: When it was called, in the clock's seconds.
-        end: When it had come back.
-        batch_size: Rows in the batch, of whichever session.
-        rows: Rows of the session among them that had not failed before; 0: a stream unit was
-            called for an event of its own, or an end.
-        error: Why one of them failed there; None: none did.
-        track: The worker that called it: the name of its stage, and its number.
+        unit: The unit of the node.
+        device: The device of the unit.
+        start: The time of the call, in seconds of the clock.
+        end: The time when the call returned.
+        batch_size: The number of rows in the batch, of all sessions.
+        rows: The number of rows of the session without an earlier failure. The value is 0 if a
+            stream unit was called for an event of its own or for an end.
+        error: The error of one of these rows in the call, or None.
+        track: The worker that made the call: the name of its stage and its number.
     """
 
     node: str
@@ -34,31 +34,31 @@ class Part(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Is told of one session; from many threads at once, and must not wait.
+    """A receiver of reports about one session, called from many threads, which must not wait.
 
-    It comes with a request, and costs the others nothing.
+    A watcher belongs to a request, and adds no cost to other requests.
     """
 
     def on_call(self, part: Part) -> None:
-        """A unit was called for rows of the session; where it was cancelled also behind `over`."""
+        """Receives a call of a unit for rows of the session; after a cancel, also after `over`."""
 
     def over(self) -> None:
-        """The session is over; before whoever waits for its results is told."""
+        """Receives the end of the session, before the readers of its results."""
 
 
 class Watchers:
-    """Several who watch one session, as one."""
+    """A watcher that forwards all reports to several watchers."""
 
     def __init__(self, *watchers: Watcher) -> None:
-        """Takes them."""
+        """Stores the watchers."""
         self._watchers = watchers
 
     def on_call(self, part: Part) -> None:
-        """See `Watcher.on_call`."""
+        """Forwards a call; see `Watcher.on_call`."""
         for watcher in self._watchers:
             watcher.on_call(part)
 
     def over(self) -> None:
-        """See `Watcher.over`."""
+        """Forwards the end; see `Watcher.over`."""
         for watcher in self._watchers:
             watcher.over()

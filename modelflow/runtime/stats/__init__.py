@@ -1,6 +1,6 @@
-"""What a flow counts: written by the working threads without locks, added up on request.
+"""The statistics of a flow: counters that workers write without locks, and their sums.
 
-In: events of workers and queues. Out: `FlowStats`, `NodeStats`, histograms.
+Input: events of workers and queues. Output: `FlowStats`, `NodeStats`, histograms.
 """
 
 from modelflow.runtime.stats.counters import QueueStats, WorkerStats

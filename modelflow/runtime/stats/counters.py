@@ -1,4 +1,4 @@
-"""What workers and queues count while they work: each for itself, without locks of its own."""
+"""The counters of single workers and queues, without locks of their own."""
 
 from collections import Counter
 from math import inf, log2
@@ -6,40 +6,40 @@ from math import inf, log2
 from modelflow.runtime.stats.histogram import ALL, EVERY, SHORT, Record
 from modelflow.runtime.stats.processor_time import ThreadTime
 
-# How fast what a call has cost is forgotten where later ones cost less.
+# The weight of a new, lower cost in `WorkerStats.cost`. A higher cost applies immediately.
 _FORGETTING = 0.125
 
 
 class WorkerStats:
-    """The counters of one worker, written by whoever is in its slot.
+    """The counters of a worker, written by the thread that has the worker's slot.
 
     Attributes:
-        errors: Rows that failed in the unit.
-        failures: The same by what was raised: the name of its type.
-        last_error: When the last of them came, and what it was.
-        expired: Rows whose deadline had passed before the unit was called.
-        cost: Seconds that a call takes now: dear at once, and cheap again slowly; infinite before
-            the first.
-        row: Seconds that a row of the last call has taken, on average.
-        by_size: Batch size (0: calls for events) -> how many calls had it, and the seconds that
-            they took together.
-        parts: The same of batches that are not in `by_size`: they were left smaller because other
-            workers were there for the rest, or rows that take long go one by one.
-        is_part: The next call is for such a batch.
-        service: How long each call took.
-        waits: How long the oldest row of each batch had waited.
-        moved: Buffers that were copied from or to a device.
-        moved_bytes: Their bytes.
-        moving: Seconds that took.
-        starved: Seconds without anything to do.
-        ordered: Seconds in which what there was had to wait for rows before it.
-        blocked: Seconds without room behind the node.
-        lent: Seconds of calls on the threads of others, while its own rested.
-        thread: What its thread has used of the processors; None: it has none.
-        since, until: When it began to work, and when it ended, by the clock; None: it has not.
-        busy_since, resting_since, blocked_since: When what it does now began; None: it does
-            something else.
-        is_ordered: What it rests for is rows before those that there are.
+        errors: The number of rows that failed in the unit.
+        failures: The failed rows by the type name of the exception.
+        last_error: The time and the text of the last error.
+        expired: The number of rows whose deadline had passed before the call of the unit.
+        cost: The expected seconds of a call. A slower call raises the value immediately, faster
+            calls lower it gradually. Infinite before the first call.
+        row: The average seconds for a row of the last call.
+        by_size: Batch size (0: calls for events) -> number of such calls, and their seconds in
+            total.
+        parts: The same for batches that are not in `by_size`. Such a batch was cut because other
+            workers were idle, or because slow rows are processed one by one.
+        is_part: True if the next call is for such a cut batch.
+        service: The lengths of the calls.
+        waits: The waiting times of the oldest row of each batch.
+        moved: The number of buffers that were copied from or to a device.
+        moved_bytes: The bytes of these buffers.
+        moving: The seconds of these copies.
+        starved: Seconds without any work.
+        ordered: Seconds in which the waiting rows had to wait for earlier rows.
+        blocked: Seconds without room after the node.
+        lent: Seconds of calls on threads of other workers while the own thread was idle.
+        thread: The processor time of the thread, or None without a thread.
+        since, until: The start and the end of the work, by the clock, or None.
+        busy_since, resting_since, blocked_since: The start of the current call, idle time or wait
+            for room, or None.
+        is_ordered: True if the worker is idle because the waiting rows must wait for earlier rows.
     """
 
     __slots__ = (
@@ -97,8 +97,8 @@ class WorkerStats:
         """Adds rows that failed in a call.
 
         Args:
-            kinds: How many, by what was raised.
-            last: What the last of them was; ``""``: none has.
+            kinds: The number of failed rows by the type name of the exception.
+            last: The text of the last error, or ``""`` without errors.
             now: The clock's time.
         """
         self.failures.update(kinds)
@@ -106,13 +106,13 @@ class WorkerStats:
             self.last_error = (now, last)
 
     def count(self, size: int, errors: int, seconds: float, waited: float = -1.0) -> None:
-        """Adds one call.
+        """Adds a call.
 
         Args:
-            size: How many rows it was given.
-            errors: How many of them failed in it.
-            seconds: How long it took.
-            waited: How long the oldest row had waited for it, in seconds; negative: nobody knows.
+            size: The number of rows.
+            errors: The number of rows that failed in the call.
+            seconds: The length of the call.
+            waited: The seconds that the oldest row had waited for the call. Negative if not known.
         """
         sizes = self.by_size
         if self.is_part and size:
@@ -122,7 +122,7 @@ class WorkerStats:
             sizes[size] = found = [0, 0.0]
         found[0] = number = found[0] + 1
         found[1] += seconds
-        # As `Record.add`, without a call.
+        # The code of `Record.add` without the cost of a call.
         weight = 1 if number <= ALL else 0 if number % EVERY else EVERY
         if weight or seconds > SHORT:
             times = 1 if seconds > SHORT else weight
@@ -144,28 +144,28 @@ class WorkerStats:
             self.cost = seconds
 
     def calls(self) -> list[tuple[int, list[float]]]:
-        """Returns a moment's picture of `by_size` and `parts`."""
+        """Returns the current items of `by_size` and `parts`."""
         return [*self.by_size.items(), *self.parts.items()]
 
     @property
     def batches(self) -> int:
-        """How many calls there were."""
+        """The number of calls."""
         return int(sum(count for _, (count, _) in self.calls()))
 
     @property
     def done(self) -> tuple[int, float]:
-        """Rows of the calls that have ended, and the seconds that those took."""
+        """The number of rows of all finished calls, and the seconds of these calls."""
         found = self.calls()
         return int(sum(size * one[0] for size, one in found)), sum(one[1] for _, one in found)
 
     def count_transfer(self, buffers: int, size: int, seconds: float) -> None:
-        """Adds buffers that were copied between devices: so many bytes, in such a time."""
+        """Adds buffers that were copied between devices, with their bytes and seconds."""
         self.moved += buffers
         self.moved_bytes += size
         self.moving += seconds
 
     def end_rest(self, now: float) -> None:
-        """Adds the rest that began at `resting_since`."""
+        """Adds the idle time since `resting_since`."""
         since, self.resting_since = self.resting_since, None
         if since is None:
             return
@@ -175,19 +175,20 @@ class WorkerStats:
             self.starved += now - since
 
     def end_block(self, now: float) -> None:
-        """Adds the wait for room that began at `blocked_since`, if there was one."""
+        """Adds the wait for room since `blocked_since`, if any."""
         since, self.blocked_since = self.blocked_since, None
         if since is not None:
             self.blocked += now - since
 
 
 class QueueStats:
-    """What became of a queue's rows; written under its lock.
+    """The counters of a queue, written under the lock of the queue.
 
     Attributes:
-        closed: Why batches closed -> how many: ``full``, ``timeout``, ``nothing_waiting``,
-            ``end_of_stream``; where that is noted.
-        dropped: Rows of cancelled sessions that never came to the unit.
+        closed: Reason why a batch was closed -> number of batches. The reasons are ``full``,
+            ``timeout``, ``nothing_waiting`` and ``end_of_stream``. Empty for queues that do not
+            count this.
+        dropped: The number of rows of cancelled sessions that never reached the unit.
     """
 
     __slots__ = ("closed", "dropped")

@@ -1,4 +1,4 @@
-"""The figures of a whole flow at one moment: its nodes, its requests, its memory."""
+"""The statistics of a flow at one time: its nodes, requests and memory."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,13 @@ from modelflow.table import html_table, text_table, time_text
 
 
 class RequestStats:
-    """How the sessions of a flow ended; written under the lock that guards who is in it.
+    """The outcomes of a flow's sessions, written under the lock of the session registry.
 
     Attributes:
-        ok: How many ended without an error. Of sessions whose rows are a request each the rows are
-            counted.
-        others: How many ended otherwise: ``failed``: some row of it; ``expired``: likewise, its
-            deadline passed; ``cancelled``.
-        latencies: How long those lasted that were not cancelled, from the moment in which they were
-            opened.
+        ok: The number of sessions without an error. For a request batch, each request counts.
+        others: The number of other sessions by outcome. ``failed`` if a row failed, ``expired`` if
+            the deadline of a row passed, or ``cancelled``.
+        latencies: The times from the opening to the end of all sessions that were not cancelled.
     """
 
     __slots__ = ("latencies", "ok", "others")
@@ -38,27 +36,28 @@ class RequestStats:
             self.latencies.add(seconds, requests)
 
     def outcomes(self) -> dict[str, int]:
-        """Returns how many ended how."""
+        """Returns the number of requests by outcome."""
         return {**({"ok": self.ok} if self.ok else {}), **self.others}
 
 
 @dataclass(frozen=True)
 class FlowStats(Mapping[str, NodeStats]):
-    """What a flow has done so far: a mapping from the names of its nodes to their figures.
+    """The statistics of a flow: a mapping from node names to the statistics of each node.
 
     Attributes:
-        name: The flow's.
-        time: When this was taken, in the clock's seconds: the difference of two is what lies
-            between them.
-        seconds: How long the flow has run.
-        nodes: The figures of each node, in topological order.
-        requests: Outcome -> sessions (or requests that share one) that have ended so: ``ok``,
-            ``failed``, ``expired``, ``cancelled``.
-        latency: How long they lasted, without those that were cancelled.
-        in_flight: Sessions that are not over.
-        unread: Output of the graph -> results that nobody has taken yet.
-        unread_bound: Results of one session that nobody has taken at which its sender waits.
-        pool: Bytes of host memory that is kept for reuse: ``free`` now.
+        name: The name of the flow.
+        time: The time of this snapshot, in seconds of the clock. The difference of two snapshots
+            covers the time between them.
+        seconds: The running time of the flow.
+        nodes: The statistics of each node, in topological order.
+        requests: Outcome -> number of requests. The outcomes are ``ok``, ``failed``, ``expired``
+            and ``cancelled``. A session is a request, or a batch of requests.
+        latency: The lengths of all requests that were not cancelled.
+        in_flight: The number of sessions that have not ended.
+        unread: Output of the graph -> number of results that no reader has taken yet.
+        unread_bound: The number of unread results of a session at which its sender waits.
+        pool: Bytes of host memory that is kept for reuse. ``free`` is the memory that is unused
+            now.
     """
 
     name: str = ""
@@ -82,7 +81,7 @@ class FlowStats(Mapping[str, NodeStats]):
         return len(self.nodes)
 
     def __add__(self, other: "FlowStats") -> "FlowStats":
-        """Returns the figures of both together: of the same flow in another process."""
+        """Returns the sum with the statistics of the same flow in another process."""
         nodes = dict(self.nodes)
         add_nodes(nodes, other.nodes)
         return FlowStats(
@@ -100,14 +99,15 @@ class FlowStats(Mapping[str, NodeStats]):
 
     @property
     def without_words(self) -> "FlowStats":
-        """The same without what errors said: it may hold what somebody has sent."""
+        """The statistics without the texts of errors, which may contain data of a client."""
         nodes = {name: node.without_words for name, node in self.nodes.items()}
         return replace(self, nodes=nodes)
 
     def rows(self) -> list[dict[str, str]]:
-        """Explains the figures as a table: one row a node, the same columns in each.
+        """Returns a table with a row for each node, for people to read.
 
-        Below a far node are those that stand behind it, as in ``far > infer``.
+        A far node, which runs on other machines, is followed by the nodes of its replicas, as in
+        ``far > infer``.
         """
         found = []
         for node in self.nodes.values():
@@ -131,7 +131,7 @@ class FlowStats(Mapping[str, NodeStats]):
 
     @property
     def past(self) -> "FlowStats":
-        """The same without what is true of its moment alone: it does not run any more."""
+        """The statistics of an ended flow, without current values such as queue lengths."""
         nodes = {name: node.past for name, node in self.nodes.items()}
         return replace(self, nodes=nodes, in_flight=0, unread={}, unread_bound=0, pool={})
 

@@ -1,7 +1,7 @@
-"""Distributions of times in log-linear buckets: four to every doubling, from a nanosecond on.
+"""Distributions of times in logarithmic buckets: four for each doubling, from 1 ns on.
 
-1.00 ms and 1.15 ms share a bucket, 1.20 ms is in the next: whatever is read from a histogram is
-within 9 % of the truth.
+Example: 1.00 ms and 1.15 ms share a bucket, and 1.20 ms is in the next. Every value from a
+histogram is within 9 % of the true value.
 """
 
 import bisect
@@ -11,31 +11,32 @@ from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import Self
 
-# Buckets to a doubling; a value is at most 2 ** (1 / 8) from the middle of its bucket.
+# The buckets for each doubling. A value differs from the middle of its bucket by at most a factor
+# of 2 ** (1 / 8).
 _FINENESS = 4
 _NANOSECONDS = 1e9
 BUCKETS = 256
-"""How many there are: the last one begins at 2 ** 63.75 ns, some 500 years."""
+"""The number of buckets; the last begins at 2 ** 63.75 ns, some 500 years."""
 
-# To find the bucket costs 0.15 us, too much beside something that takes less than a hundred times
-# that. So of times below `SHORT` only one of `EVERY` is looked at, and counts for so many; but each
-# of the first ones is.
+# Finding the bucket costs 0.15 us, too much for a call shorter than a hundred times that. So only
+# one of `EVERY` times below `SHORT` is counted, with the weight `EVERY`. The first `ALL` times are
+# all counted.
 SHORT = 50e-6
-"""Seconds below which not every time is looked at."""
+"""The length in seconds below which not every time is counted."""
 EVERY = 16
-"""Of those one of so many is; a power of two."""
+"""The sampling interval of short times; a power of two."""
 ALL = 64
-"""Of the first so many each is."""
+"""The number of times at the beginning that are all counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often times of which length were seen.
+    """A distribution of times: the number of times in each bucket.
 
     Attributes:
-        counts: Bucket -> how many. Bucket ``i`` holds 2 ** (i / 4) to 2 ** ((i + 1) / 4)
-            nanoseconds; the first one also what is shorter.
-        total: All of them added up, in seconds.
+        counts: Bucket -> number of times. Bucket ``i`` holds 2 ** (i / 4) to 2 ** ((i + 1) / 4)
+            nanoseconds. The first bucket also holds shorter times.
+        total: The sum of all times, in seconds.
     """
 
     counts: Mapping[int, int] = field(default_factory=dict)
@@ -43,22 +44,22 @@ class Histogram:
 
     @classmethod
     def of(cls, counts: Sequence[int], total: float) -> Self:
-        """Takes the count of each bucket, and the seconds of all times together."""
-        # Most are empty: what looks at each of them is C.
+        """Returns a histogram from the count of each bucket and the sum of all times in seconds."""
+        # Most buckets are empty, and `compress` skips them in C.
         return cls(dict(itertools.compress(enumerate(counts), counts)), total)
 
     @property
     def count(self) -> int:
-        """How many times it holds."""
+        """The number of times in the histogram."""
         return sum(self.counts.values())
 
     @property
     def mean(self) -> float:
-        """Seconds, on average; 0 where there are none."""
+        """The average time in seconds; 0 for an empty histogram."""
         return self.total / self.count if self.counts else 0.0
 
     def percentile(self, percent: float) -> float:
-        """Returns the seconds that ``percent`` of the times do not exceed, within 9 %.
+        """Returns the time in seconds that ``percent`` of the times do not exceed, within 9 %.
 
         Raises:
             ValueError: ``percent`` is not from 0 to 100.
@@ -74,9 +75,9 @@ class Histogram:
         return 0.0
 
     def at_most(self, bounds: Sequence[float]) -> list[int]:
-        """Returns how many are at most as long as each of ``bounds``: seconds, rising.
+        """Returns for each of ``bounds`` (rising seconds) the number of times up to this bound.
 
-        A bucket counts as at most what its middle is.
+        All times of a bucket count with the value of its middle.
         """
         buckets = sorted(self.counts.items())
         passed = [0, *itertools.accumulate(count for _, count in buckets)]
@@ -99,16 +100,16 @@ class Histogram:
 
 
 class Record:
-    """Times as they come, for one thread at a time to write and any to read."""
+    """A distribution that grows, written by one thread at a time, and read by any thread."""
 
     __slots__ = ("counts", "number", "total")
 
     number: int
-    """How many have been added."""
+    """The number of times that were added."""
     counts: list[int]
-    """How many there are in each bucket."""
+    """The number of times in each bucket."""
     total: float
-    """All of them added up, in seconds."""
+    """The sum of all times, in seconds."""
 
     def __init__(self) -> None:
         self.counts = [0] * BUCKETS
@@ -117,7 +118,7 @@ class Record:
 
     def add(self, seconds: float, count: int = 1) -> None:
         """Adds ``count`` equal times, in seconds."""
-        # Also in `WorkerStats.count`, where a call would cost as much again.
+        # `WorkerStats.count` has a copy of this code, because a call would double its cost.
         before, self.number = self.number, self.number + count
         self.total += seconds * count
         if seconds <= SHORT and before >= ALL:
@@ -126,5 +127,5 @@ class Record:
             self.counts[int(log2(seconds * 1e9 + 1.0) * 4.0)] += count
 
     def histogram(self) -> Histogram:
-        """Returns what has been added so far."""
+        """Returns a histogram of the times so far."""
         return Histogram.of(self.counts.copy(), self.total)

@@ -1,4 +1,4 @@
-"""The figures of a node: what its workers have counted, added up, at one moment."""
+"""The statistics of a node: the sums of its workers' counters at one time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,59 +10,63 @@ from modelflow.runtime.stats.histogram import Histogram
 from modelflow.runtime.stats.processor_time import NOTHING
 
 GONE = "gone"
-"""In the place of a replica's name: all those that are not there any more, together."""
+"""The key for the sum of all replicas that have ended, instead of a replica's name."""
 
-# How often figures are read anew that change while they are read.
+# The most attempts to read values that change during the read.
 _TRIES = 4
 
 
 @dataclass(frozen=True)
 class NodeStats:
-    """What a node has done so far; a moment's picture, not locked against the workers.
+    """The statistics of a node, taken without locks while the workers continue.
 
-    The time of its workers is `busy`, `starved`, `blocked` or `order`, also what has not ended yet;
-    what is left of `seconds` is the runtime's own. Nodes that are fused into one stage share their
-    workers: of those all but the first have only `busy`.
+    The time of its workers is `busy`, `starved`, `blocked` or `order`, including calls and waits
+    that have not ended. The rest of `seconds` is the time of the runtime itself. Nodes that are
+    fused into one stage share their workers. All of them but the first have only `busy`.
 
     Attributes:
-        node, unit: Whose figures these are.
-        stage: The stage that it is in: the name of its first node.
-        threads: Its workers.
-        batches: Calls of the unit.
-        buffers: Rows that were given to it.
-        errors: Rows that failed in it.
-        failures: The same by what was raised: the name of its type.
-        last_error: What the last of them was, and of which item, cut short; ``""``: there was none.
-        expired: Rows whose deadline had passed when they came to it.
-        dropped: Rows of cancelled sessions that never came to it.
-        seconds: How long its workers have been there, added up.
-        busy: Seconds spent in the unit, over all workers.
-        starved: Seconds in which a worker had nothing to do.
-        blocked: Seconds in which it waited for room behind the node.
-        order: Seconds in which what it could have done had to wait for rows before it.
-        lent: Seconds of `busy` on threads of other stages, while its own rested.
-        on_core: Seconds that its threads ran on a processor.
-        runnable: Seconds in which they could have run, and others had the processors.
-        queue: Ready rows that wait now.
-        capacity: Rows at which those who bring them wait; the least, where ports differ.
-        moved, moved_bytes: Buffers that were copied between devices here, and their bytes.
-        moving: Seconds of its threads in these copies.
-        batch_size: The most rows a call may have.
+        node, unit: The name of the node, and its unit.
+        stage: The stage of the node, with the name of the stage's first node.
+        threads: The number of workers.
+        batches: The number of calls of the unit.
+        buffers: The number of rows that the unit was given.
+        errors: The number of rows that failed in the unit.
+        failures: The failed rows by the type name of the exception.
+        last_error: The shortened text of the last error with its item, or ``""``.
+        expired: The number of rows whose deadline had passed when they reached the node.
+        dropped: The number of rows of cancelled sessions that never reached the unit.
+        seconds: The lifetime of all workers in total.
+        busy: Seconds in the unit, over all workers.
+        starved: Seconds in which a worker had no work.
+        blocked: Seconds in which a worker waited for room after the node.
+        order: Seconds in which the waiting rows had to wait for earlier rows.
+        lent: Seconds of `busy` on threads of other stages, while the worker's own thread was idle.
+        on_core: Seconds of the threads on a processor.
+        runnable: Seconds in which the threads were ready to run, but other threads had the
+            processors.
+        queue: The number of ready rows that wait now.
+        capacity: The number of rows at which senders wait. The least, if ports differ.
+        moved, moved_bytes: Buffers that this node copied between devices, and their bytes.
+        moving: Seconds of the threads in these copies.
+        batch_size: The most rows for a call.
         batch_timeout: Seconds that a row may wait for others to fill its batch.
-        batch_sizes: Batch size -> number of calls. Sizes near 1 under load: the node keeps up, and
-            batching is not needed. Sizes near ``batch_size``: the node is the bottleneck.
-        batch_seconds: Batch size -> seconds spent in those calls, over all workers.
-        closed: Why batches closed -> number of batches: ``full``, ``timeout``, ``nothing_waiting``,
-            ``end_of_stream``, ``shared`` (workers took a part each).
-        service: How long calls took.
-        wait: How long the oldest row of each batch had waited for the call.
-        figures: Counters of the unit's own. An inference unit has ``engine_calls`` (rows ->
-            calls of the engine) and ``batching`` (``padding``: rows filled up, ``another_shape``:
-            batches cut because of it). A far node has ``replicas`` (``ready``, ``starting``,
-            ``lost``).
-        replicas: Of a far node what was done elsewhere for it: replica (machine and process) ->
-            node -> figures. Those that are there no more are one, `GONE`. What others have replicas
-            do that they share is in it; of one that is busy, or hangs, it is what it told last.
+        batch_sizes: Batch size -> number of calls. Sizes near 1 under load mean that the node keeps
+            up, and batching is not needed. Sizes near ``batch_size`` mean that the node is the
+            bottleneck.
+        batch_seconds: Batch size -> seconds in those calls, over all workers.
+        closed: Reason why a batch was closed -> number of batches. The reasons are ``full``,
+            ``timeout``, ``nothing_waiting``, ``end_of_stream``, and ``shared`` (several workers
+            took a part each).
+        service: The lengths of the calls.
+        wait: The waiting times of the oldest row of each batch.
+        figures: Counters of the unit itself. An inference unit has ``engine_calls`` (rows -> calls
+            of the engine) and ``batching``. The latter has ``padding`` (rows that fill a batch) and
+            ``another_shape`` (batches that were cut because shapes differ). A far node has
+            ``replicas`` (``ready``, ``starting``, ``lost``).
+        replicas: Only for a far node, which runs on other machines. Replica (machine and process)
+            -> node -> statistics. All replicas that have ended are summed under `GONE`. If
+            processes share a replica, its values include the work for all of them. For a replica
+            that is busy or hangs, these are the last reported values.
     """
 
     node: str
@@ -101,7 +105,7 @@ class NodeStats:
 
     @property
     def inside(self) -> dict[str, "NodeStats"]:
-        """The nodes that stand behind a far one, by name, over all its replicas."""
+        """The nodes that run on the replicas of a far node, by name, summed over all replicas."""
         found: dict[str, NodeStats] = {}
         for nodes in self.replicas.values():
             add_nodes(found, nodes)
@@ -109,17 +113,17 @@ class NodeStats:
 
     @property
     def row_seconds(self) -> float:
-        """Seconds that rows have spent in calls, added up over the rows: a call counts for each."""
+        """The seconds of all rows in calls: each call counts once for every row."""
         return sum(size * seconds for size, seconds in self.batch_seconds.items())
 
     @property
     def mean_batch_size(self) -> float:
-        """Rows a call, on average, without the calls for events; 0 before the first."""
+        """The average number of rows in a call, without calls for events; 0 without calls."""
         calls = sum(count for size, count in self.batch_sizes.items() if size)
         return self.buffers / calls if calls else 0.0
 
     def __add__(self, other: "NodeStats") -> "NodeStats":
-        """Returns the figures of both together: of the same node in another process."""
+        """Returns the sum with the statistics of the same node in another process."""
         added: dict[str, Any] = {
             name: getattr(self, name) + getattr(other, name) for name in _ADDED
         }
@@ -133,7 +137,7 @@ class NodeStats:
         batch_size = max(self.batch_size, other.batch_size)
         error = other.last_error or self.last_error
         mixed["last_error"] = error
-        # Several processes may use one replica, and tell the same of it.
+        # Several processes may use one replica and report the same values, so they are not added.
         replicas = {**self.replicas, **other.replicas}
         gone = dict(self.replicas.get(GONE, {}))
         add_nodes(gone, other.replicas.get(GONE, {}))
@@ -145,14 +149,14 @@ class NodeStats:
 
     @property
     def past(self) -> "NodeStats":
-        """The same without what is true of its moment alone: its workers and queue are gone."""
+        """The statistics of an ended node, without current values such as the queue length."""
         inside = {name: node.past for name, node in self.inside.items()}
         replicas = {GONE: inside} if inside else {}
         return replace(self, threads=0, queue=0, capacity=0, replicas=replicas)
 
     @property
     def without_words(self) -> "NodeStats":
-        """The same without what errors said: it may hold what somebody has sent."""
+        """The statistics without the texts of errors, which may contain data of a client."""
         replicas = {
             replica: {name: node.without_words for name, node in nodes.items()}
             for replica, nodes in self.replicas.items()
@@ -163,13 +167,13 @@ class NodeStats:
     def of(
         cls, node: str, unit: str, stage: str, workers: Iterable[WorkerStats], now: float
     ) -> Self:
-        """Adds up the counters of the workers of a node.
+        """Returns the sum of the counters of a node's workers.
 
         Args:
-            node: Whose they are.
-            unit: What it runs.
-            stage: The stage that it is in.
-            workers: What each of them has counted.
+            node: The name of the node.
+            unit: The unit of the node.
+            stage: The stage of the node.
+            workers: The counters of each worker.
             now: The clock's time.
         """
         counters = list(workers)
@@ -245,13 +249,13 @@ _MIXED = ("failures", "batch_sizes", "batch_seconds", "closed")
 
 
 def add_nodes(total: dict[str, NodeStats], more: Mapping[str, NodeStats]) -> None:
-    """Adds figures of nodes to those of the same names."""
+    """Adds the statistics of nodes to a mapping, and sums nodes with the same name."""
     for name, node in more.items():
         total[name] = total[name] + node if name in total else node
 
 
 def _add_up(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Adds up what has the same key."""
+    """Returns a mapping with the sums of both mappings."""
     found = dict(one)
     for key, value in other.items():
         found[key] = found.get(key, 0) + value
@@ -259,9 +263,10 @@ def _add_up(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _calls(stats: WorkerStats) -> tuple[list[tuple[int, float, float]], float | None]:
-    """Returns the calls that have ended, by size, and when the one under way began.
+    """Returns the finished calls by size, and the start time of the current call.
 
-    Read anew where a call has ended or begun meanwhile: it would count neither here nor there.
+    Reads again if a call has ended or begun meanwhile. Otherwise that call could be missing in both
+    values.
     """
     tries = 0
     while True:
@@ -275,9 +280,10 @@ def _calls(stats: WorkerStats) -> tuple[list[tuple[int, float, float]], float | 
 def _times(
     stats: WorkerStats, now: float, since: float | None
 ) -> tuple[float, float, float, float, float, float]:
-    """Returns seconds of a worker: all, in the call not over, starved, blocked, ordered, lent.
+    """Returns the seconds of a worker: total, current call, starved, blocked, ordered, lent.
 
-    Calls on the threads of others are made while its own rests: they are no rest of the worker.
+    While other threads make calls for the worker, its own thread is idle. This time is therefore
+    subtracted from starved.
     """
     now = now if stats.until is None else stats.until
     lent, busy, starved = stats.lent, 0.0, stats.starved

@@ -1,7 +1,8 @@
-"""The threads of a stage: they take batches, call units, report, and are watched.
+"""The worker threads of a stage, which take batches, call units and report, and their watchdog.
 
-In: batches. Out: results for the outbox, entries of the trace buffer, reports of errors.
+Input: batches. Output: results for the outbox, entries of the trace buffer, reports of errors.
 
-The `Watchdog` names a node that has data but does not move. ``deadlines.py`` drops rows whose time
-has passed, ``session_watch.py`` informs watchers of single sessions.
+The `Watchdog` names a node that has data but makes no progress. ``deadlines.py`` replaces rows
+whose deadline has passed by errors. ``session_watch.py`` reports calls to the watchers of single
+sessions.
 """

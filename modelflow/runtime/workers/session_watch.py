@@ -1,8 +1,8 @@
-"""Who watches single sessions is told of the batches that their rows are in.
+"""Reports of batches to the watchers of single sessions.
 
-A batch of node "resize" has two rows of session A and one of B, and A alone is watched: A's watcher
-is told of two rows in a batch of three, from when to when, and of the error if one of the two
-failed there.
+Example: a batch of node "resize" has two rows of session A and a row of session B, and only A has a
+watcher. The watcher gets the report of two rows in a batch of three, with start and end. The report
+includes the error if one of the two rows failed in the node.
 """
 
 import itertools
@@ -19,17 +19,17 @@ from modelflow.runtime.session.segment import Span
 from modelflow.runtime.session.watcher import Part
 from modelflow.runtime.stages.call import WAIT
 
-# Characters of an error's text that are kept.
+# The most characters of an error's text that are kept.
 _LONGEST = 300
 
 
 class CallTime(NamedTuple):
-    """A unit's time with a batch; a chain's batch has one a unit.
+    """The time of a unit's call for a batch; a chain has such a time for each unit.
 
     Attributes:
         plan: The unit.
-        start: When it was called, by the clock.
-        end: When it had come back.
+        start: The time of the call, by the clock.
+        end: The time when the call returned.
     """
 
     plan: UnitPlan
@@ -44,15 +44,15 @@ def tell(
     device: Device,
     track: str,
 ) -> None:
-    """Tells the watchers of a batch's sessions.
+    """Reports a batch to the watchers of its sessions.
 
     Args:
-        spans: Whose the rows are.
-        results: What became of each row, a column an output; a cell is a buffer, a list of them,
-            or None.
+        spans: The streams of the rows.
+        results: The results of each row, with a column for each output. A cell is a buffer, a list
+            of buffers, or None.
         laps: The units that were called, in this order.
-        device: What they ran on.
-        track: The worker that called them.
+        device: The device of the units.
+        track: The worker that called the units.
     """
     start, size = 0, sum(len(span.positions) for span in spans)
     for span in spans:
@@ -73,19 +73,20 @@ def parts_of(
     device: Device,
     track: str,
 ) -> list[Part]:
-    """Returns what each unit did for some rows; nothing of one that was called for none of them.
+    """Returns a report of each unit that was called for any of these rows.
 
     Args:
-        errors: Of each row what it has failed with at the end, wherever that was.
+        errors: The final error of each row, of any node, or None.
         laps: The units that were called, in this order.
-        size: Rows in the batch.
-        device: What the units ran on.
-        track: The worker that called them.
+        size: The number of rows in the batch.
+        device: The device of the units.
+        track: The worker that called the units.
     """
     left = [plan.node for plan, _, _ in laps]
     parts = []
     for plan, start, end in laps:
-        # Who has failed behind this unit had passed it; who came in error is of no node here.
+        # A row that failed in a later unit of the chain has passed this unit. A row that was in
+        # error before the batch has the error of another node.
         called = [one for one in errors if one is None or one.node in left]
         error = next((one for one in called if one is not None and one.node == plan.node), None)
         left.remove(plan.node)
@@ -96,16 +97,16 @@ def parts_of(
 
 
 def failures_of(results: Sequence[Sequence[Any]], node: str) -> tuple[Counter[str], str]:
-    """Counts the rows that failed in a node, by what was raised: the name of its type.
+    """Counts the rows that failed in a node, by the type name of the exception.
 
-    Those that were never given to its unit have not failed in it.
+    Rows that were never passed to the unit are not counted.
 
     Returns:
-        The counts; and what the last of them was, and of which item, cut short.
+        The counts, and the shortened text of the last error with its item.
     """
     found: Counter[str] = Counter()
     last: Buffer | None = None
-    for row in itertools.zip_longest(*results):  # a stream unit's outputs may differ in length
+    for row in itertools.zip_longest(*results):  # the outputs of a stream unit may differ in length
         bad = _bad_of(row)
         error = None if bad is None else bad.error
         if error is not None and error.node == node and error.phase != WAIT:

@@ -1,4 +1,4 @@
-"""Where another thread of the process stands: the one place that asks the interpreter."""
+"""The current code position of another thread, from the interpreter's stack frames."""
 
 import gc
 import operator
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def find_position(thread_id: int) -> str:
-    """Returns ``file:line in function`` of the code that a thread is in; ``""``: it has ended.
+    """Returns ``file:line in function`` of the code that a thread runs, or ``""`` after its end.
 
     Args:
-        thread_id: Its `threading.Thread.ident`.
+        thread_id: The `threading.Thread.ident` of the thread.
     """
     frame = _frames().get(thread_id)
     if frame is None:
@@ -24,13 +24,13 @@ def find_position(thread_id: int) -> str:
 
 
 def _frames() -> "dict[int, FrameType]":
-    """Asks while nothing can be collected.
+    """Returns the frames of all threads, with the garbage collector switched off meanwhile.
 
-    Before Python 3.11.9 the interpreter may collect garbage while it makes the answer and holds the
-    lock of all its threads. Where a finalizer then lets another thread run, and that one starts a
-    third, each waits for the other for ever (https://github.com/python/cpython/issues/106883).
-    `map` calls the three one after another without a moment at which another thread might run and
-    switch the collector on again.
+    Before Python 3.11.9, `sys._current_frames` holds the lock of all threads and may collect
+    garbage. If a finalizer then lets another thread run, and that thread starts a third thread,
+    both wait for each other forever (https://github.com/python/cpython/issues/106883). `map` calls
+    the three functions without a moment at which another thread can run and switch the collector
+    on.
     """
     calls = (gc.disable, sys._current_frames, gc.enable if gc.isenabled() else gc.disable)
     _, frames, _ = map(operator.call, calls)

@@ -1,7 +1,8 @@
-"""What a worker has done of late, call by call: for traces, while somebody records.
+"""The latest calls of a worker, for traces, while a recording runs.
 
-The worker of "resize" has called its unit for five rows from 10.000 to 10.004, and then waited for
-room until 10.010: two slices, which the recorder takes out some tenths of a second later.
+Example: the worker of "resize" has called its unit for five rows from 10.000 to 10.004, and then
+waited for room until 10.010. This makes two slices, which the recorder takes some tenths of a
+second later.
 """
 
 import itertools
@@ -13,25 +14,27 @@ from modelflow.runtime.session.segment import Span
 from modelflow.runtime.session.watcher import Watcher
 
 BLOCKED = "blocked"
-"""The name of a slice in which a worker has waited for room behind its node."""
-# Slices that wait for the recorder, and how many there may be: 2 seconds at 32 us a call.
+"""The name of a slice in which a worker waited for room after its node."""
+# The most slices that wait for the recorder: 2 seconds of calls of 32 us.
 _MOST = 1 << 16
-# What a call is a good deal shorter than `short` by, and how much rarer its turns are.
+# Calls shorter than a fifth of `short` are kept four times more rarely.
 _TINY, _RARER = 5, 4
 
 
 class Slice(NamedTuple):
-    """A time in which a worker did one thing. Numbers and texts alone: it keeps no rows alive.
+    """A period of a worker: a call, or a wait for room.
+
+    Has only numbers and texts, because references would keep rows alive.
 
     Attributes:
         name: The node that was called, or `BLOCKED`.
-        start: When it began, in the clock's seconds.
-        end: When it ended.
-        rows: How many rows the batch had.
-        arrived: When the oldest of them had come; 0: it is not known.
-        session: The first one's session.
-        sessions: How many sessions they were of.
-        errors: How many of them failed in this batch.
+        start: The start time, in seconds of the clock.
+        end: The end time.
+        rows: The number of rows of the batch.
+        arrived: The arrival time of the oldest row, or 0 if not known.
+        session: The session of the first row.
+        sessions: The number of sessions of the rows.
+        errors: The number of rows that failed in this batch.
     """
 
     name: str
@@ -45,33 +48,34 @@ class Slice(NamedTuple):
 
 
 class TraceBuffer:
-    """The slices of one worker that nobody has taken yet; it writes, another thread takes.
+    """The slices of a worker that the recorder has not taken yet.
 
-    Where the recorder does not keep up the oldest are lost, and counted.
+    The worker writes, and the thread of the recorder takes. If the recorder is too slow, the oldest
+    slices are lost and counted.
     """
 
     __slots__ = ("_rarer", "_slices", "_taken", "kept", "short", "turns", "waits", "watched")
 
     turns: Iterator[int]
-    """Says of each short call whether its turn has come: 1, else 0."""
+    """Yields 1 for a short call that is kept, and 0 for other short calls."""
     waits: Iterator[int]
-    """The same of waits for room."""
+    """Yields 1 for a short wait for room that is kept, and 0 for other short waits."""
     short: float
-    """Seconds below which a call, or a wait, is kept only in its turn."""
+    """The length in seconds below which only some calls and waits are kept."""
     kept: int
-    """Slices that were kept."""
+    """The number of slices that were kept."""
     watched: Sized
-    """Not empty while somebody is told of the calls of some session."""
+    """Not empty while a session has a watcher."""
 
     def __init__(self, every: int, short: float, watched: Sized = ()) -> None:
-        """Makes an empty one.
+        """Makes an empty buffer.
 
         Args:
-            every: Of short calls, and waits, one of so many is kept; 1: all are. Of calls shorter
-                than a fifth of that it is one of four times as many: to write a slice costs more
-                than a hundred times what it takes to note none.
-            short: What is short, in seconds.
-            watched: Not empty while somebody is told of the calls of some session.
+            every: The sampling interval of short calls and waits: 16 keeps one of 16, and 1 keeps
+                all. Calls below a fifth of ``short`` are kept four times more rarely. Writing a
+                slice costs over a hundred times more than skipping a call.
+            short: The limit below which a call or wait is short, in seconds.
+            watched: Not empty while a session has a watcher.
         """
         self.kept = self._taken = 0
         self.short = short
@@ -81,16 +85,16 @@ class TraceBuffer:
         self._slices: deque[Slice] = deque(maxlen=_MOST)
 
     def is_due(self, seconds: float) -> bool:
-        """Tells whether a call that is long, or whose turn has come, is kept."""
+        """Returns whether to keep a call that `turns` has selected or that is not short."""
         return seconds >= self.short / _TINY or next(self._rarer) > 0
 
     def note(self, one: Slice) -> None:
-        """Keeps a slice; for the worker."""
+        """Adds a slice; called by the worker."""
         self.kept += 1
         self._slices.append(one)
 
     def take(self) -> list[Slice]:
-        """Takes out what there is; for the recorder."""
+        """Removes and returns all slices; called by the recorder."""
         found = []
         while self._slices:
             found.append(self._slices.popleft())
@@ -99,7 +103,7 @@ class TraceBuffer:
 
     @property
     def lost(self) -> int:
-        """How many slices nobody will see; exact while the worker rests."""
+        """The number of slices that were lost; exact while the worker is idle."""
         return max(0, self.kept - self._taken - len(self._slices))
 
 
@@ -107,7 +111,7 @@ def _turns(every: int) -> Iterator[int]:
     return itertools.cycle(bytes(every - 1) + b"\1")
 
 
-def slice_of(  # noqa: PLR0913 - they are its fields
+def slice_of(  # noqa: PLR0913 - the fields of a slice
     node: str,
     start: float,
     end: float,
@@ -122,21 +126,21 @@ def slice_of(  # noqa: PLR0913 - they are its fields
 
 
 class Recorder(Protocol):
-    """Who records a flow."""
+    """A recorder of the calls of a flow."""
 
     def ring(self, track: str) -> TraceBuffer:
-        """Returns what the worker ``track`` (its stage's name and its number) writes to."""
+        """Returns the trace buffer for the worker ``track``, named by its stage and its number."""
 
     def note_event(self, what: str, details: Mapping[str, str]) -> None:
-        """Notes what is of the whole flow, now: ``reload``, ``reconfigure``, ``failed``."""
+        """Notes an event of the whole flow: ``reload``, ``reconfigure``, ``failed``."""
 
     def watcher(
         self, session: str, began: float, leave: Callable[[Watcher], None]
     ) -> Watcher | None:
-        """Returns who watches a session that is opened now; None: nobody does.
+        """Returns the watcher of a new session, or None for no watcher.
 
         Args:
-            session: Its name.
-            began: When it was opened, by the clock.
-            leave: Has the watcher that it is given told no more.
+            session: The name of the session.
+            began: The time when the session was opened, by the clock.
+            leave: Removes the given watcher from the session.
         """

@@ -1,7 +1,8 @@
-"""Names the node that has data but does not move, and says what keeps it.
+"""Warnings that name a node that has data but makes no progress, and the reason.
 
-Node "encode" has been in one call for 30 s: the warning names it and the line that it is at. Node
-"resize" has 32 rows, and has not begun a batch for 30 s: it waits for the queue of "encode".
+Example: node "encode" has been in one call for 30 s. The warning names the node and its current
+line. Node "resize" has 32 rows, and has not begun a batch for 30 s, because it waits for the queue
+of "encode".
 """
 
 import logging
@@ -16,13 +17,13 @@ logger = logging.getLogger("modelflow")
 
 
 class Watchdog:
-    """A thread that looks at the workers every ``interval`` seconds while there is work.
+    """A thread that checks the workers every ``interval`` seconds while a session is open.
 
-    It sleeps without a time limit while no session is open, so an idle flow costs nothing.
+    Without an open session it sleeps without a time limit, so an idle flow costs nothing.
     """
 
     thread: threading.Thread
-    """The thread; its owner starts and joins it."""
+    """The thread, which the owner of this object starts and joins."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class Watchdog:
         interval: float,
         clock: Clock,
     ) -> None:
-        """Makes the thread, and starts nothing."""
+        """Makes the thread without starting the thread."""
         self._flow = flow
         self._workers = workers
         self._stages = stages
@@ -51,7 +52,7 @@ class Watchdog:
         )
 
     def wake(self) -> None:
-        """Tells it that there is work; cheap while it is awake."""
+        """Wakes the thread after new work; cheap if the thread is awake."""
         if self._is_parked:
             with self._condition:
                 self._is_parked = False
@@ -66,7 +67,8 @@ class Watchdog:
     def _main(self) -> None:
         with self._condition:
             while not self._is_stopped:
-                # Parked first, looked second: work that comes between the two finds it parked.
+                # Set the flag before the check. If work arrives between the two, `wake` then sees
+                # the flag and notifies this thread.
                 self._is_parked = True
                 if not self._has_work():
                     self._clock.wait(self._condition)
@@ -77,7 +79,7 @@ class Watchdog:
                     self.look()
 
     def look(self) -> None:
-        """Warns of every worker in one call, and every stage at a stand, since the last look."""
+        """Warns of workers that stay in one call, and of stages without progress."""
         now = self._clock.now()
         for worker in self._workers:
             since = worker.busy_since
@@ -103,7 +105,7 @@ class Watchdog:
         )
 
     def _look_at(self, stage: Stage) -> None:
-        """Warns once of a stage that has rows, is in no call, and has done nothing lately."""
+        """Warns once of a stage that has rows, but has made no call since the last check."""
         done = stage.figures.count_calls()
         is_standing = stage.inbox.ready > 0 and self._done.get(stage) == done
         self._done[stage] = done

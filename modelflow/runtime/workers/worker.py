@@ -1,7 +1,7 @@
-"""One thread of a stage: take a batch, call the unit, emit, wait for room behind.
+"""A thread of a stage: takes batches, calls the unit, emits results, and waits for room.
 
-A worker of node "resize" with ``batch_size=8`` finds five rows of session A in its inbox: one call
-of the unit with five buffers; the five results go to what follows as one segment.
+Example: a worker of node "resize" with ``batch_size=8`` finds five rows of session A in its inbox.
+It calls the unit once with five buffers. The five results go to the next stage as one segment.
 """
 
 import os
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class Worker(WorkerReport):
-    """The life of one thread of a stage, with its unit instance."""
+    """A thread of a stage with its unit instances: open, work, close."""
 
     slot: WorkerSlot
-    """Its place at the stage's inbox."""
+    """The slot of the worker at the stage's inbox."""
     is_given_up: bool = False
-    """Opening it was ended by a Ctrl-C, or by what is no error: nobody wants the others either."""
+    """True if a Ctrl-C or another `BaseException` ended `try_open`, so the start must stop."""
     _batch_call: BatchCall
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
         super().__init__(stage, number, owner, clock)
         self._own_thread = 0
         self.slot = stage.inbox.slot(self, stage.figures.workers[number])
-        self._own = Handoff(stage.inbox.waiting)  # what its thread goes on with elsewhere
+        self._own = Handoff(stage.inbox.waiting)  # the slots of other workers that this thread runs
         self._units: list[FlowUnit] = []
         self._is_loaded = True
         self._is_per_stream = any(unit.spec.kind.is_per_stream for unit in stage.plan.units)
@@ -51,10 +51,14 @@ class Worker(WorkerReport):
     # -- life -----------------------------------------------------------------------------------
 
     def main(self) -> None:
-        """Opens the unit, works until the flow ends, closes the unit: what the thread runs."""
+        """Opens the unit, works until the flow ends, and closes the unit.
+
+        The thread of the worker runs this method.
+        """
         self._own_thread = threading.get_ident()
         if self.stage.plan.cpu_affinity:
-            # Of this thread alone; those that an engine starts from it inherit it.
+            # Applies to this thread alone. Threads that an engine starts from this thread inherit
+            # it.
             os.sched_setaffinity(0, self.stage.plan.cpu_affinity)
         if not self.try_open():
             return
@@ -63,7 +67,9 @@ class Worker(WorkerReport):
             if self._owner.wait_until_all_open():
                 self.begin()
             self._stats.since = self._clock.now()
-            if not self.slot.is_leaving:  # else it was to join a running flow, and is not
+            # `is_leaving` is True here if the worker was to join a running flow, and the change
+            # failed.
+            if not self.slot.is_leaving:
                 self.loop()
             self.finish()
             self._stats.until = self._clock.now()
@@ -74,13 +80,13 @@ class Worker(WorkerReport):
         self.try_close()
 
     def try_load(self) -> None:
-        """Imports the modules of the unit, or of each of a chain; an error goes to the owner."""
+        """Imports the modules of the units, and reports an error to the owner."""
         for instances in self.stage.instances:
             self._at = instances.plan
             self._enter("open")
             try:
                 instances.load(self._device)
-            except KeyboardInterrupt:  # of the calling thread
+            except KeyboardInterrupt:  # a Ctrl-C of the calling thread
                 self._leave()
                 raise
             except BaseException as error:
@@ -90,9 +96,9 @@ class Worker(WorkerReport):
             self._leave()
 
     def try_open(self) -> bool:
-        """Opens the unit, or each of a chain; an error goes to the owner.
+        """Opens the units, and reports an error to the owner.
 
-        One whose modules could not be imported has told that, and is not opened.
+        Does nothing if the modules could not be imported, because `try_load` has reported that.
         """
         if not self._is_loaded:
             return False
@@ -105,7 +111,7 @@ class Worker(WorkerReport):
             except BaseException as error:
                 self.is_given_up = not isinstance(error, Exception)
                 if isinstance(error, OpeningInterrupted):
-                    self._leave()  # the flow is being stopped, and knows it
+                    self._leave()  # the flow is being stopped, and needs no report
                 else:
                     self._report(error, "open")
                 self.try_close()
@@ -113,29 +119,29 @@ class Worker(WorkerReport):
             self._leave()
         self.call = call = self.call_of(self.stage.calls_of(self._units))
         self.look_at_slot()
-        if isinstance(call, BatchCall):  # the kinds that are not have workers of their own
+        if isinstance(call, BatchCall):  # other calls belong to subclasses of this class
             self._batch_call = call
         self._owner.on_open()
         return True
 
     def look_at_slot(self) -> None:
-        """Notes whether others may run its unit."""
+        """Notes whether other threads may run the unit."""
         self.slot.is_lendable = self.stage.is_lendable and all(map(is_any_thread, self._units))
 
     def join(self, owner: WorkerOwner) -> None:
-        """Belongs to somebody else from now on."""
+        """Sets another owner, which gets all further reports."""
         self._owner = owner
 
     def call_of(self, calls: Sequence[UnitCall]) -> Call:
-        """Makes one call of those of the stage's units: there is one."""
+        """Returns the call of the stage's only unit."""
         return calls[0]
 
     def begin(self) -> None:
-        """Tells the owner that the unit has nothing to begin with; a source has."""
+        """Reports to the owner that the worker has begun. Sources override this method."""
         self._owner.on_begin()
 
     def try_close(self) -> None:
-        """Closes what it has opened; an error goes to the owner."""
+        """Closes the open units, and reports an error to the owner."""
         self.thread_id = threading.get_ident()
         for instances, unit in zip(self.stage.instances, self._units, strict=False):
             self._at = instances.plan
@@ -148,11 +154,11 @@ class Worker(WorkerReport):
         self._units = []
 
     def try_step(self) -> bool:
-        """Does what `step` does, on the calling thread; what goes wrong goes to the owner."""
+        """Processes a batch on the calling thread, and reports errors to the owner; see `step`."""
         self.thread_id = threading.get_ident()
         try:
             return self.step()
-        except KeyboardInterrupt:  # inline: the user's own, who may stop the flow then
+        except KeyboardInterrupt:  # inline flow: the user's thread, which may then stop the flow
             self._leave()
             raise
         except BaseException as error:
@@ -160,23 +166,23 @@ class Worker(WorkerReport):
             return False
 
     def loop(self) -> None:
-        """Works until the inbox is closed."""
+        """Processes batches until the inbox is closed."""
         inbox, outbox = self.stage.inbox, self.stage.outbox
         own, slot = self._own, self.slot
         while (batch := inbox.take(slot)) is not None:
             if batch.spans:
                 self.run(batch, own)
-            del batch  # nobody who waits keeps rows
+            del batch  # otherwise the batch would stay in memory during the waits
             if own.slots:
                 own.go_on()
             if outbox.is_blocked():
                 self._wait_for_room()
 
     def stand_in(self, handoff: Handoff) -> None:
-        """Does one batch of what waits, on the calling thread, and gives the slot back.
+        """Processes one waiting batch on the calling thread, and gives the slot back.
 
-        What is behind goes on with ``handoff``, too. Nothing is lost if the thread is a caller's
-        and a Ctrl-C comes: whose rows were in the batch is told that they were given up.
+        The next stages continue with ``handoff``, too. If the thread is a caller's and a Ctrl-C
+        comes, the sessions of the batch are cancelled, so their readers do not wait forever.
         """
         batch, is_owing = None, False
         self.thread_id = threading.get_ident()
@@ -195,11 +201,12 @@ class Worker(WorkerReport):
             self.rise(handoff, is_owing=is_owing)
 
     def rise(self, handoff: Handoff, *, is_owing: bool) -> None:
-        """Gives back the slot that ``handoff`` was lent; harmless where that was done before.
+        """Gives back the slot that ``handoff`` has borrowed. A second call has no effect.
 
         Args:
-            handoff: Whose it was.
-            is_owing: Our own thread is to wait for room behind the stage before it takes more.
+            handoff: The borrower of the slot.
+            is_owing: True if the worker's own thread must wait for room after the stage before it
+                takes more rows.
         """
         if self.slot.borrower is handoff:
             self._leave()
@@ -208,17 +215,17 @@ class Worker(WorkerReport):
 
     @property
     def is_away(self) -> bool:
-        """Tells whether its thread runs another worker."""
+        """Returns whether the thread of this worker runs another worker."""
         return bool(self._own.slots)
 
     def wake(self) -> None:
-        """Wakes the worker where it waits for anything but its inbox: the flow drains or stops."""
+        """Wakes the worker from waits other than its inbox, because the flow drains or stops."""
 
     def finish(self) -> None:
-        """Does what is left to do once the inbox is closed."""
+        """Finishes the work that is left after the inbox was closed."""
 
     def step(self) -> bool:
-        """Does one batch of what is ready; False if there was none."""
+        """Processes one ready batch, and returns False if no batch was ready."""
         batch = self.stage.inbox.take_nowait()
         if batch is not None:
             self.run(batch)
@@ -227,13 +234,14 @@ class Worker(WorkerReport):
     # -- a batch --------------------------------------------------------------------------------
 
     def run(self, batch: Batch, handoff: Handoff | None = None) -> None:
-        """Calls the unit for a batch and sends the results on; does not wait.
+        """Calls the unit for a batch and emits the results, without waiting.
 
         Args:
-            batch: What the unit is given.
-            handoff: What the calling thread may go on with itself; None: others must be woken.
+            batch: The rows for the unit.
+            handoff: Collects the slots of next stages that the calling thread may run itself. None
+                to wake their own threads.
         """
-        size = len(batch.columns[0])  # as `Batch.size`, without a call for every batch
+        size = len(batch.columns[0])  # `Batch.size` without the cost of a call
         has_errors = batch.has_errors
         results = self._ended
         if size:
@@ -244,7 +252,7 @@ class Worker(WorkerReport):
                     deadlines = deadlines_of(batch.columns)
                     has_errors = self._expire(batch, deadlines) or has_errors
                     break
-            # Not by `_enter` and `_leave`: every batch of most graphs passes here.
+            # Not `_enter` and `_leave`, because every batch passes here, and calls cost time.
             stats = self._stats
             self.phase = "process"
             stats.busy_since = start = self._clock.now()
@@ -260,13 +268,14 @@ class Worker(WorkerReport):
             end = self._clock.now()
             arrived = batch.arrived
             waited = start - arrived if arrived else -1.0
-            batch.arrived = end  # at whatever is behind, as good as at once
+            batch.arrived = end  # the results arrive at the next stage almost at this time
             stats.count(size, self.call.failed, end - start, waited)
             if self.call.failed:
                 self._note_failures(results)
             ring = self.ring
             is_kept = ring is not None and (end - start >= ring.short or next(ring.turns) > 0)
-            # What nobody is told of is not looked at: that would cost as much as a no-op.
+            # Without a recorder or watcher, skip the call: it would cost as much as a whole no-op
+            # unit.
             if is_kept or self._owner.is_watched or (ring is not None and ring.watched):
                 self._record(batch, results, start, end, arrived, is_kept=is_kept)
             if deadlines is not None:
@@ -276,14 +285,14 @@ class Worker(WorkerReport):
             self._count_out(batch)
 
     def _expire(self, batch: Batch, deadlines: Sequence[float | None]) -> bool:
-        """Puts an error in the place of every row whose deadline has passed; False: none has."""
+        """Replaces rows whose deadline has passed by errors, and returns True if any was late."""
         now, plan = self._clock.now(), self.stage.plan.unit
         columns = expire(batch.columns, deadlines, now, plan, batch.stream_of, self._stats)
         batch.columns = columns or batch.columns
         return columns is not None
 
     def _count_out(self, batch: Batch) -> None:
-        """Notes the rows that are no longer counted in their sessions behind this node."""
+        """Subtracts the rows from the rows in flight of sessions with a count at this node."""
         for span in batch.spans:
             session = span.stream.session
             place = self._exits.get(session.origin)

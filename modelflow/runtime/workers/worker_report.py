@@ -1,8 +1,8 @@
-"""What a worker reports of its work: times, errors, where it stands; and to whom.
+"""The reports of a worker: times, errors and its position, and their receivers.
 
-The worker of node "resize" has called its unit for five rows, two of which failed: its counters
-have one call more and two errors, whoever watches the rows' sessions is told, and if the flow is
-recorded a slice is in its trace buffer.
+Example: the worker of node "resize" has called its unit for five rows, and two of them failed. Its
+counters increase by one call and two errors. The watchers of the sessions get a report. If the flow
+is recorded, the trace buffer gets a slice.
 """
 
 from collections.abc import Sequence
@@ -23,49 +23,49 @@ if TYPE_CHECKING:
 
 
 class WorkerOwner(Protocol):
-    """What a worker tells its owner; each call may come from any worker's thread."""
+    """The owner of workers, which receives reports from any worker's thread."""
 
     is_draining: bool
-    """No new work is taken: sources end."""
+    """True if no new work is accepted and sources must end."""
     is_watched: bool
-    """A session may have a `Watcher`."""
+    """True if a session may have a `Watcher`."""
 
     def on_open(self) -> None:
-        """A unit is open."""
+        """Receives the report that a worker has opened its units."""
 
     def wait_until_all_open(self) -> bool:
-        """Waits until every worker's unit is open; False if the flow ends instead."""
+        """Waits until all workers have opened their units; False if the flow ends instead."""
 
     def on_begin(self) -> None:
-        """A unit has begun."""
+        """Receives the report that a worker has begun."""
 
     def cancel(self, session: "Session") -> None:
-        """Ends a session whose rows are lost."""
+        """Cancels a session whose rows are lost."""
 
     def on_failure(self, error: FlowUnitError) -> None:
-        """A unit did not open or close, or our own code failed: the flow must end."""
+        """Receives an error that ends the flow: of the opening or closing of a unit, or a bug."""
 
 
 class WorkerReport:
-    """The side of a worker that others look at: the watchdog, statistics, recordings, the owner."""
+    """The part of a worker that the watchdog, statistics, recordings and the owner read."""
 
     stage: Stage
-    """The stage that it works for."""
+    """The stage of the worker."""
     number: int
-    """Its place among the stage's workers."""
+    """The index of the worker in its stage."""
     phase: str
-    """What it is doing: ``open``, ``process``, ``close``, or ``idle``."""
+    """The current activity: ``open``, ``process``, ``close``, or ``idle``."""
     thread_id: int
-    """The thread that runs it, once one does."""
+    """The identifier of the thread that runs the worker; 0 before the start."""
     ring: TraceBuffer | None
-    """Where it notes what it does; None: nobody records."""
+    """The trace buffer of the worker, or None without a recording."""
     track: str
-    """Its name there: that of its stage, and its number."""
+    """The name of the worker in a recording: the name of its stage and its number."""
     call: Call
-    """What calls the unit, once it is open."""
+    """The call of the unit, set when the unit is open."""
 
     def __init__(self, stage: Stage, number: int, owner: WorkerOwner, clock: Clock) -> None:
-        """Begins with nothing done; see `Worker`."""
+        """Starts as an idle worker; see `Worker`."""
         self.stage = stage
         self.number = number
         self.phase = "idle"
@@ -80,7 +80,7 @@ class WorkerReport:
 
     @property
     def at(self) -> UnitPlan:
-        """The unit that it opens, calls or closes, or did last."""
+        """The unit that the worker opens, calls or closes now, or did last."""
         return self.call.plan if self.phase == "process" else self._at
 
     @property
@@ -98,7 +98,7 @@ class WorkerReport:
         *,
         is_kept: bool,
     ) -> None:
-        """Tells whoever watches its sessions, or records the flow, of a batch that was called."""
+        """Reports a processed batch to the watchers of its sessions and to the trace buffer."""
         ring, is_told = self.ring, False
         for span in batch.spans:
             if span.stream.session.watcher is not None:
@@ -111,7 +111,7 @@ class WorkerReport:
                 ring.note(slice_of(unit.node, begin, finish, size, arrived, batch.spans, errors))
 
     def _laps(self, start: float, end: float) -> Sequence[CallTime]:
-        """Returns which unit was called when for the batch that was called just now."""
+        """Returns the call times of the units for the latest batch."""
         return (CallTime(self.stage.plan.unit, start, end),)
 
     def _wait_for_room(self) -> None:
@@ -146,7 +146,7 @@ class WorkerReport:
         results: Sequence[Sequence[Any]],
         waited: float = -1.0,
     ) -> float:
-        """Counts a call for ``size`` rows that began at ``start``; returns when it has ended."""
+        """Counts a call for ``size`` rows that began at ``start``, and returns the end time."""
         now = self._clock.now()
         self._stats.count(size, self.call.failed, now - start, waited)
         if self.call.failed:
@@ -167,12 +167,15 @@ class WorkerReport:
         self._owner.on_failure(error)
 
     def describe_hung(self, seconds: float) -> FlowUnitError:
-        """Describes a worker that does not come back: its node, and where it stands."""
+        """Returns an error that names the node and the position of a worker that hangs."""
         unit = self.at
         message = f"did not return within {seconds:.3g} s of being told to stop{self.position()}"
         return FlowUnitError(message, node=unit.node, unit=unit.spec.name, phase=self.phase)
 
     def position(self) -> str:
-        """Returns ``"; it is at file:line in function"`` of the code that the thread is in."""
+        """Returns ``"; it is at file:line in function"`` for the current code of the thread.
+
+        Returns ``""`` if the thread has ended.
+        """
         position = find_position(self.thread_id)
         return position and f"; it is at {position}"
