@@ -518,7 +518,7 @@ def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
             pass
         seen = CliRunner().invoke(cli, ["ray", "status", "--address", machines.address])
         assert seen.output.count("work; rows") == 2
-        assert seen.output.count("does not answer; it starts, waits for a machine") == 1
+        assert seen.output.count("does not answer. It starts, waits for a machine") == 1
     finally:
         flow.stop(drain=False)
         starting.join()
