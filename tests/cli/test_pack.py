@@ -277,7 +277,7 @@ def test_an_archive_is_neither_edited_nor_packed_again(project, modelflow_here):
     modelflow_here("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
     done = modelflow_here("edit", "a.mfz", "--no-browser")
     assert done.returncode == 1
-    assert "is an archive, which is run and served as it is" in done.stderr
+    assert "is an archive, which cannot be changed" in done.stderr
     done = modelflow_here("pack", "a.mfz", "-o", "b.mfz")
     assert done.returncode == 1
     assert "is an archive already" in done.stderr
