@@ -315,8 +315,8 @@ def test_links_are_told_and_the_archive_itself_is_left_out(project, modelflow_he
         assert notes == [
             f"note: {unit}/linked: is a link to a folder, which is not packed; put the folder "
             "itself there",
-            f"note: {unit}/data.txt: is a link; the content of {folder}/elsewhere/data.txt is packed "
-            "under its name",
+            f"note: {unit}/data.txt: is a link; the content of {folder}/elsewhere/data.txt is "
+            "packed under its name",
         ]
         with zipfile.ZipFile(target) as archive:
             names.append(archive.namelist())

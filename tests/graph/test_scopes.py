@@ -138,8 +138,8 @@ def test_what_matches_is_accepted(text):
             "i -> loop loop:back -> condition condition:yes -> loop condition:no -> sink "
             "loop:exit -> o",
             StreamMismatchError,
-            "the buffers that come back from condition:yes (from the graph's input, inside the loop 'loop', "
-            "by 'yes' of 'condition') do not match those that left by 'back'",
+            "the buffers that come back from condition:yes (from the graph's input, inside the "
+            "loop 'loop', by 'yes' of 'condition') do not match those that left by 'back'",
         ),
         (
             "i -> loop loop:back -> stream -> loop loop:exit -> o",

@@ -296,7 +296,7 @@ def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
     found = pack_wheel(draft) if version == __version__ else None
     if found is None:
         click.echo(
-            "note: no wheel of modelflow (a clone, or another version than the archive's): pip "
+            "note: no wheel of modelflow (a clone, or not the archive's version): pip "
             "installs it from your index; give --wheel FILE (pip wheel --no-deps CLONE)",
             err=True,
         )

@@ -94,7 +94,8 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
 
     Two conditions decide whether an edge into a loop leads back. Its source must be reachable from
     the loop. Without the loop, its source must not be reachable from an input or a source of the
-    graph. With a loop inside another, each loop then gets its own edges. For example, with the loops ``outer`` and ``inner``::
+    graph. With a loop inside another, each loop then gets its own edges. For example, with the
+    loops ``outer`` and ``inner``::
 
         in -> outer:in          outer:body -> inner:in      inner:body -> work:in
         outer:exit -> out:in    inner:exit -> outer:in      work:out -> inner:in
