@@ -436,7 +436,7 @@ def test_how_many_run_is_looked_at_before_anything_else(tmp_path):
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 2
     assert (
-        "--replicas: got '8..2'; expected a number from 1 to 10000, or the least and" in done.output
+        "--replicas: got '8..2'; expected a number from 1 to 10000, or a minimum and" in done.output
     )
 
 
