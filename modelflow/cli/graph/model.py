@@ -173,7 +173,7 @@ def _print(found: dict[str, Any], target: Path | None) -> None:
         if not found[title]:
             click.echo("  none: called once for each item of the port 'trigger'")
     if target is None:
-        click.echo("\nas a unit (NAME.toml in a folder of [driver] dir, beside the model)\n")
+        click.echo("\nas a unit (NAME.toml in a folder of [driver] dir, next to the model)\n")
         click.echo("\n".join(f"    {line}".rstrip() for line in found["toml"].splitlines()))
     else:
         click.echo(f"\nwrote {target}")

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     "--http",
     default="127.0.0.1:8501",
     metavar="[HOST:]PORT",
-    help="The address for HTTP. Port 0: any free port. Other machines can connect only to a "
-    "network address of this machine, or to 0.0.0.0.",
+    help="The address for HTTP. Port 0: any free port. Other machines can connect only if it "
+    "is a network address of this machine, or 0.0.0.0.",
 )
 @click.option(
     "--grpc",
