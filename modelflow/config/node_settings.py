@@ -32,7 +32,9 @@ class NodeOptions:
         **_POSITIVE,
     )
     queue_bytes: int | None = option(
-        None, help="Maximum bytes in each input queue, in addition to queue_size.", **_POSITIVE
+        None,
+        help="Maximum bytes in all input queues together, in addition to queue_size.",
+        **_POSITIVE,
     )
     threads: int | None = option(
         None, help="Worker threads. Default: chosen by the plan.", minimum=1, maximum=1024

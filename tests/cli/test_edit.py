@@ -61,7 +61,7 @@ def test_it_says_where_it_is_and_ends_with_ctrl_c(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["graph.yaml"], 1, "YAML cannot be edited"),
+        (["graph.yaml"], 1, "YAML is not edited"),
         (["graph"], 1, "got the suffix ''"),
         (["."], 2, "is a directory"),
         (["g.dot", "--listen", "x"], 2, "--listen x: expected PORT, HOST:PORT"),
