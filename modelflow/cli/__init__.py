@@ -1,10 +1,10 @@
 """The command line: arguments and terminal output over the public API.
 
-In: arguments, environment variables (``options/environment.py``), signals.
-Out: calls of `modelflow.Flow`, `modelflow.job` and the servers; an `ExitCode`.
+Input: arguments, environment variables (``options/environment.py``) and signals.
+Output: calls of `modelflow.Flow`, of `modelflow.job` and of the servers, and an `ExitCode`.
 
-Each command is a file in a folder: ``run``, ``serve``, ``ray``, ``graph`` (graph files and
-models), ``insight`` (running flows), ``release`` (deploy, pack, cache). ``options`` holds what
-several commands share, ``terminal`` messages and progress. ``main.py`` lists all commands. No
-module here knows `modelflow.runtime`.
+Each command is a file in a folder: ``run``, ``serve``, ``ray``, ``graph`` (graph files and models),
+``insight`` (running flows), ``release`` (deploy, pack, cache). ``options`` holds the options that
+several commands share. ``terminal`` holds messages and progress. ``main.py`` lists all commands. No
+module of this package imports `modelflow.runtime`.
 """

@@ -1,4 +1,4 @@
-"""``modelflow``: the commands, what they share, and how they end."""
+"""The command ``modelflow``: its subcommands, global options and exit codes."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ from modelflow.errors import FlowFailed, ModelflowError
 from modelflow.log import LEVELS, set_log_level
 from modelflow.signals import ExitCode, limit_exit
 
-# The modules of the commands, by name: only that of the command that runs is imported.
+# Command -> its module. Only the module of the command that runs is imported.
 _COMMANDS = {
     "cache": "release.pack",
     "check": "graph.check",
@@ -51,12 +51,12 @@ _COMMANDS = {
     "version": "version",
 }
 
-# What a write fails of, where it names no file: those that files are written with name it.
+# Error numbers of a failed write to standard output. Its OSError names no file; others name one.
 _UNWRITTEN = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)
 
 
 class _Unread(Exception):  # noqa: N818 - no error of ours
-    """Whoever read our output has gone (``| head``)."""
+    """Raised if the reader of standard output has closed the pipe (``| head``)."""
 
 
 class _Commands(click.Group):
@@ -64,7 +64,7 @@ class _Commands(click.Group):
         return [*_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        # Where there is none of the name, click looks for the nearest among all.
+        # For an unknown name all commands are loaded, because click suggests the nearest name.
         for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
             if name not in self.commands:
                 module = import_module(f"modelflow.cli.{_COMMANDS[name]}")
@@ -76,7 +76,7 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # what cannot be written is told
+            sys.stdout.flush()  # a failed write is reported here, not at the interpreter's exit
             return result
         except BrokenPipeError as error:  # click would end with 1
             raise _Unread from error
@@ -94,29 +94,29 @@ class _Commands(click.Group):
     "--log-level",
     type=Choice(list(LEVELS), case_sensitive=False),
     default="NOTICE",
-    help="Which of modelflow's own messages are shown.",
+    help="The lowest level of modelflow's own log messages to show.",
 )
 @click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
 @click.version_option(message="%(version)s", version=modelflow.__version__)
 @click.pass_context
 def cli(context: click.Context, log_level: str, debug: bool) -> None:
-    """Runs graphs of flow units: pipelines of decoding, resizing, inference and more.
+    """Runs graphs of flow units: pipelines for decoding, resizing, inference and more.
 
     \b
-    modelflow init colours                an application to begin with, that runs
-    modelflow check graph.toml            find every mistake before anything runs
+    modelflow init colours                a working application to start from
+    modelflow check graph.toml            find every mistake before the graph runs
     modelflow run graph.toml --input 'input=*.jpg'
     modelflow profile graph.toml --input 'input=*.jpg'
-    modelflow doctor graph.toml --input 'input=*.jpg'   what limits it, what to change
+    modelflow doctor graph.toml --input 'input=*.jpg'   the bottleneck, and a change
     modelflow tune graph.toml --input 'input=*.jpg'     better threads and batches
     modelflow load graph.toml --input 'input=*.jpg' --rate 200   latency under load
-    modelflow run graph.toml --dashboard  see it in the browser while it runs
-    modelflow edit graph.toml             change it as a picture, in the browser
-    modelflow pack graph.toml             all that it is made of in one file, to run elsewhere
+    modelflow run graph.toml --dashboard  watch the run in the browser
+    modelflow edit graph.toml             edit the graph as a picture, in the browser
+    modelflow pack graph.toml             the graph and its files in one archive
     modelflow serve graph.toml            answer requests over the network
     modelflow deploy docker graph.toml -o image   an image, a chart, objects for Kubernetes
-    modelflow units                       what a graph can use
-    modelflow model resnet50.onnx         what a model takes and gives, and how fast it is
+    modelflow units                       the units that a graph can use
+    modelflow model resnet50.onnx         inputs, outputs and speed of a model
     """
     import logging
 
@@ -128,7 +128,7 @@ def cli(context: click.Context, log_level: str, debug: bool) -> None:
     context.color = wish
     set_log_level(log_level)
     context.obj = {"debug": debug}
-    # Units named by module ("units:mean") are looked for where the command is given, as with -m.
+    # As with python -m, a unit named by its module ("units:mean") may be in the current folder.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
 
@@ -140,11 +140,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its `ExitCode`."""
     words = sys.argv[1:] if arguments is None else arguments
     code = _code(words)
-    if arguments is None:  # the process is this program's alone, and ends
+    if arguments is None:  # this call ends the process, which belongs to this program alone
         limit_exit()
     try:
         sys.stdout.flush()
-    except OSError:  # told already, or its reader has gone; the flush at the end says nothing
+    except OSError:  # reported already, or the reader has gone; the flush at exit must not fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     _leave_hung_threads(code)
     sys.exit(code)
@@ -181,18 +181,18 @@ def _code(words: list[str]) -> int:  # noqa: PLR0911 - a way to end each
 
 
 def _tell_quotes(message: str, words: list[str]) -> None:
-    """Says what to do where the shell has made several words of ``--input *.jpg``."""
+    """Prints a note if the shell has expanded ``--input *.jpg`` to several words."""
     option = next((word for word in words[:-1] if word in ("--input", "--body")), "")
     if "unexpected extra argument" in message and option:
         suffix = os.path.splitext(words[words.index(option) + 1])[1]
         tell(
             "note",
-            f"the shell puts files in the place of a pattern; quote it: {option} '*{suffix}'",
+            f"the shell replaces a pattern by file names; quote the pattern: {option} '*{suffix}'",
         )
 
 
 def _is_interrupted(error: BaseException) -> bool:
-    """Tells whether the flow was being ended by a Ctrl-C when it failed."""
+    """Tells whether the flow failed because of a Ctrl-C."""
     before = error.__context__
     while before is not None and not isinstance(before, KeyboardInterrupt):
         before = before.__context__
@@ -200,9 +200,10 @@ def _is_interrupted(error: BaseException) -> bool:
 
 
 def _leave_hung_threads(code: int) -> None:
-    """Ends the process although a unit hangs, in which the interpreter's end might wait, or fail.
+    """Ends the process at once if the thread of a unit hangs.
 
-    Libraries of engines take down what a thread still uses.
+    The normal exit could wait for the thread. It could also crash, because engine libraries free
+    memory that the thread still uses.
     """
     import threading
 

@@ -1,4 +1,4 @@
-"""``modelflow version``: what is installed here."""
+"""The command ``modelflow version``: prints the installed versions."""
 
 import importlib.metadata
 import platform
@@ -16,9 +16,9 @@ _PACKAGES = (
 
 
 @click.command()
-@click.option("--include", is_flag=True, help="Print the folder of modelflow_unit.h alone.")
+@click.option("--include", is_flag=True, help="Print only the folder of modelflow_unit.h.")
 def version(include: bool) -> int:
-    """Prints the versions of modelflow and of what it uses, and the devices there are."""
+    """Prints the versions of modelflow and of its libraries, and the available devices."""
     if include:
         click.echo(include_folder())
         return ExitCode.OK

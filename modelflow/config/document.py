@@ -1,4 +1,4 @@
-"""A structured file as plain values with the line of every key; TOML is read here."""
+"""A structured file as plain values with the line of every key, and the parser for TOML."""
 
 import os
 import pathlib
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from modelflow.errors import ConfigError, Finding, Location, did_you_mean
 from modelflow.unit.option import REQUIRED, Option
 
-# What a graph file may be: a text comes from outside, and takes bounded time and memory.
+# Limits of a graph file: a text from outside must be read in bounded time and memory.
 MOST_BYTES = 2 << 20
 MOST_NESTED = 50
 
-# What graph files are called, and their forms.
+# Suffix of a graph file -> its format.
 FORM_BY_SUFFIX = {
     ".toml": "toml",
     ".yaml": "yaml",
@@ -25,19 +25,19 @@ FORM_BY_SUFFIX = {
     ".gv": "dot",
 }
 
-# The way to a value: keys and places in lists.
+# The path to a value: keys, and positions in lists.
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says.
+    """The content of a file.
 
     Attributes:
         values: The values, nested.
         lines: The line of each key, counted from 1.
-        file: Where it was read from, for messages.
-        text: The text itself.
+        file: The name of the file, for messages.
+        text: The text.
     """
 
     values: dict[str, Any]
@@ -46,36 +46,36 @@ class Document:
     text: str = ""
 
     def at(self, *path: str | int) -> Location:
-        """Returns where ``path`` stands, or what holds it where that is not known."""
+        """Returns the location of ``path``, or of its nearest parent with a known line."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
                 return Location(self.file, self.lines[path[:length]])
         return Location(self.file)
 
     def mistake(self, path: Path, message: str) -> ConfigError:
-        """Returns the error about one mistake at ``path``."""
+        """Returns an error for a mistake at ``path``."""
         at = self.at(*path)
         return mistake(at.file, at.line, message)
 
     def line(self, number: int | None) -> str:
-        """Returns a line of the text, counted from 1; "" where there is none."""
+        """Returns a line of the text, counted from 1, or "" for a line that does not exist."""
         lines = self.text.split("\n")
         return lines[number - 1].rstrip("\r") if number and number <= len(lines) else ""
 
     def first_line(self, path: Path) -> int:
-        """Returns the line in which a text begins: TOML drops a line break behind the quotes."""
+        """Returns the first line of a text value; TOML drops a line break after the quotes."""
         number = self.at(*path).line
         is_below = self.line(number).rstrip().endswith(("'''", '"' * 3, "|", "|-", "["))
         return (number or 1) + is_below
 
 
 def read_toml(text: str, file: str) -> Document:
-    """Reads TOML.
+    """Parses TOML.
 
     Raises:
-        ConfigError: it is not TOML, or nested too deeply; the message has the line.
+        ConfigError: The text is not TOML, or nested too deeply; the message has the line.
     """
-    # tomllib takes the square of a dotted key's length in time and memory.
+    # tomllib needs quadratic time and memory for a dotted key.
     if long_key := _LONG_KEY.search(text):
         raise mistake(
             file,
@@ -93,18 +93,18 @@ def read_toml(text: str, file: str) -> Document:
         raise mistake(
             file, _line_of_nesting(text), f"TOML: values are nested more than {MOST_NESTED} deep"
         ) from error
-    except ValueError as error:  # Python limits the digits of a number
+    except ValueError as error:  # Python limits the number of digits
         raise mistake(file, _line_of_number(text), f"TOML: {error}") from error
     return Document(values, _toml_lines(text), file, text)
 
 
 def _toml_hint(text: str, line: int, what: str) -> str:
-    """Returns what to say of a line that is no TOML: what it is, and the usual reason.
+    """Returns a hint for a line that is not TOML: the line, and the usual mistake.
 
     Args:
-        text: The whole.
-        line: The line that is wrong.
-        what: What the reader has said of it.
+        text: The whole text.
+        line: The line with the error.
+        what: The message of the parser.
     """
     lines = text.splitlines()
     if not 0 < line <= len(lines):
@@ -117,17 +117,17 @@ def _toml_hint(text: str, line: int, what: str) -> str:
         hint += (
             f"; expected {bare[1]} = {bare[2].lower()}"
             if is_flag
-            else f'; a text stands in quotes: {bare[1]} = "{bare[2]}"'
+            else f'; a text needs quotes: {bare[1]} = "{bare[2]}"'
         )
     return hint
 
 
 def check_values(document: Document) -> None:
-    """Checks what every format can say and no graph can mean.
+    """Checks values for content that some format allows and no graph can use.
 
     Raises:
-        ConfigError: values nested too deeply, a key that is no text, a number over 64 bits; the
-            message has the line.
+        ConfigError: Values are nested too deeply, a key is no text, or a number has more than 64
+            bits. The message has the line.
     """
     pending: list[tuple[Path, Any]] = [((), document.values)]
     while pending:
@@ -149,10 +149,10 @@ def check_values(document: Document) -> None:
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Returns the text of a file that describes a graph.
+    """Returns the text of a graph file.
 
     Raises:
-        ConfigError: it is not there, no file, too long, or not UTF-8.
+        ConfigError: The file does not exist, is a folder, is too long, or is not UTF-8.
     """
     try:
         if path.is_dir():
@@ -177,32 +177,32 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def mistake(file: str, line: int | None, message: str) -> ConfigError:
-    """Returns the error about one mistake in a file."""
+    """Returns an error for one mistake in a file."""
     return ConfigError([Finding(Location(file, line), message, error=ConfigError)])
 
 
 def _line_of_number(text: str) -> int | None:
-    """Returns the line of the first number that Python refuses for its length."""
+    """Returns the line of the first number that is too long for Python."""
     found = _LONG_NUMBER.search(text)
     return text.count("\n", 0, found.start()) + 1 if found else None
 
 
 _LONG_NUMBER = re.compile(r"[\d_]{4300,}+")
-# Possessive, and from the beginning of a part alone: linear in the length of the text.
+# Possessive, and anchored at the start of a part: linear in the length of the text.
 _LONG_KEY = re.compile(
     r"""(?<![\w-])(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
     r"""(?:\s*+\.\s*+(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+'))"""
     rf"{{{MOST_NESTED}}}"
 )
-_LONGEST_HEADER = 4096  # of a line, what is searched for a key: the patterns go back and forth
-# name = small: a text without quotes.
+_LONGEST_HEADER = 4096  # characters of a line that are searched for a key, as patterns backtrack
+# A text without quotes: name = small.
 _BARE_TEXT = re.compile(r"([\w.-]+)\s*=\s*([\w./$~:-][^\"'\[\]{}#,]*?)\s*(?:#.*)?")
-# A header of TOML; its second group is the name, with its dots.
+# A header of TOML. The second group is the name, with its dots.
 TOML_HEADER = re.compile(r"\s*(\[\[?)\s*(.+?)\s*\]\]?\s*(?:#.*)?$")
 _PART = re.compile(r"""[\w-]+|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*'""")
 _KEY = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-# A quoted text, or a comment.
+# A quoted text or a comment.
 _TEXT = re.compile(
     r'''"""(?:[^\\]|\\.)*?"{3,5}|"(?:[^"\\\n]|\\.)*+"|#[^\n]*+'''
     r"""|'''.*?'{3,5}|'[^'\n]*+'""",
@@ -211,13 +211,13 @@ _TEXT = re.compile(
 
 
 class TomlStatement(NamedTuple):
-    """One statement of TOML, with its whole lines: a header, or a key and its value.
+    """One statement of TOML with its whole lines: a header, or a key and its value.
 
     Attributes:
-        start, end: Its span, with the line end.
-        line: Its first line, counted from 1.
-        table: The table that it stands in, or heads.
-        path: The way to what it says.
+        start, end: The span, including the line end.
+        line: The first line, counted from 1.
+        table: The table of the key, or the table that the header opens.
+        path: The path of the value.
     """
 
     start: int
@@ -228,16 +228,16 @@ class TomlStatement(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """Tells whether it begins a table."""
+        """Tells whether the statement is a header, which opens a table."""
         return self.path == self.table
 
 
 def toml_statements(text: str) -> list[TomlStatement]:
-    """Returns the statements of a text that is known to be TOML."""
+    """Returns the statements of a text that is valid TOML."""
     found: list[TomlStatement] = []
     counts: dict[Path, int] = {}
     table: Path = ()
-    nesting = start = 0  # of brackets of a value that goes over several lines
+    nesting = start = 0  # nesting: open brackets of a value with several lines
     lines = zip(_LINE.findall(text), _LINE.findall(without_texts(text)), strict=True)
     for number, (line, bare) in enumerate(lines, 1):
         end = start + len(line)
@@ -250,7 +250,7 @@ def toml_statements(text: str) -> list[TomlStatement]:
             if key:
                 path = (*table, *_parts(key[1]))
                 found.append(TomlStatement(start, end, number, table, path))
-            elif bare.strip() and found:  # a value goes on
+            elif bare.strip() and found:  # a value continues
                 found[-1] = found[-1]._replace(end=end)
             nesting += _count_opened(bare)
         start = end
@@ -258,10 +258,10 @@ def toml_statements(text: str) -> list[TomlStatement]:
 
 
 def _toml_lines(text: str) -> dict[Path, int]:
-    """Finds the lines of tables and keys of a text that is known to be TOML."""
+    """Returns the lines of the tables and keys of a valid TOML text."""
     lines: dict[Path, int] = {}
     for statement in toml_statements(text):
-        # The tables that are only named in passing are there from here on.
+        # A header [a.b] also creates the table a, which gets the line of its first mention.
         for length in range(
             1 if statement.is_header else len(statement.table) + 1, len(statement.path)
         ):
@@ -274,17 +274,17 @@ def _toml_lines(text: str) -> dict[Path, int]:
 
 
 def find_comments(text: str) -> list[str]:
-    """Returns the comments of TOML, without blanks behind them."""
+    """Returns the comments of a TOML text, without trailing blanks."""
     return [found[0].rstrip() for found in _TEXT.finditer(text) if found[0].startswith("#")]
 
 
 def without_texts(text: str) -> str:
-    """Returns TOML with ``~`` in place of its quoted texts, and blanks in place of comments."""
+    """Returns TOML with ``~`` in place of quoted texts, and blanks in place of comments."""
     return _TEXT.sub(lambda found: re.sub(r"\S", " ~"[found[0][0] != "#"], found[0]), text)
 
 
 def _count_opened(bare: str) -> int:
-    """Returns how many more brackets a line opens than it closes; texts in it are left out."""
+    """Returns the brackets that a line opens minus the brackets that the line closes."""
     return sum(map(bare.count, "[{")) - sum(map(bare.count, "]}"))
 
 
@@ -309,7 +309,7 @@ def _table(is_list: bool, parts: tuple[str, ...], counts: dict[Path, int]) -> Pa
 
 
 def _line_of_nesting(text: str) -> int | None:
-    """Returns the line in which brackets are open more deeply than values may be nested."""
+    """Returns the line where brackets exceed the allowed depth of values."""
     nesting = 0
     for number, bare in enumerate(without_texts(text).splitlines(), 1):
         if nesting + sum(map(bare.count, "[{")) > MOST_NESTED:
@@ -319,10 +319,10 @@ def _line_of_nesting(text: str) -> int | None:
 
 
 class KeyReader:
-    """Reads tables of one document.
+    """A reader for tables of one document, which collects mistakes.
 
     Attributes:
-        findings: What is wrong, so far, each with its line.
+        findings: The mistakes so far, each with its line.
     """
 
     def __init__(self, document: Document) -> None:
@@ -331,15 +331,15 @@ class KeyReader:
         self._document = document
 
     def at(self, *path: str | int) -> Location:
-        """Returns where a key stands, or what holds it."""
+        """Returns the location of a key, or of its parent."""
         return self._document.at(*path)
 
     def wrong(self, path: Sequence[str | int], message: str) -> None:
-        """Notes a mistake at a key."""
+        """Adds a mistake at a key to `findings`."""
         self.findings.append(Finding(self.at(*path), message, error=ConfigError))
 
     def table(self, path: Sequence[str], given: Any) -> Mapping[str, Any]:
-        """Returns ``given``, which stands at ``path``; empty where it is no table."""
+        """Returns the table ``given`` at ``path``; any other value gives an empty mapping."""
         if isinstance(given, Mapping):
             return given
         where = f"[{'.'.join(path)}]"
@@ -347,14 +347,14 @@ class KeyReader:
         return {}
 
     def read(self, path: Sequence[str], given: Any, options: Sequence[Option]) -> dict[str, Any]:
-        """Returns the values of a table, converted; what is left out or wrong has its default.
+        """Returns the converted values of a table; a missing or wrong key gets its default.
 
-        A key that is required and left out has ``""``.
+        A missing key that is required gets ``""``.
 
         Args:
-            path: Where it stands.
-            given: What stands there.
-            options: Its keys.
+            path: The path of the table.
+            given: The value at the path.
+            options: The keys of the table.
         """
         where, table = f"[{'.'.join(path)}]", self.table(path, given)
         known = {name: option for option in options for name in (option.name, *option.aliases)}

@@ -1,10 +1,10 @@
-"""The values of a graph file before any name in it is looked up.
+"""The values of a graph file, before names are resolved.
 
-`FlowConfig` and its parts are the same for every format: TOML with embedded DOT, native TOML,
-YAML, JSON, plain DOT, and graphs built in code.
+`FlowConfig` and its parts are the same for every format: TOML with embedded DOT, native TOML, YAML,
+JSON, plain DOT, and graphs built in code.
 
-A position is that of the middle of a node in points (1/72 inch), x to the right; in a file y goes
-upwards, as in Graphviz, and in a `Position` downwards, as on a page.
+A position is the middle of a node in points (1/72 inch), with x to the right. In a file y points
+up, as in Graphviz. In a `Position` y points down, as on a page.
 """
 
 import math
@@ -20,18 +20,18 @@ from modelflow.errors import Location
 
 @dataclass(frozen=True, slots=True)
 class ServePort:
-    """What a graph file says of one input or output, for those who call the graph from outside."""
+    """The properties of one input or output of a graph file, for callers from outside."""
 
     datatype: str | None = None
-    """The element type, as the Open Inference Protocol calls it (``FP32``); None: not said."""
+    """The element type of the Open Inference Protocol (``FP32``), or None if not given."""
     shape: tuple[int | None, ...] | None = None
-    """The shape of one buffer, None for an axis that is free; None as a whole: not said."""
+    """The shape of one buffer, with None for a free axis; None if no shape is given."""
     batched: bool = True
-    """A request's array is cut along axis 0, a buffer a row; else it is one buffer as a whole."""
+    """Whether a request's array is split along axis 0, one row for each buffer."""
     labels: tuple[str, ...] = ()
-    """The names of the classes, for outputs whose last axis is one of scores."""
+    """The class names, for outputs whose last axis has scores."""
     location: Location = field(default_factory=lambda: Location("<code>"), compare=False)
-    """Where it stands."""
+    """The location in the graph file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class ServeConfig:
     """The section ``[serve]``."""
 
     input: Mapping[str, ServePort] = field(default_factory=dict)
-    """By the name of the graph's input."""
+    """Input name of the graph -> its properties."""
     output: Mapping[str, ServePort] = field(default_factory=dict)
-    """By the name of the graph's output."""
+    """Output name of the graph -> its properties."""
     is_isolated: bool = False
-    """``modelflow serve`` gives it a process of its own."""
+    """Whether ``modelflow serve`` runs the graph in a process of its own."""
 
 
 NOWHERE = Location("<code>")
@@ -51,7 +51,7 @@ NOWHERE = Location("<code>")
 
 @dataclass(frozen=True, slots=True)
 class PortRef:
-    """One end of an edge; ``port`` is None where it was left out."""
+    """One end of an edge; ``port`` is None if the port is not given."""
 
     node: str
     port: str | None = None
@@ -62,10 +62,10 @@ class PortRef:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """One node: its name and its attributes as written (text from DOT; typed from TOML, code).
+    """One node: its name and its attributes as written (text from DOT, typed from TOML and code).
 
-    The attributes of the graph file (``type``, ``flowunit``, ``device``, ``batch_size``, ...) and
-    the options of the unit stand in one mapping, with the defaults of ``node [...]`` merged in.
+    One mapping has the attributes of the graph file (``type``, ``flowunit``, ``device``,
+    ``batch_size``, ...) and the options of the unit. The defaults of ``node [...]`` are merged in.
     """
 
     name: str
@@ -84,7 +84,7 @@ class EdgeConfig:
 
 @dataclass(frozen=True, slots=True)
 class ArgConfig:
-    """A parameter of the graph: ``"$NAME"`` in a node attribute stands for its value."""
+    """A parameter of the graph: ``"$NAME"`` in a node attribute is replaced by its value."""
 
     name: str
     default: Any = None
@@ -97,21 +97,23 @@ class FlowConfig:
     """A whole graph file.
 
     Attributes:
-        nodes, edges: The graph, in file order.
-        driver, profile, log, flow: The sections of the same name, every key present with its
-            default or the value given, converted to its type (see `modelflow.config.schema`).
-        is_named: The file says ``[flow] name``; else its name is that of the ``digraph``.
-        graph: The graph-wide defaults and switches (``queue_size``, ``batch_size``, ``strict``...).
+        nodes, edges: The graph, in the order of the file.
+        driver, profile, log, flow: The sections of the same name. Every key is present, with its
+        default or with the converted value (see `modelflow.config.schema`).
+        is_named: Whether the file has ``[flow] name``. Otherwise the name is the name of the
+            ``digraph``.
+        graph: The defaults and switches for the whole graph (``queue_size``, ``batch_size``,
+            ``strict``...).
         args: The parameters, by name.
-        serve: What is said of the graph's inputs and outputs to those outside.
-        placements: The kinds of machine that nodes may be placed on, by name.
-        path: The file it was read from; None for text, mappings and graphs built in code. Relative
-            paths in it are relative to the file's folder.
-        archive: The archive that the file was unpacked from; None: it was in none.
-        modules: Folders of it in which modules are found that units are named by.
-        notes: Sentences for the user about keys that are accepted and have no effect.
-        variables: Text with variables of the environment put in -> the text as written; so that no
-            message shows what may be a password.
+        serve: The properties of the graph's inputs and outputs for callers from outside.
+        placements: The kinds of machine for placed nodes, by name.
+        path: The file, or None for text, mappings and graphs built in code. Relative paths in the
+            file are relative to its folder.
+        archive: The archive that contained the file, or None.
+        modules: Folders of the archive with the modules that define units.
+        notes: Notes for the user about accepted keys without effect.
+        variables: Text with variables of the environment replaced -> the text as written. Messages
+            show the latter, because a value may be a password.
     """
 
     nodes: tuple[NodeConfig, ...]
@@ -133,7 +135,9 @@ class FlowConfig:
 
     @property
     def output_folder(self) -> Path:
-        """Where what is written goes: to where the file is; of an archive, where one is now."""
+        """The folder for relative output paths: the file's folder, or the working folder of an
+        archive.
+        """
         return Path() if self.path is None or self.archive is not None else self.path.parent
 
 
@@ -145,9 +149,9 @@ _END = re.compile(
 
 
 def read_port(text: str) -> PortRef:
-    """Returns the end that a text names."""
+    """Parses the end of an edge."""
     found = _END.match(text)
-    if found is None:  # text behind a closing quote: the quotes are part of the name
+    if found is None:  # there is text behind a closing quote, so the quotes are part of the name
         node, _, port = text.partition(":")
         return PortRef(node.strip(), port.strip() or None)
     node, port = (
@@ -158,7 +162,7 @@ def read_port(text: str) -> PortRef:
 
 
 def format_port(end: PortRef) -> str:
-    """Returns an end as text, each part quoted where it could be read as something else."""
+    """Returns an end as text, with quotes around ambiguous parts."""
     node, port = end.node, end.port
     if node != node.strip() or not node or ":" in node or node.startswith('"'):
         node = _in_quotes(node)
@@ -174,18 +178,18 @@ def _in_quotes(text: str) -> str:
 
 
 Position = tuple[float, float]
-"""x to the right and y downwards, in points."""
+"""The position (x, y) in points: x to the right and y downwards."""
 
 _POINT = re.compile(r"\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*!?\s*\Z")
-# A picture that is larger shows nothing.
+# A larger picture would show nothing.
 _FARTHEST = 1e6
 
 
 def read_position(value: Any) -> Position | None:
-    """Returns the position that ``pos`` gives; None: it gives none, and is nothing but drawn with.
+    """Returns the position of a ``pos`` attribute, or None if the value is no position.
 
     Args:
-        value: What the file says: ``"x,y"`` or ``"x,y!"``, or a list of two numbers.
+        value: The value in the file: ``"x,y"`` or ``"x,y!"``, or a list of two numbers.
     """
     found = _POINT.match(value) if isinstance(value, str) else None
     parts = found.groups() if found else value
@@ -201,6 +205,6 @@ def read_position(value: Any) -> Position | None:
 
 
 def format_position(position: Position) -> str:
-    """Returns a position as ``pos`` has it, in whole points; `read_position` is its inverse."""
+    """Returns a position as text of ``pos``, in whole points; `read_position` is the inverse."""
     x, y = position
     return f"{round(x)},{round(-y)}!"

@@ -1,4 +1,4 @@
-"""From the values of a graph file to a `FlowConfig`; every mistake is collected."""
+"""Converts the values of a graph file to a `FlowConfig`, and collects all mistakes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,12 +32,12 @@ from modelflow.unit.option import Option
 
 
 def read_serve(given: Any, folder: Path, reader: KeyReader) -> ServeConfig:
-    """Returns what the section says.
+    """Returns the section ``[serve]``.
 
     Args:
-        given: Its values.
-        folder: What paths in it are relative to.
-        reader: Gets what is wrong.
+        given: The values of the section.
+        folder: The folder for relative paths.
+        reader: Collects the mistakes.
     """
     keys = reader.read(("serve",), given, SERVE_OPTIONS)
     sides = {
@@ -68,7 +68,7 @@ def _port(path: tuple[str, str, str], given: Any, folder: Path, reader: KeyReade
 def _labels(
     path: tuple[str, str, str], given: str | Sequence[str], folder: Path, reader: KeyReader
 ) -> tuple[str, ...]:
-    """The names themselves, or those in a file."""
+    """Returns the labels from a list or from a file."""
     if not isinstance(given, str):
         return tuple(given)
     try:
@@ -80,17 +80,17 @@ def _labels(
 
 _LISTS = ("node", "edge")
 _TOP = (*SECTIONS, "args", "serve", "placement", *_LISTS)
-# The variables inside are put in when the text has been parsed: a comment may hold anything.
+# Variables inside are replaced after the text is parsed, because a comment may contain anything.
 _DOT_TEXT = frozenset({("graph", "graphconf")})
 _NODE_KEYS = ("name", "config")
 _EDGE_KEYS = ("from", "to")
 
 
 def config_of(document: Document, path: Path | None, dot: DotGraph | None = None) -> FlowConfig:
-    """Makes the configuration of a document, or of a DOT graph that stands alone.
+    """Returns the configuration of a document, or of a DOT graph without a document.
 
     Raises:
-        ConfigError: with every mistake that was found.
+        ConfigError: The document has mistakes; the error lists all.
     """
     check_values(document)
     return _Reader(document, path).config(dot)
@@ -194,7 +194,7 @@ class _Reader(KeyReader):
 
     @property
     def _folder(self) -> Path:
-        """What paths in the file are relative to."""
+        """The folder for relative paths of the file."""
         return self._path.parent if self._path else Path()
 
     def _text_of(self, path: Path) -> str:
@@ -232,7 +232,7 @@ class _Reader(KeyReader):
                 options = {}
             own = {key: value for key, value in table.items() if key not in _NODE_KEYS}
             for key in sorted(set(own) & set(options)):
-                self.wrong((*at, "config"), f"node {name!r}: {key!r} stands twice; give one")
+                self.wrong((*at, "config"), f"node {name!r}: {key!r} is given twice; give one")
             nodes.append(NodeConfig(name, {**own, **options}, self.at(*at)))
         return nodes
 
@@ -286,7 +286,7 @@ class _Reader(KeyReader):
     def _note_unset(
         self, at: Location, message: str, node: str | None = None, where: str = ""
     ) -> None:
-        """Notes that a variable is not there, once a name."""
+        """Adds a mistake for a variable that is not set, once for each name."""
         if message not in self._unset:
             self._unset.add(message)
             self.findings.append(Finding(at, f"{where}{message}", node, ConfigError))

@@ -1,10 +1,10 @@
-"""The attributes that every node may have, each declared once: type, default, bounds, meaning.
+"""Attributes of every node, each declared once: type, default, limits, help text.
 
-The reference manual, the graph reader and the plan read them here. A new attribute is a field of
-`NodeOptions`; whoever obeys it finds its value in ``UnitPlan.settings``. A stage may run several
-nodes, joined by ``fuse`` or by the graph: `StagePlan.unit` is only the first of them. A node with
-an attribute stays apart unless ``_OF_UNITS`` of ``plan/fuse.py`` names it; what speaks against a
-join that was asked for is said by `obstacle` of ``plan/chain.py``.
+The reference manual, the graph reader and the plan read the declarations here. A new attribute is a
+field of `NodeOptions`, and its value is in ``UnitPlan.settings``. A stage may run several nodes,
+joined by ``fuse`` or by the graph. `StagePlan.unit` is only the first of these nodes. A node with
+an attribute is not fused unless ``_OF_UNITS`` of ``plan/fuse.py`` names the attribute. `obstacle`
+of ``plan/chain.py`` explains why a requested fusion is not possible.
 """
 
 from collections.abc import Mapping
@@ -18,81 +18,83 @@ _POSITIVE: Any = {"minimum": 1, "maximum": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """The attributes of a node, as graph files name them; None: the plan chooses."""
+    """The attributes of a node, as graph files name them; with None the plan chooses the value."""
 
     batch_size: int | None = option(
         None,
-        help="Most buffers a call of the unit gets; none: the graph's, else the unit's own, else 8 "
-        "for normal units and 1 for the others.",
+        help="Maximum buffers in a call of the unit. Default: the graph's batch_size, then the "
+        "unit's own, then 8 for normal units and 1 for others.",
         **_POSITIVE,
     )
     queue_size: int | None = option(
         None,
-        help="Bound of each input queue, in buffers; none: the graph's, else 32.",
+        help="Maximum buffers in each input queue. Default: the graph's queue_size, then 32.",
         **_POSITIVE,
     )
     queue_bytes: int | None = option(
-        None, help="A second bound of the queues, in bytes.", **_POSITIVE
+        None,
+        help="Maximum bytes in all input queues together, in addition to queue_size.",
+        **_POSITIVE,
     )
     threads: int | None = option(
-        None, help="Worker threads; none: as planned.", minimum=1, maximum=1024
+        None, help="Worker threads. Default: chosen by the plan.", minimum=1, maximum=1024
     )
     workers: Literal["thread", "process"] = option(
-        "thread", help="process: a Python unit runs in worker processes."
+        "thread", help="process: run a Python unit in worker processes."
     )
     batch_timeout_ms: float = option(
         0.0,
-        help="Longest wait in milliseconds to fill a batch once one buffer waits.",
+        help="Maximum time in milliseconds that a buffer waits for its batch to fill.",
         minimum=0,
         maximum=3_600_000,
     )
     allowed_batch_sizes: tuple[int, ...] = option(
         (),
-        help="Inference: the sizes of batch that the model is called with ('1,4,8'); a batch is "
-        "filled up to the next with rows that reach no output. The largest is batch_size.",
+        help="Inference: the batch sizes that the model is called with ('1,4,8'). A batch is "
+        "padded to the next size with rows that reach no output. The largest size is batch_size.",
         **_POSITIVE,
     )
     split_size: int = option(
         0,
-        help="Most buffers of one session in a batch while others wait, so that a request of many "
-        "buffers lets small ones through; queue_size then bounds what one session has waiting "
-        "here. 0: as they come.",
+        help="Maximum buffers of one session in a batch while other sessions wait. Small requests "
+        "then pass a request of many buffers. queue_size then limits the waiting buffers of each "
+        "session. 0: batches in order of arrival.",
         minimum=0,
         maximum=1 << 20,
     )
     cpu_affinity: str = option(
         "",
-        help="The processors that the node's threads may use ('0-3,6'), and the threads that an "
-        "engine starts from them; none: any.",
+        help="The processors for the node's threads, and for the threads that an engine starts "
+        "from them ('0-3,6'). Default: all.",
     )
     queue_policy: Literal["block", "reject"] = option(
-        "block", help="reject: refuse with QueueFullError instead of waiting."
+        "block", help="reject: fail with QueueFullError instead of waiting."
     )
     fuse: str = option(
         "",
-        help="Neighbours that bear the same name run as one stage: on the same threads, without a "
-        "queue between them. For normal units with the same threads, batch_size and device.",
+        help="Neighbours with the same name run as one stage, on the same threads and without a "
+        "queue between them. They must be normal units with equal threads, batch_size and device.",
     )
     placement: str = option(
         "",
-        help="The kind of machine, one of [placement.NAME], that the node runs on where the graph "
-        "is run on several ('modelflow ray', 'modelflow serve --on'); elsewhere without effect.",
+        help="The kind of machine ([placement.NAME]) that runs the node if the graph is "
+        "distributed ('modelflow ray', 'modelflow serve --on'). Otherwise without effect.",
     )
-    is_exception_visible: bool = option(False, help="The unit is given buffers in error.")
+    is_exception_visible: bool = option(False, help="Pass buffers with an error to the unit.")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings(NodeOptions):
-    """The attributes of one node, converted, with those of its single inputs."""
+    """The converted attributes of one node, with the attributes of single inputs."""
 
     queue_sizes: Mapping[str, int] = field(default_factory=dict)
-    """``queue_size_PORT``: the bound of that input's queue, by port."""
+    """Input port -> ``queue_size_PORT``, the limit of its queue."""
     inherited: frozenset[str] = frozenset()
-    """The attributes whose value is the graph's default, not the node's own."""
+    """The attributes whose value is the graph's default, not set by the node."""
 
     @property
     def given(self) -> frozenset[str]:
-        """The attributes that the node itself sets to something else than their default."""
+        """The attributes that the node itself sets to a value other than the default."""
         changed = [name for name, default in _DEFAULTS if getattr(self, name) != default]
         return frozenset(changed) - {"inherited"} - self.inherited
 

@@ -1,4 +1,4 @@
-"""Values given beside the file: ``--set``, ``--arg`` and the environment."""
+"""Values given outside of the file: ``--set``, ``--arg`` and the environment."""
 
 import contextlib
 import re
@@ -15,16 +15,16 @@ _EVERY = "*"
 
 
 class CallerText(str):
-    """A value given by the caller: a relative path in it is relative to the working folder."""
+    """A value from the caller; relative paths are relative to the working folder."""
 
     __slots__ = ()
 
 
 def parse_assignment(text: str) -> tuple[str, str]:
-    """Reads ``KEY=VALUE``.
+    """Parses ``KEY=VALUE``.
 
     Raises:
-        ConfigError: it is not of that form.
+        ConfigError: The text has another form.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -39,17 +39,17 @@ def bake(
     where: tuple[str, str],
     mark: type[str] = str,
 ) -> FlowConfig:
-    """Returns ``config`` with settings of an archive or the environment as its own.
+    """Returns ``config`` with overrides and arguments of an archive or the environment merged in.
 
     Args:
-        config: What the file says.
+        config: The graph file.
         overrides: See `apply_overrides`.
         args: Values of arguments, which become their defaults.
-        where: Where overrides and arguments were given, for messages.
-        mark: What texts among them are.
+        where: The sources of the overrides and of the arguments, for messages.
+        mark: The type for text values.
 
     Raises:
-        ConfigError: it names a node or an argument that the file has not.
+        ConfigError: The file has no such node or argument.
     """
     for name in args:
         if name not in config.args:
@@ -68,14 +68,14 @@ def apply_overrides(
     """Returns ``config`` with attributes of nodes replaced.
 
     Args:
-        config: What the file says.
-        overrides: ``{"node.key": value}`` or ``{"node": {"key": value}}``; the node ``*`` is every
-            flow unit. ``device`` without ``deviceid`` drops the node's ``deviceid``.
-        where: Where they were given, for messages.
-        mark: What texts among them are.
+        config: The graph file.
+        overrides: ``{"node.key": value}`` or ``{"node": {"key": value}}``. The node ``*`` is every
+            flow unit. ``device`` without ``deviceid`` removes the node's ``deviceid``.
+        where: The source of the overrides, for messages.
+        mark: The type for text values.
 
     Raises:
-        ConfigError: an unknown node; all of them are listed.
+        ConfigError: Nodes are unknown; the error lists all.
     """
     names = [node.name for node in config.nodes]
     changes: dict[str, dict[str, Any]] = {name: {} for name in names}
@@ -100,8 +100,8 @@ def substitute_args(config: FlowConfig, given: Mapping[str, Any]) -> FlowConfig:
     """Returns ``config`` with every attribute ``"$NAME"`` replaced by the argument's value.
 
     Raises:
-        ConfigError: an argument that the file does not declare, or ``$NAME`` of one that has no
-            value; all of them are listed.
+        ConfigError: An argument is not declared in the file, or a used argument has no value. The
+            error lists all.
     """
     findings = [
         Finding(
@@ -147,10 +147,10 @@ def _no_value(key: str, name: str, args: Mapping[str, ArgConfig]) -> str:
 def flatten(
     overrides: Mapping[str, Any], names: Collection[str], where: str = "--set"
 ) -> list[tuple[str, str, Any]]:
-    """Returns overrides as (node, key, value); what is said of one node comes before ``*``.
+    """Returns overrides as (node, key, value); overrides of one node come before ``*``.
 
     Raises:
-        ConfigError: one of them has no key.
+        ConfigError: An override has no key.
     """
     found = []
     for target, value in overrides.items():
@@ -161,12 +161,12 @@ def flatten(
         if not key:
             raise ConfigError(f"{where} {target}: got no key; expected NODE.KEY=VALUE")
         found.append((node, key, value))
-    # What is said of one node wins over what is said of all.
+    # The overrides of one node win over those of all nodes.
     return sorted(found, key=lambda change: change[0] == _EVERY)
 
 
 def split_target(target: str, names: Iterable[str]) -> tuple[str, str]:
-    """Returns node and key of ``NODE.KEY``: both may hold dots, the longest node name is meant."""
+    """Splits ``NODE.KEY`` at the longest matching node name; both parts may contain dots."""
     fitting = [name for name in names if target.startswith(f"{name}.")]
     node = max(fitting, key=len) if fitting else target.partition(".")[0]
     return node, target[len(node) + 1 :]
@@ -191,10 +191,10 @@ _FORMS = {SET: "NODE.KEY=VALUE", ARG: "NAME=VALUE"}
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the environment sets in graphs.
+    """The overrides and arguments that the environment sets in graphs.
 
     Attributes:
-        overrides: As ``--set`` gives them: ``{"node.key": value}``.
+        overrides: As for ``--set``: ``{"node.key": value}``.
         args: Values of arguments.
     """
 
@@ -206,7 +206,7 @@ class Environment:
         """Reads the two variables.
 
         Raises:
-            ConfigError: one of them is not of its form, or is named as before there were two.
+            ConfigError: A value has another form, or a variable has an old name with ``__``.
         """
         for name in sorted(environ):
             if name.startswith((f"{SET}__", f"{ARG}__")):
@@ -218,21 +218,21 @@ class Environment:
         return cls(_assignments(environ, SET), _assignments(environ, ARG))
 
     def notes(self) -> Iterator[str]:
-        """Gives ``MODELFLOW_SET: NODE.KEY=VALUE`` for each setting; of a secret the name alone."""
+        """Yields ``MODELFLOW_SET: NODE.KEY=VALUE`` for each setting; a secret value is masked."""
         for variable, settings in ((SET, self.overrides), (ARG, self.args)):
             for name, value in settings.items():
                 yield f"{variable}: {format_setting(name, value)}"
 
     def apply(self, config: FlowConfig) -> FlowConfig:
-        """Returns a graph with all that the environment sets.
+        """Returns a graph with all settings of the environment.
 
         Raises:
-            ConfigError: the graph has no such nodes, all of which are listed; or no such argument.
+            ConfigError: The graph has no such nodes, which are all listed, or no such argument.
         """
         return bake(config, self.overrides, self.args, (SET, ARG), CallerText)
 
     def fitting(self, nodes: Collection[str], args: Collection[str]) -> "Environment":
-        """Returns the settings of some nodes and arguments alone."""
+        """Returns only the settings of the given nodes and arguments."""
         known = {*nodes, "*"}
         overrides = {
             f"{node}.{key}": value
@@ -243,10 +243,10 @@ class Environment:
 
     @contextlib.contextmanager
     def name_errors(self, nodes: Collection[str]) -> Iterator[None]:
-        """Has errors about what is set here name the variable, inside the block.
+        """Adds the variable's name to errors about its settings inside the block.
 
         Raises:
-            ConfigError, GraphError: those of the block.
+            ConfigError, GraphError: The errors of the block.
         """
         try:
             yield

@@ -1,4 +1,4 @@
-"""What ``[placement.NAME]`` says of a kind of machine: how many, what each has, how it is asked."""
+"""The sections ``[placement.NAME]``: a kind of machine, its replicas, and limits of requests."""
 
 import math
 import re
@@ -13,12 +13,12 @@ from modelflow.quantities import bytes_of
 
 MOST_REPLICAS = 10_000
 _RANGE = re.compile(r"\s*(\d{1,5})\s*(?:\.\.\s*(\d{1,5})\s*)?\Z")
-# What Ray itself calls its resources, by the name in small letters.
+# Lower-case name -> the resource name of Ray.
 _OWN = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
 
 
 UNPLACED = "ray run"
-"""The name of what runs a graph that places nothing: that of the command with its options."""
+"""The placement's name for a graph without placed nodes, after the command with its options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,17 @@ class PlacementConfig:
 
     Attributes:
         name: The name in ``placement=``.
-        replicas: How many at the least and at the most.
-        resources: What each takes: ``CPU``, ``GPU``, ``memory`` (bytes), or one of the cluster's.
-        labels: What its machine must be labelled with.
+        replicas: The minimum and the maximum number of replicas.
+        resources: The resources of each replica: ``CPU``, ``GPU``, ``memory`` (bytes), or others of
+            the cluster.
+        labels: The labels that a replica's machine must have.
         strategy: ``spread`` over machines, or ``pack`` into few.
-        in_flight: Batches under way to one replica at once.
-        timeout: Seconds without a row that is done after which a replica counts as lost; None: as
-            long as it gives signs of life, it is none.
-        start_timeout: Seconds that a replica may take until it is ready.
-        retries: How often a batch is sent again whose replica was lost.
-        location: Where it stands.
+        in_flight: Batches in flight to one replica.
+        timeout: Seconds without a finished row after which a replica counts as lost. With None a
+            replica is lost only without a sign of life.
+        start_timeout: Maximum seconds until a replica is ready.
+        retries: How often a batch is sent again after the loss of its replica.
+        location: The location in the graph file.
     """
 
     name: str
@@ -52,11 +53,11 @@ class PlacementConfig:
 
 
 def read_placements(given: Any, reader: KeyReader) -> dict[str, PlacementConfig]:
-    """Returns what the sections ``[placement.NAME]`` say.
+    """Returns the sections ``[placement.NAME]``.
 
     Args:
-        given: Their values, by name.
-        reader: Gets what is wrong.
+        given: The values of the sections, by name.
+        reader: Collects the mistakes.
     """
     found = {}
     for name, table in reader.table(("placement",), given).items():
@@ -78,10 +79,10 @@ def read_placements(given: Any, reader: KeyReader) -> dict[str, PlacementConfig]
 
 
 def replicas_of(given: str | int) -> tuple[int, int]:
-    """Reads how many replicas there are at the least and at the most: ``2``, ``1..8``.
+    """Parses the minimum and the maximum number of replicas: ``2``, ``1..8``.
 
     Raises:
-        ConfigError: it is of another form.
+        ConfigError: The value has another form.
     """
     matched = _RANGE.match(str(given))
     if matched is not None:
@@ -90,7 +91,7 @@ def replicas_of(given: str | int) -> tuple[int, int]:
         if 1 <= least <= most <= MOST_REPLICAS:
             return least, most
     raise ConfigError(
-        f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or the least and the most: "
+        f"got {given!r}; expected a number from 1 to {MOST_REPLICAS}, or a minimum and a maximum: "
         "'1..8'"
     )
 
@@ -117,7 +118,7 @@ def _resources(path: tuple[str, str], given: Any, reader: KeyReader) -> dict[str
             message = f"got {name!r}; did you mean {meant!r}?"
             _wrong(reader, path, "resources", message)
         elif name == "GPU" and value is not None and value > 1 and value % 1:
-            message = f"GPU: got {amount!r}; expected a whole number, or a part of one: 0.5"
+            message = f"GPU: got {amount!r}; expected a whole number, or a part of a GPU: 0.5"
             _wrong(reader, path, "resources", message)
         elif value is None:
             expected = "a size such as '8GiB'" if is_size else "a number of at least 0"

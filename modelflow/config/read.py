@@ -1,4 +1,4 @@
-"""Graph files: found by name, and read from any accepted format into a `FlowConfig`."""
+"""Finds graph files by name, and reads them from any format into a `FlowConfig`."""
 
 import os
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ def find_graph(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
 
     Args:
         name: The name.
-        folder: Where to look; None: among the graphs that come with modelflow.
+        folder: The folder to search. None: the graphs that come with modelflow.
 
     Raises:
-        ConfigError: there is none; the message lists the names that are there.
+        ConfigError: No graph has the name; the message lists the existing names.
     """
     where = ready_graphs() if folder is None else Path(folder)
     if not where.is_dir():
@@ -52,20 +52,20 @@ def find_graph(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def list_named_graphs(folder: Path) -> dict[str, Path]:
-    """Returns the graph files of a folder by ``[flow] name``, or by the file's where it has none.
+    """Returns the graph files of a folder by ``[flow] name``, or by file name without a suffix.
 
     Raises:
-        ConfigError: one of them cannot be read.
+        ConfigError: A file cannot be read.
     """
     named: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        if FORM_BY_SUFFIX.get(path.suffix, "dot") != "dot":  # which says no name of a flow
+        if FORM_BY_SUFFIX.get(path.suffix, "dot") != "dot":  # a DOT file has no [flow] name
             named.setdefault(read_config(path).flow.get("name") or path.stem, path)
     return named
 
 
 def is_graph_file(path: Path) -> bool:
-    """Tells whether a path ends as graph files do, or archives of them."""
+    """Tells whether a path has the suffix of a graph file or of an archive."""
     return path.suffix.lower() in FORM_BY_SUFFIX or is_archive_file(path)
 
 
@@ -76,15 +76,16 @@ def read_config(
     """Reads a graph.
 
     Args:
-        source: A path of a graph file or an archive (which is verified, and unpacked if it is not
-            yet), the text of a graph file, or a mapping in the native form. A text of one
-            line without ``{`` and ``=`` is a path; where ``format`` is given, only if it ends as a
-            graph file does, or is there.
-        format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by the suffix of the path, or by what
-            the text begins with.
+        source: The path of a graph file or an archive, the text of a graph file, or a mapping in
+            the native form. An archive is verified, and unpacked on first use. A text of one line
+            without ``{`` and ``=`` is a path. With ``format`` it is a path only if the file exists
+            or has the suffix of a graph file.
+        format: ``toml``, ``yaml``, ``json`` or ``dot``. None: by the suffix of the path, or by the
+            beginning of the text.
 
     Raises:
-        ConfigError: it is none of these, or cannot be read; every mistake is listed with its line.
+        ConfigError: The source has another type, cannot be read, or has mistakes. The error lists
+            every mistake with its line.
     """
     if format is not None and format not in FORM_BY_SUFFIX.values():
         known = sorted(set(FORM_BY_SUFFIX.values()))
@@ -93,7 +94,7 @@ def read_config(
         )
     if isinstance(source, Mapping):
         return config_of(Document(dict(source), {}, "<mapping>"), None)
-    given: object = source  # a caller may give anything
+    given: object = source  # a caller may pass any type
     if not isinstance(given, str | os.PathLike):
         raise ConfigError(
             f"got {type(given).__name__} for a graph; expected a path, the text of a graph file, "
@@ -108,29 +109,29 @@ def read_config(
 
 
 def read_text_config(text: str, form: str, path: Path) -> FlowConfig:
-    """Reads a text as if it stood in a file, which need not be there.
+    """Parses a text as the content of a file, which need not exist.
 
     Args:
         text: The text of a graph file.
         form: ``toml``, ``yaml``, ``json`` or ``dot``.
-        path: What relative paths in it, and messages, go by.
+        path: The path of the file, for relative paths and messages.
 
     Raises:
-        ConfigError: it cannot be read; every mistake is listed with its line.
+        ConfigError: The text has mistakes; the error lists each with its line.
     """
     return _parse(text, form, str(path), path)
 
 
 def _is_path(source: str, format: str | None) -> bool:  # noqa: A002
-    """Tells a path from the text of a graph; beside a format only what can well be a path is."""
+    """Tells whether a text is a path and not a graph; with a format only for a likely path."""
     if any(mark in source for mark in "\n{=\0"):
         return False
     return format is None or is_graph_file(Path(source)) or os.path.exists(source)
 
 
 def _read_archive(path: Path) -> FlowConfig:
-    """Reads the graph of an archive, with what was set when it was packed."""
-    from modelflow.archive.unpack import unpack  # only for those who have archives
+    """Reads the graph of an archive, with the settings that were packed."""
+    from modelflow.archive.unpack import unpack  # here, because few programs use archives
 
     folder, manifest = unpack(path)
     inside, shown = folder / manifest.graph, path / manifest.graph
@@ -146,11 +147,11 @@ def form_of(path: Path) -> str:
     """Returns the form of a graph file by its suffix.
 
     Raises:
-        ConfigError: no graph file ends so; an archive is no text.
+        ConfigError: The suffix is not that of a graph file, or the file is an archive.
     """
     if is_archive_file(path):
         raise ConfigError(
-            f"{path}: is an archive, which is run and served as it is, and never changed; give the "
+            f"{path}: is an archive, which cannot be changed; give the "
             "graph file that it was packed from, and pack that again"
         )
     known = FORM_BY_SUFFIX.get(path.suffix.lower())

@@ -1,4 +1,4 @@
-"""Every key of a graph file: type, default, meaning. The reference manual is generated from it."""
+"""Every key of a graph file with type, default and help text; source of the reference manual."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,14 +18,14 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
                 "dir",
                 list[str],
                 (),
-                "Folders that are searched, with those inside them, for flow units; relative to "
-                "the file.",
+                "Folders to search for flow units, with their subfolders; relative to "
+                "the graph file.",
             ),
             Option(
                 "skip-default",
                 bool,
                 False,
-                "Use built-in and installed units only where no folder has the name.",
+                "Use a built-in or installed unit only if no folder has a unit of the same name.",
             ),
         ),
         "profile": (
@@ -40,33 +40,33 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
                 "trace",
                 bool,
                 False,
-                "Record what every worker does, for ui.perfetto.dev, to DIR/NAME.trace.json.gz.",
+                "Record the work of every worker for ui.perfetto.dev in DIR/NAME.trace.json.gz.",
             ),
-            Option("dir", str, "profile", "The folder of these files; relative to the graph file."),
-            Option("session", bool, False, "Follow every session in the trace, not one of 100."),
+            Option("dir", str, "profile", "The folder of these files, relative to the graph file."),
+            Option("session", bool, False, "Trace every session, not one of 100."),
         ),
         "log": (
-            Option("level", _LEVELS | None, None, "The level of modelflow's own messages."),
+            Option("level", _LEVELS | None, None, "The lowest level of modelflow's own messages."),
             Option("path", str | None, None, "A file for the messages."),
-            Option("screen", bool, True, "Messages to stderr as well."),
-            Option("num", int, 5, "How many old log files are kept.", minimum=0, maximum=1000),
+            Option("screen", bool, True, "Also write the messages to stderr."),
+            Option("num", int, 5, "Number of old log files to keep.", minimum=0, maximum=1000),
             Option(
                 "size",
                 int,
                 10_000_000,
-                "Size in bytes at which a log file is changed.",
+                "Size in bytes at which a new log file begins.",
                 **_POSITIVE,
             ),
         ),
         "flow": (
-            Option("name", str, "", "The name under which the graph is found."),
-            Option("desc", str, "", "What the graph is for."),
-            Option("enable", bool, True, "False: the graph is refused."),
+            Option("name", str, "", "The name of the graph, used to find it."),
+            Option("desc", str, "", "A description of the graph."),
+            Option("enable", bool, True, "false: the graph is refused."),
             Option(
                 "max_in_flight",
                 int | None,
                 None,
-                "Most buffers inside the whole graph at once; none: no bound but the queues.",
+                "Maximum buffers inside the whole graph. Default: no limit except the queues.",
                 **_POSITIVE,
             ),
         ),
@@ -75,13 +75,11 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
                 "format",
                 Literal["graphviz", "native"] | None,
                 None,
-                "How the graph is written; none: by content.",
+                "The form of the graph. Default: by the content of the file.",
             ),
             Option("graphconf", str | list[str], "", "The graph as DOT text (a list: its lines)."),
-            Option(
-                "graphconffilepath", str, "", "A file with the DOT text, in place of graphconf."
-            ),
-            Option("strict", bool, True, "False: nodes that nothing connects are left out."),
+            Option("graphconffilepath", str, "", "A file with the DOT text, instead of graphconf."),
+            Option("strict", bool, True, "false: nodes without any edge are left out."),
             Option("queue_size", int | None, None, "Default of the node attribute.", **_POSITIVE),
             Option("batch_size", int | None, None, "Default of the node attribute.", **_POSITIVE),
             Option("deviceid", str | None, None, "Default of the node attribute."),
@@ -89,17 +87,17 @@ SECTIONS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
                 "fuse",
                 Literal["auto", "off"],
                 "auto",
-                "auto: neighbours run as one stage, as if they bore the same `fuse`, where one "
-                "feeds the other and nothing else, both only compute (their units say so: "
-                "`is_compute_bound`), the same batch_size and cpu_affinity hold for both, and "
-                "neither says anything of its threads, workers or queue: normal units on the cpu, "
-                "no sinks, none with a shared instance, calls a stream, or threads that the unit "
-                "sets. Nodes that bear a name obey it. off: only what bears a name is joined.",
+                "auto: neighbours run as one stage, as if they had the same `fuse` name, under "
+                "these conditions. The first feeds only the second. Both are normal units on the "
+                "cpu that only compute (`is_compute_bound`), with the same batch_size and "
+                "cpu_affinity. Neither sets threads, workers or a queue. Neither is a sink, shares "
+                "an instance, has calls for each stream, or sets its threads itself. Nodes with a "
+                "`fuse` name follow that name. off: join only nodes with the same `fuse` name.",
             ),
-            Option("thread-num", int | None, None, "ModelBox's pool size; without effect."),
-            Option("max-thread-num", int | None, None, "ModelBox's pool size; without effect."),
-            Option("max_executor_thread_num", int | None, None, "ModelBox's; without effect."),
-            Option("need_check_output", bool, True, "Outputs are always checked; without effect."),
+            Option("thread-num", int | None, None, "ModelBox's pool size; no effect."),
+            Option("max-thread-num", int | None, None, "ModelBox's pool size; no effect."),
+            Option("max_executor_thread_num", int | None, None, "ModelBox's; no effect."),
+            Option("need_check_output", bool, True, "Outputs are always checked; no effect."),
         ),
     }
 )
@@ -111,28 +109,28 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
         "max_executor_thread_num": "each node has its own threads; see 'threads'",
         "need_check_output": "the number of outputs is always checked",
         "queue_size_event": "events are not queued",
-        "queue_size_external": "queue_size bounds what waits for a node",
-        "output_type": "each output gives its own results in order",
+        "queue_size_external": "queue_size limits the buffers that wait for a node",
+        "output_type": "each output has its own results, in order",
     }
 )
 
 ARG_KEYS: tuple[Option, ...] = (
-    Option("default", Any, None, "The value where none is given."),
-    Option("desc", str, "", "What it is for."),
+    Option("default", Any, None, "The value if the caller gives none."),
+    Option("desc", str, "", "A description of the argument."),
 )
 
 _DATATYPE = Option(
     "datatype",
     Literal[tuple(DATATYPES)] | None,
     None,
-    "The element type, as the Open Inference Protocol calls it; none: what the unit or the model "
-    "says.",
+    "The element type in the Open Inference Protocol. Default: the type that the unit or the model "
+    "declares.",
 )
 _SHAPE = Option(
     "shape",
     list[int] | None,
     None,
-    "The shape of one buffer (one row, where the array is batched); -1: an axis of any length.",
+    "The shape of one buffer (one row of a batched array). -1: an axis of any length.",
     minimum=-1,
     maximum=1 << 30,
 )
@@ -140,23 +138,24 @@ _BATCHED = Option(
     "batched",
     bool,
     True,
-    "A request's array is cut along its first axis, a buffer a row; false: it is one buffer.",
+    "true: a request's array is split along its first axis, a row for each buffer. false: the "
+    "array is one buffer.",
 )
 
-# Of [serve].
+# Keys of [serve].
 SERVE_OPTIONS: tuple[Option, ...] = (
     Option(
         "isolate",
         bool,
         False,
-        "`modelflow serve` gives the graph a process of its own, as with `--isolate`; read when "
-        "the server starts.",
+        "Run the graph in a process of its own in `modelflow serve`, as with `--isolate`. Read "
+        "when the server starts.",
     ),
-    Option("input", Any, MappingProxyType({}), "What callers must know of each input."),
-    Option("output", Any, MappingProxyType({}), "What callers must know of each output."),
+    Option("input", Any, MappingProxyType({}), "Properties of each input, for callers."),
+    Option("output", Any, MappingProxyType({}), "Properties of each output, for callers."),
 )
 
-# Of [serve.input.NAME] and [serve.output.NAME].
+# Keys of [serve.input.NAME] and [serve.output.NAME].
 SERVE_KEYS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
     {
         "input": (_DATATYPE, _SHAPE, _BATCHED),
@@ -168,46 +167,45 @@ SERVE_KEYS: Mapping[str, tuple[Option, ...]] = MappingProxyType(
                 "labels",
                 str | list[str],
                 (),
-                "The names of the classes, or a file with one on each line (relative to the graph "
+                "The class names, or a file with one name on each line (relative to the graph "
                 "file).",
             ),
         ),
     }
 )
 
-# Of [placement.NAME].
+# Keys of [placement.NAME].
 PLACEMENT_KEYS: tuple[Option, ...] = (
     Option(
         "replicas",
         str | int,
         "1",
-        "How many run, each with all that is placed here: '2'; or '1..8', as many as the calls "
-        "that wait need.",
+        "Number of replicas, each with all nodes of this placement: '2', or '1..8' to follow the "
+        "number of waiting calls.",
     ),
     Option(
         "resources",
         Any,
         MappingProxyType({}),
-        "What each takes of its machine, in Ray's words: { CPU = 2, GPU = 0.5, memory = '8GiB' }.",
+        "Resources of each replica, named as in Ray: { CPU = 2, GPU = 0.5, memory = '8GiB' }.",
     ),
     Option(
         "labels",
         Any,
         MappingProxyType({}),
-        "What its machine is labelled with: { 'ray.io/accelerator-type' = 'H100' }.",
+        "Labels that a replica's machine must have: { 'ray.io/accelerator-type' = 'H100' }.",
     ),
     Option(
         "strategy",
         Literal["spread", "pack"],
         "spread",
-        "spread: replicas go to different machines where that can be; pack: to few.",
+        "spread: put replicas on different machines if possible; pack: on few machines.",
     ),
     Option(
         "in_flight",
         int,
         4,
-        "Batches that are under way to one replica at once; the others wait in the queue before "
-        "the cut.",
+        "Batches in flight to one replica. More batches wait in the queue before the placed nodes.",
         minimum=1,
         maximum=1024,
     ),
@@ -215,9 +213,9 @@ PLACEMENT_KEYS: tuple[Option, ...] = (
         "timeout_ms",
         float | None,
         None,
-        "A replica that has done no row that a batch waits for, for so long, counts as lost, and "
-        "another is asked; none: a row may take as long as it takes, and a replica is lost that "
-        "has given no sign of life for 30 s.",
+        "A replica counts as lost after this time without a finished row, if a batch waits for "
+        "it. Another replica then gets the batch. Default: no limit for a row, but a replica "
+        "without a sign of life for 30 s counts as lost.",
         minimum=1,
         maximum=86_400_000,
     ),
@@ -225,7 +223,7 @@ PLACEMENT_KEYS: tuple[Option, ...] = (
         "start_timeout_ms",
         float,
         300_000.0,
-        "How long a replica may take until it has loaded its models and is ready.",
+        "Maximum time until a replica has loaded its models and is ready.",
         minimum=1,
         maximum=86_400_000,
     ),
@@ -233,8 +231,8 @@ PLACEMENT_KEYS: tuple[Option, ...] = (
         "retries",
         int,
         2,
-        "How often a batch is sent again whose replica was lost, at last row by row; 0 where a "
-        "unit must not run twice on a row: the rows are then in error.",
+        "How often a batch is sent again after the loss of its replica, finally row by row. Use 0 "
+        "if a unit must not run twice on a row; the rows then fail.",
         minimum=0,
         maximum=100,
     ),
@@ -245,21 +243,21 @@ NODE_ATTRIBUTES: tuple[Option, ...] = (
         "type",
         Literal["flowunit", "input", "output"],
         "flowunit",
-        "A flow unit, or the graph's own input or output port, named after the node.",
+        "A flow unit, or an input or output of the graph with the node's name.",
     ),
-    Option("flowunit", str | None, None, "Which unit runs; none: the one named as the node."),
+    Option("flowunit", str | None, None, "The unit to run. Default: the unit of the node's name."),
     Option("device", str, "cpu", "cpu, cuda, auto, or a list across devices: 'cuda:0,1;cpu:0'."),
-    Option("deviceid", str | None, None, "The device's number, or a list '0,1'; none: 0."),
+    Option("deviceid", str | None, None, "The device's number, or a list '0,1'. Default: 0."),
     *options_of(NodeOptions),
 )
 
-# Keys of [graph] that may stand in the DOT graph itself.
+# Keys of [graph] that may also be attributes of the DOT graph.
 GRAPH_ATTRIBUTES = ("queue_size", "batch_size", "deviceid", "fuse", "need_check_output")
 
-# Accepted on nodes and named in a note: ModelBox reads them, they have no meaning here.
+# Attributes of ModelBox that nodes accept without effect; a note names them.
 IGNORED_ATTRIBUTES = ("queue_size_event", "queue_size_external", "output_type", "need_check_output")
 
-# TensorFlow Serving's names of node attributes.
+# TensorFlow Serving's names of node attributes -> our names.
 SERVING_ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "max_batch_size": "batch_size",
@@ -276,4 +274,4 @@ _DRAWING = """
     splines style tooltip URL width xlabel
 """
 DRAWING_ATTRIBUTES = frozenset(_DRAWING.split())
-"""What Graphviz draws with; dropped from the nodes."""
+"""Attributes that only Graphviz's drawing uses; removed from the nodes."""

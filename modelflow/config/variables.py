@@ -1,4 +1,4 @@
-"""``${NAME}`` in the texts of a graph file, and values masked for messages."""
+"""Replaces ``${NAME}`` in the texts of a graph file, and masks values for messages."""
 
 import os
 import re
@@ -7,29 +7,29 @@ from typing import Any
 
 from modelflow.errors import did_you_mean
 
-# A value of such a name is not told.
+# The value of a setting with such a name is masked.
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|(?<![a-z])pass\Z|pwd|secret|token|credential|authorization|key\Z",
     re.IGNORECASE,
 )
-# The password in a URL: everything up to the last @ before the path.
+# The password in a URL: all characters up to the last @ before the path.
 _OF_URL = re.compile(r"(://[^/\s:@]*):[^/\s]*@")
 _MASK = "***"
 _LONGEST = 200
 
 
 def is_secret(name: str) -> bool:
-    """Tells whether what has such a name is not for all to see."""
+    """Tells whether a setting with this name may be a secret."""
     return _SECRET.search(name) is not None
 
 
 def mask_value(name: str, value: str) -> str:
-    """Returns a value without what is not for all to see; nothing else of it changes."""
+    """Returns a value with secrets masked; the rest of the value is unchanged."""
     return _MASK if is_secret(name) else _OF_URL.sub(rf"\1:{_MASK}@", value)
 
 
 def format_setting(name: str, value: str) -> str:
-    """Returns ``NAME=VALUE`` on one line, a long value cut."""
+    """Returns ``NAME=VALUE`` on one line, with a long value cut."""
     text = mask_value(name, value)
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} letters)"
     return "".join(
@@ -40,9 +40,9 @@ def format_setting(name: str, value: str) -> str:
 _VARIABLE = re.compile(r"(\\?)\$\{(\w+)\}")
 
 Path = tuple[str | int, ...]
-# Told of a variable that is not there: the way to the text, and the sentence.
+# Called for a variable that is not set, with the path of the text and the message.
 Report = Callable[[Path, str], None]
-# A value of the environment that is so long stands for itself in a message: it may be a password.
+# Values of this length or more are masked wherever a message contains them: they may be passwords.
 _TELLING = 6
 
 
@@ -56,11 +56,11 @@ def expand_variables(
     r"""Returns ``value`` with ``${NAME}`` replaced in every text.
 
     Args:
-        value: Texts in mappings and lists, in any depth.
-        report: Called for each variable that the environment does not have; its text stays.
-        used: Gets, for each text and variable that was replaced, what it was: for `mask`.
-        path: The way to ``value``.
-        keep: Ways to what is left as it stands.
+        value: Texts in mappings and lists, at any depth.
+        report: Called for each variable that is not set; its text stays.
+        used: Receives the original of each replaced text and variable, for `mask`.
+        path: The path of ``value``.
+        keep: Paths of values that stay unchanged.
     """
     if path in keep:
         return value
@@ -84,11 +84,11 @@ def expand_variables(
 
 
 def mask(message: str, used: Mapping[str, str]) -> str:
-    """Returns a message in which no value of the environment stands, but ``${NAME}``.
+    """Returns a message with ``${NAME}`` in place of values of the environment.
 
     Args:
-        message: About a graph file.
-        used: What `expand_variables` has replaced.
+        message: A message about a graph file.
+        used: The replacements of `expand_variables`.
     """
     for text, before in sorted(used.items(), key=lambda pair: len(pair[0]), reverse=True):
         message = message.replace(repr(text), repr(before))
@@ -98,17 +98,17 @@ def mask(message: str, used: Mapping[str, str]) -> str:
 
 
 class _AsWritten(str):
-    """A text in which ``${NAME}`` stands for its variable."""
+    """A text in which ``${NAME}`` is a variable."""
 
     __slots__ = ()
 
 
 def unexpand(value: Any, used: Mapping[str, str]) -> Any:
-    """Returns a value with its texts as they were written, where they may hold a secret.
+    """Returns a value with texts as they were written, if they may contain a secret.
 
     Args:
-        value: Texts in mappings and lists, in any depth.
-        used: What `expand_variables` has replaced.
+        value: Texts in mappings and lists, at any depth.
+        used: The replacements of `expand_variables`.
     """
 
     def restore(text: str) -> str:
@@ -119,7 +119,7 @@ def unexpand(value: Any, used: Mapping[str, str]) -> Any:
 
 
 def change_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Returns a value with each text in it changed, in mappings and lists in any depth."""
+    """Returns a value with ``change`` applied to each text, in mappings and lists at any depth."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -130,9 +130,10 @@ def change_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def escape(text: str) -> str:
-    r"""Returns ``text`` so that `expand_variables` gives it back: ``\${`` for every variable in it.
+    r"""Returns ``text`` with ``\${`` for each variable, to pass unchanged through
+    `expand_variables`.
 
-    What `unexpand` has brought back stays as it is.
+    A text that `unexpand` has restored stays unchanged.
     """
     if isinstance(text, _AsWritten):
         return str(text)

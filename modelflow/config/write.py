@@ -1,4 +1,4 @@
-"""Writing a `FlowConfig` in any of the formats that can be read."""
+"""Writes a `FlowConfig` in any of the formats that can be read."""
 
 import json
 from dataclasses import replace
@@ -21,15 +21,15 @@ FORMATS = ("toml", "graphviz", "yaml", "json", "dot")
 
 
 def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the API's name
-    """Returns ``config`` as text; where a variable of the environment stood, it stands again.
+    """Returns ``config`` as text, with the environment's variables (``${NAME}``) restored.
 
     Args:
-        config: What to write; only what differs from the defaults is written.
-        format: ``toml`` (native tables), ``graphviz`` (TOML with embedded DOT), ``yaml``, ``json``,
-            or ``dot``, which holds the graph alone.
+        config: The graph; only values that differ from the defaults are written.
+        format: ``toml`` (native tables), ``graphviz`` (TOML with embedded DOT), ``yaml`` or
+            ``json``. ``dot`` contains only the graph.
 
     Raises:
-        ConfigError: no such format, or a text that DOT cannot hold.
+        ConfigError: The format is unknown, or DOT cannot represent a text.
     """
     config = _restore_variables(config)
     if format == "dot":
@@ -47,7 +47,7 @@ def write_config(config: FlowConfig, format: str) -> str:  # noqa: A002 - the AP
 
 
 def _restore_variables(config: FlowConfig) -> FlowConfig:
-    """Puts variables back into the values of attributes and sections: they may be secrets."""
+    """Restores variables in values of attributes and sections, because they may be secrets."""
     used = config.variables
     if not used:
         return config
@@ -63,7 +63,7 @@ def _restore_variables(config: FlowConfig) -> FlowConfig:
 
 
 def _sections(config: FlowConfig) -> dict[str, dict[str, Any]]:
-    """The sections with what differs from the defaults."""
+    """Returns the sections with the values that differ from the defaults."""
     found: dict[str, dict[str, Any]] = {}
     for name, options in SECTIONS.items():
         given = getattr(config, name)
@@ -145,7 +145,7 @@ def _node(node: NodeConfig) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as one that every format can hold."""
+    """Returns the value in a type that every format can represent."""
     return change_texts(value, escape)
 
 

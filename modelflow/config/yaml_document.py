@@ -1,7 +1,8 @@
 """YAML and JSON as plain values, with the line of every key, in bounded time and memory.
 
-A text may come from outside: aliases are counted as what they stand for, so that a short text which
-stands for billions of values, or for itself, is refused while it is read.
+A text may come from outside. A short text with aliases may expand to billions of values, or to an
+endless value. Therefore aliases count with their expanded size, and the loader refuses such a text
+while reading.
 """
 
 import json
@@ -19,22 +20,22 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 def read_yaml(text: str, file: str) -> Document:
-    """Reads YAML (plain values only).
+    """Parses YAML (plain values only).
 
     Raises:
-        ConfigError: it is not YAML, or no mapping, or stands for too much; the message has the
-            line.
+        ConfigError: The text is not YAML, is no mapping, or expands to too many values. The message
+            has the line.
     """
     loader = None
     try:
-        loader = _Loader(text)  # a character that YAML does not know is found here
+        loader = _Loader(text)  # raises for a character that YAML does not allow
         node = loader.get_single_node()
         values = None if node is None else loader.construct_document(node)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         raise mistake(file, mark.line + 1 if mark else None, f"YAML: {problem}") from error
-    except ValueError as error:  # a date that is none
+    except ValueError as error:  # an invalid date
         raise mistake(file, None, f"YAML: {error}") from error
     finally:
         if loader is not None:
@@ -43,13 +44,15 @@ def read_yaml(text: str, file: str) -> Document:
 
 
 def read_json(text: str, file: str) -> Document:
-    """Reads JSON.
+    """Parses JSON.
 
     Raises:
-        ConfigError: it is not JSON, or no object, or nested too deeply; the message has the line.
+        ConfigError: The text is not JSON, is no object, or is nested too deeply; the message has
+            the line.
     """
     try:
-        # JSON is YAML but for tabs between tokens: lines are a help, not the reading itself.
+        # JSON without tabs between tokens is YAML. YAML only gives the lines; `json` gives the
+        # values.
         node = yaml.compose(text.replace("\t", " "), Loader=_Loader)
     except _Refused as error:
         raise mistake(file, error.line, f"JSON: {error}") from error
@@ -59,7 +62,7 @@ def read_json(text: str, file: str) -> Document:
         values = json.loads(text)
     except json.JSONDecodeError as error:
         raise mistake(file, error.lineno, f"JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:  # where YAML has given up before
+    except (ValueError, RecursionError) as error:  # YAML has failed before, without a message
         raise mistake(file, None, f"JSON: {error}") from error
     return Document(_mapping(values, file), _lines(node), file, text)
 
@@ -73,7 +76,7 @@ def _mapping(values: Any, file: str) -> dict[str, Any]:
 
 
 class _Refused(yaml.composer.ComposerError):
-    """A text that is right, and stands for more than a graph can mean."""
+    """Raised for a valid text that expands to more than a graph may contain."""
 
     def __init__(self, problem: str, mark: Any) -> None:
         super().__init__(None, None, problem, mark)
@@ -84,12 +87,12 @@ class _Refused(yaml.composer.ComposerError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that knows, for each node, how many values it stands for."""
+    """A safe loader that counts, for each node, the values after expansion."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
         self._depth = 0
-        # Node -> (values that it stands for, levels of nesting in it); of those that are complete.
+        # Complete node -> (values after expansion, levels of nesting).
         self._extents: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -100,7 +103,7 @@ class _Loader(yaml.SafeLoader):
             raise _refuse(event, f"values are nested more than {MOST_NESTED} deep")
         node: Any = super().compose_node(parent, index)
         if is_alias and id(node) not in self._extents:
-            raise _refuse(event, f"*{event.anchor} stands inside what it stands for")
+            raise _refuse(event, f"*{event.anchor} is used inside its own value")
         self._depth -= 1
         self._measure(node, event)
         return node

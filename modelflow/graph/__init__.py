@@ -1,10 +1,10 @@
-"""Graphs: names looked up, options converted, edges checked; nothing runs here.
+"""Graphs: resolves names, converts options and checks edges, without running a unit.
 
-In: a `FlowConfig` and the `Registry` of units. Out: a frozen `Graph`, or one `GraphError` with
-every finding.
+Input: a `FlowConfig` and the `Registry` of units.
+Output: a frozen `Graph`, or one `GraphError` with every finding.
 
-``build.py`` does the whole, ``build_node.py`` one node. ``check/`` proves that the edges fit and
-keeps the proof (`Graph.scopes`), so planning does not prove it again. ``signature.py`` finds the
-inputs and outputs of the graph with types and shapes. ``archive_parts.py`` and ``files.py`` list
-the files that a graph needs.
+``build.py`` builds the graph, and ``build_node.py`` one node. ``check/`` proves that the edges are
+valid, and keeps the proof (`Graph.scopes`) for the plan. ``signature.py`` determines types and
+shapes of the graph's inputs and outputs. ``archive_parts.py`` and ``files.py`` list the files that
+a graph needs.
 """

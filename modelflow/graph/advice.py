@@ -1,4 +1,4 @@
-"""Advice: what would be the same and better otherwise. No mistake, and nothing depends on it."""
+"""Advice for better settings with the same result; advice is no mistake and changes nothing."""
 
 from modelflow.graph.graph import Graph
 from modelflow.graph.node import Node
@@ -6,7 +6,7 @@ from modelflow.unit.advice import Place
 
 
 def advice(graph: Graph) -> list[str]:
-    """Returns what the units of a graph advise at their places, each with its file and line."""
+    """Returns the advice of a graph's units for their nodes, each with its file and line."""
     said = []
     for node in graph.nodes.values():
         if node.spec is None or node.spec.advise is None:

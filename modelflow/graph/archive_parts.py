@@ -1,4 +1,4 @@
-"""What of a graph goes into an archive: files, names, overrides as the archive keeps them."""
+"""The parts of a graph for an archive: files, their names, overrides as the archive stores them."""
 
 import glob
 import os
@@ -20,16 +20,16 @@ from modelflow.unit.option import Option
 
 @dataclass(frozen=True)
 class ArchiveParts:
-    """What a graph is made of.
+    """The files and names of a graph.
 
     Attributes:
-        root: The folder that all of it lies in.
-        graph: The graph file's name in that folder.
-        files: The files by their names in it.
-        modules: The names of folders in which modules of units are found.
-        extras: The extras of modelflow that its units need.
-        imports: Top-level names that its Python files import and that are not among them.
-        notes: What the user should know: links that are left out, and those that are followed.
+        root: The folder that contains all files.
+        graph: The graph file's path relative to the root.
+        files: Path relative to the root -> the file.
+        modules: The folders with modules of units, relative to the root.
+        extras: The extras of modelflow that the units need.
+        imports: Top-level names that the Python files import, and that are not among the files.
+        notes: Notes for the user about links that are left out, and links that are followed.
     """
 
     root: Path
@@ -44,19 +44,20 @@ class ArchiveParts:
 def parts_of(
     graph: Graph, includes: tuple[str, ...] = (), target: Path | None = None
 ) -> ArchiveParts:
-    """Returns what a graph is made of.
+    """Returns the files and names of a graph.
 
-    Its text; the folders of its units; its models; what options name, but what sinks write; modules
-    of its units, and the user's own modules that their Python files import.
+    The files are: its text, the folders of its units, its models, and files that options name.
+    Files that sinks write are excluded. Modules of the units are included, and the user's own
+    modules that they import.
 
     Args:
-        graph: The checked graph, of a file.
-        includes: Patterns of files more, seen from the graph's folder.
-        target: What they are packed into, which is none of them.
+        graph: The checked graph, from a file.
+        includes: Patterns of more files, relative to the graph's folder.
+        target: The archive, which is excluded.
 
     Raises:
-        ConfigError: something is named by an absolute path, there is too much or nothing of it, or
-            no folder holds it all.
+        ConfigError: A path is absolute, a pattern matches too many files or none, or no folder
+            contains all files.
     """
     path = graph.config.path
     if path is None or graph.config.archive is not None:
@@ -78,12 +79,12 @@ def parts_of(
     notes = [*_note_left_out(folders), *_follow(files)]
     modules, programs = _modules(graph, files)
     files.update(modules.files)
-    notes += (f"{file}: is run by itself; what it imports is not counted" for file in programs)
+    notes += (f"{file}: is a program; its imports are not counted" for file in programs)
     return _name_file(path, files, modules, graph, notes)
 
 
 def path_option(node: Node, key: str) -> Option | None:
-    """Returns the option of a node's unit that a key names, if its value is a path."""
+    """Returns the option for a key of a node if the option's value is a path."""
     option = None if node.spec is None else node.spec.options_by_name.get(key)
     return option if option is not None and option.is_path else None
 
@@ -108,7 +109,7 @@ def _behind(node: Node, graph: Graph, folder: Path) -> Found:
     for needed in spec.required_files:
         yield _absolute(needed), f"{what}: unit {spec.name!r}"
         for data in needed.parent.glob(f"{glob.escape(needed.name)}[._]data*"):
-            yield _absolute(data), f"{what}: unit {spec.name!r}"  # an ONNX model's large tensors
+            yield _absolute(data), f"{what}: unit {spec.name!r}"  # large tensors of an ONNX model
     if spec.location is not None and (unit := Path(spec.location.file)).suffix == ".toml":
         _check_unit(unit)
         yield _absolute(unit.parent), f"{what}: unit {spec.name!r}"
@@ -117,7 +118,7 @@ def _behind(node: Node, graph: Graph, folder: Path) -> Found:
 
 
 def _check_unit(unit: Path) -> None:
-    """Looks for absolute paths in a unit's file."""
+    """Raises a `ConfigError` for absolute paths in a unit's file."""
     sections = read_toml(read_text(unit), str(unit)).values
     for section in ("base", "config"):
         values = sections.get(section)
@@ -129,7 +130,7 @@ def _check_unit(unit: Path) -> None:
 def _options(node: Node, config: NodeConfig, folder: Path, what: str) -> Found:
     for key, value in config.attributes.items():
         option = path_option(node, key)
-        # Where a sink writes is no part of its graph.
+        # The output of a sink does not belong to the graph.
         is_written = option is not None and node.spec is not None and node.spec.is_sink
         for text in value if isinstance(value, list | tuple) else (value,):
             if isinstance(text, str) and 0 < len(text) < 1000 and not is_written:
@@ -138,7 +139,7 @@ def _options(node: Node, config: NodeConfig, folder: Path, what: str) -> Found:
 
 
 def _paths(text: str, folder: Path, place: str, option: Option | None) -> list[Path]:
-    """Returns what a value names: a file; of an option that is a path a folder, a pattern, too."""
+    """Returns the paths of a value: a file, and for a path option also a folder or a pattern."""
     if "\0" in text or "://" in text:
         return []
     base = Path() if isinstance(text, CallerText) else folder
@@ -159,17 +160,18 @@ def _list_included(pattern: str, folder: Path) -> Found:
     names = glob.glob(pattern, root_dir=folder, recursive=True)
     if not names:
         raise ConfigError(
-            f"{where}: nothing in {_absolute(folder)} fits it; give it as seen from the graph"
+            f"{where}: nothing in {_absolute(folder)} matches; give a pattern relative to the graph"
         )
     own = (name for name in names if "__pycache__" not in Path(name).parts)
     yield from ((_absolute(folder / name), where) for name in own)
 
 
 def _relative(text: str, folder: Path, where: str) -> Path:
-    """Returns a path as seen from a folder.
+    """Returns the absolute path of a path that is relative to a folder.
 
     Raises:
-        ConfigError: it is absolute, and so would be another one, or none, elsewhere.
+        ConfigError: The path is absolute. On another machine such a path names another file, or
+            none.
     """
     if os.path.isabs(text):
         near = os.path.relpath(text, folder)
@@ -181,7 +183,7 @@ def _relative(text: str, folder: Path, where: str) -> Path:
 
 
 def _modules(graph: Graph, files: Mapping[Path, str]) -> tuple[ImportedModules, list[Path]]:
-    """Returns what the units' files import; and programs beside them, which no unit needs."""
+    """Returns the modules that the units' files import, and the programs that no unit needs."""
     modules = ImportedModules()
     for config in graph.config.nodes:
         module, colon, _ = str(config.attributes.get("flowunit") or "").partition(":")
@@ -206,7 +208,7 @@ def _own_files(node: Node) -> Iterator[Path]:
 
 
 def _note_left_out(folders: Collection[Path]) -> Iterator[str]:
-    """Gives a note for each link in a folder to another one, which is not followed."""
+    """Yields a note for each link to a folder, which is not followed."""
     links = {
         path
         for folder in folders
@@ -216,13 +218,13 @@ def _note_left_out(folders: Collection[Path]) -> Iterator[str]:
     }
     for path in sorted(links):
         if path not in folders:
-            yield f"{path}: is a link to a folder, which is not packed; put the folder there itself"
+            yield f"{path}: is a link to a folder, which is not packed; put the folder itself there"
 
 
 def _follow(files: Iterable[Path]) -> Iterator[str]:
     for file in sorted(files):
         if file.is_symlink():
-            yield f"{file}: is a link; what is in {file.resolve()} is packed under its name"
+            yield f"{file}: is a link; the content of {file.resolve()} is packed under its name"
 
 
 def _name_file(
@@ -238,11 +240,11 @@ def _name_file(
         other = next(file for file in files if file.parts[1:2] != path.parts[1:2])
         raise ConfigError(
             f"{files[other]}: needs {other}, which has no folder in common with {path}; "
-            "keep what a graph is made of in one folder"
+            "keep all files of a graph in one folder"
         )
     for file, what in files.items():
         if not file.is_file():
-            raise ConfigError(f"{what}: needs {file}, which is no file that can be packed")
+            raise ConfigError(f"{what}: needs {file}, which is not a regular file")
     needs = {extra for node in graph.nodes.values() if node.spec for extra in _extras(node)}
     return ArchiveParts(
         root,
@@ -256,12 +258,12 @@ def _name_file(
 
 
 def _absolute(path: Path) -> Path:
-    """Returns a path from the root on; links in it stay, for a name is as it is written."""
+    """Returns the absolute path without following links, because a file keeps its written name."""
     return Path(os.path.abspath(path))
 
 
 def _extras(node: Node) -> Iterator[str]:
-    assert node.spec is not None  # looked at before
+    assert node.spec is not None  # checked by the caller
     needed = node.spec.list_required_modules(node.config)
     yield from (extra for extra in needed.values() if extra)
 
@@ -269,18 +271,18 @@ def _extras(node: Node) -> Iterator[str]:
 def bake(
     graph: Graph, overrides: Mapping[str, Any], args: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns what was set in a graph and given to it, so that it holds wherever it is run.
+    """Returns the overrides and arguments of a graph in a form that is valid on every machine.
 
-    A path of a file or folder that is there is packed, and named as seen from the graph; any other
-    value stays as it is.
+    A path of an existing file or folder is packed, and becomes relative to the graph. Other values
+    stay unchanged.
 
     Args:
-        graph: The graph with all of that in it, of a file.
-        overrides: ``{"node.key": value}``, each value seen from the working folder.
-        args: Values for ``[args]``, likewise.
+        graph: The graph with these values applied, from a file.
+        overrides: ``{"node.key": value}``, with paths relative to the working folder.
+        args: Values for ``[args]``, with paths relative to the working folder.
     """
     path = graph.config.path
-    assert path is not None  # what has no file has been refused
+    assert path is not None  # `parts_of` has refused a graph without a file
     changes = flatten(overrides, list(graph.nodes))
     named: dict[str, tuple[Node, ...]] = {name: (node,) for name, node in graph.nodes.items()}
     named["*"] = tuple(graph.nodes.values())

@@ -1,4 +1,4 @@
-"""From what a file says to a checked graph: every name looked up, every value converted."""
+"""Builds a checked graph from a graph file: resolves every name, converts every value."""
 
 from collections.abc import Sequence
 
@@ -22,17 +22,17 @@ from modelflow.registry.registry import Registry
 
 
 def build_graph(config: FlowConfig, registry: Registry, *, check_devices: bool = True) -> Graph:
-    """Looks up every name of ``config`` and checks the whole.
+    """Resolves every name of ``config``, and checks the whole graph.
 
     Args:
-        config: What the file says, overrides applied.
-        registry: Where units are found.
-        check_devices: Whether devices, and the files of units, must be on this machine.
+        config: The graph file, with overrides applied.
+        registry: The units.
+        check_devices: Whether devices, and the files of units, must exist on this machine.
 
     Raises:
-        GraphError: with every finding, or the first hundred; of the subclass that all of them
-            share, if they do.
-        ConfigError: a module beside the graph is not the one that was imported for it.
+        GraphError: The graph has mistakes. The error has every finding, or the first hundred. Its
+            class is the common subclass of the findings, if they have one.
+        ConfigError: A module next to the graph differs from the imported module of that name.
     """
     graph = _Builder(config, registry, check_devices).graph()
     check_beside(config)
@@ -93,7 +93,9 @@ class _Builder:
             self._end_if_full(f"{len(nodes) - place} nodes")
             if node.name in self._nodes:
                 at = self._nodes[node.name].location
-                self._report.wrong(node.location, f"stands twice; the first is at {at}", node.name)
+                self._report.wrong(
+                    node.location, f"is given twice; the first is at {at}", node.name
+                )
                 continue
             self._nodes[node.name] = self._builder.node(node)
 
@@ -102,12 +104,12 @@ class _Builder:
         return bool(self._config.graph.get("strict", True))
 
     def _end_if_full(self, unseen: str) -> None:
-        """Raises what was found where no more would be listed; ``unseen`` was not looked at."""
+        """Raises the findings if the error has no room for more; ``unseen`` was not checked."""
         if self._report.is_full:
             raise self._error(unseen)
 
     def _error(self, unseen: str = "") -> ModelflowError:
-        """Returns what is to be raised; see `error_of`."""
+        """Returns the error to raise; see `error_of`."""
         variables = self._config.variables
         findings = self._report.findings
         return error_of([f.hiding(lambda text: mask(text, variables)) for f in findings], unseen)
@@ -125,7 +127,8 @@ class _Builder:
             source = self._endpoint(edge, edge.source, "outputs")
             target = self._endpoint(edge, edge.target, "inputs")
             if source is None or target is None:
-                # Something is wrong with this edge: nothing more is said of the nodes at its ends.
+                # This edge has a mistake, so findings about the nodes at its ends would be
+                # misleading.
                 self._unclear |= {edge.source.node, edge.target.node}
             else:
                 found.setdefault((source, target), Edge(source, target, edge.location))
@@ -142,7 +145,7 @@ class _Builder:
         ports: tuple[str, ...] = getattr(node, side)
         what = side[:-1]
         if node.role is not Role.FLOWUNIT and ports:
-            return Endpoint(node.name, ports[0])  # implied: whatever port is written
+            return Endpoint(node.name, ports[0])  # the only port, regardless of the written name
         port = end.port or node.main_port(side)
         if not ports:
             message = f"edge uses an {what}, but the node has no {side}"
@@ -155,16 +158,16 @@ class _Builder:
             message = f"no {what} {port!r}{near} ({side}: {', '.join(ports)})"
             if (edge.location, end) in self._in_chains:
                 if what == "output" and end.port not in node.inputs:
-                    return None  # it was said of the edge before
+                    return None  # reported for the edge before
                 message += (
-                    "; in the middle of a chain a port is that of both edges: write "
-                    f"{end.node} without it, or the edges one by one"
+                    "; in the middle of a chain a port applies to both edges: write "
+                    f"{end.node} without a port, or write the edges one by one"
                 )
         self._report.wrong(edge.location, message, node.name, PortError, port)
         return None
 
 
 def _in_chains(edges: Sequence[EdgeConfig]) -> frozenset[tuple[Location, PortRef]]:
-    """Returns the ends with a port that stand between two arrows."""
+    """Returns the ends with a port that are between two arrows of a chain."""
     into = {(edge.location, edge.target) for edge in edges if edge.target.port is not None}
     return frozenset(into & {(edge.location, edge.source) for edge in edges})

@@ -1,4 +1,4 @@
-"""From what a file says of a node to the node: its unit, settings, options, devices."""
+"""Builds a node from its entry in a graph file: its unit, settings, options and devices."""
 
 import glob
 import importlib.util
@@ -42,21 +42,21 @@ _QUEUE_PREFIX = "queue_size_"
 
 
 class NodeBuilder:
-    """Looks up and converts what is written of nodes, one at a time."""
+    """A builder for nodes, which resolves and converts the entry of a node."""
 
     unknown: set[str]
-    """The nodes whose unit was not found: nothing more is said of them."""
+    """The nodes without a known unit; the checks skip these nodes."""
 
     def __init__(
         self, config: FlowConfig, registry: Registry, check_devices: bool, report: Report
     ) -> None:
-        """Takes what holds for every node.
+        """Takes the arguments that are the same for every node.
 
         Args:
-            config: What the file says.
-            registry: Where units are found.
-            check_devices: Whether devices, and the files of units, must be on this machine.
-            report: Is told what is wrong.
+            config: The graph file.
+            registry: The units.
+            check_devices: Whether devices, and the files of units, must exist on this machine.
+            report: Collects the mistakes.
         """
         self.unknown = set()
         self._config = config
@@ -66,11 +66,11 @@ class NodeBuilder:
         self._is_strict = bool(config.graph.get("strict", True))
 
     def node(self, node: NodeConfig) -> Node:
-        """Returns the node, with a default in place of whatever is wrong with it."""
+        """Returns the node; a wrong value is replaced by its default."""
         spec = None
         wrong = len(self._report.findings)
         role = self._attribute(node, "type")
-        if len(self._report.findings) > wrong:  # nothing more is said of what it may be
+        if len(self._report.findings) > wrong:  # without a valid type, no more checks make sense
             self.unknown.add(node.name)
         elif role == "flowunit":
             spec = self._spec(node)
@@ -103,7 +103,7 @@ class NodeBuilder:
         return spec
 
     def _near_node(self, node: NodeConfig) -> str:
-        """What to say of a node that only an edge names."""
+        """Returns a hint for a node that only an edge names."""
         near = "" if self._report.has_many else did_you_mean(node.name, self._declared)
         if not near:
             return ""
@@ -111,13 +111,13 @@ class NodeBuilder:
 
     @cached_property
     def _declared(self) -> list[str]:
-        """The nodes of which the file says something beside the edges."""
+        """The nodes with attributes in the file."""
         return [node.name for node in self._config.nodes if node.attributes]
 
     def _sort_attributes(
         self, node: NodeConfig, spec: FlowUnitSpec | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Tells settings of the node from options of the unit."""
+        """Separates settings of the node from options of the unit."""
         settings: dict[str, Any] = {}
         options: dict[str, Any] = {}
         own = {} if spec is None else spec.options_by_name
@@ -141,14 +141,15 @@ class NodeBuilder:
         return settings, options
 
     def _resolve(self, value: Any, is_sink: bool) -> Any:
-        """A relative path in the file is relative to the file; the caller's to its own folder.
+        """Returns a path of the graph file relative to the file's folder.
 
-        Of an archive, what is not in it is where it is run, and so is what is written.
+        The caller's paths stay relative to the working folder. So do paths of an archive if the
+        file is not in the archive, or if a sink writes it.
         """
         if not isinstance(value, str) or isinstance(value, CallerText) or not value:
             return value
         path = self._config.path
-        if "://" in value or path is None:  # an address
+        if "://" in value or path is None:  # a URL
             return value
         resolved = str(path.parent / value)
         is_there = os.path.exists(resolved) or bool(glob.glob(resolved))
@@ -261,10 +262,10 @@ class NodeBuilder:
         return converted
 
     def _look_for(self, node: NodeConfig, spec: FlowUnitSpec, config: Any) -> None:
-        """Says which files and packages of a unit are not on this machine."""
+        """Reports the files and packages of a unit that are missing on this machine."""
         for path in spec.required_files:
             if not path.exists():
-                message = f"unit {spec.name!r} needs the file {path}, which is not there"
+                message = f"unit {spec.name!r} needs the file {path}, which does not exist"
                 self._report.wrong(node.location, message + absence_hint(path), node.name)
         for module, extra in spec.list_required_modules(config).items():
             if not _is_installed(module):
@@ -285,7 +286,7 @@ class NodeBuilder:
 
 
 def _is_installed(module: str) -> bool:
-    """Tells whether a module can be imported, without importing it."""
+    """Tells whether a module can be imported, without an import."""
     if module in sys.modules:
         return sys.modules[module] is not None
     return importlib.util.find_spec(module) is not None

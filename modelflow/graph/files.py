@@ -1,4 +1,4 @@
-"""The files that a graph is made of, and the Python modules beside it."""
+"""The files of a graph, and the Python modules next to the graph file."""
 
 import ast
 import dataclasses
@@ -16,17 +16,17 @@ from modelflow.graph.node import Node
 
 
 def look_beside(path: Path) -> None:
-    """Has modules be found in the folder of a graph file, behind all other places."""
+    """Adds the folder of a graph file to the end of the module search path."""
     folder = str(path.parent.resolve())
     if folder not in sys.path:
         sys.path.append(folder)
 
 
 def list_imported_modules(config: FlowConfig) -> Iterator[tuple[NodeConfig, str, Path]]:
-    """Gives the nodes whose units are named by a module of a user's that was imported.
+    """Yields the nodes whose units are in an imported module of the user.
 
     Returns:
-        Each with the name of the module, and the file that it was imported from.
+        Tuples of the node, the name of its module, and the file of the module.
     """
     for node in config.nodes:
         name, colon, _ = str(node.attributes.get("flowunit") or "").partition(":")
@@ -36,12 +36,12 @@ def list_imported_modules(config: FlowConfig) -> Iterator[tuple[NodeConfig, str,
 
 
 def check_beside(config: FlowConfig) -> None:
-    """Looks whether modules that lie beside a graph are those that were imported for it.
+    """Checks that the modules next to a graph are the modules that were imported for the graph.
 
-    Where several graphs run in one process, one may have a module of the name of another's.
+    Several graphs in one process may have different modules of the same name.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: An imported module is another file.
     """
     if config.path is None or config.archive is not None:
         return
@@ -51,17 +51,17 @@ def check_beside(config: FlowConfig) -> None:
         other = file.resolve()
         if beside.is_file() and other != beside and not _is_same(other, beside):
             raise ConfigError(
-                f"{node.location}: node {node.name!r}: the module {name!r} beside the graph is "
-                f"another than the one that was imported from {file}; rename one, pack the two "
+                f"{node.location}: node {node.name!r}: the module {name!r} next to the graph is "
+                f"not the one imported from {file}. Rename one, pack both "
                 "graphs, or serve them in processes of their own"
             )
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Tells whether two files hold the same."""
+    """Tells whether two files have the same content."""
     try:
         return one.read_bytes() == other.read_bytes()
-    except OSError:  # one has gone, or may not be read
+    except OSError:  # a file was removed, or cannot be read
         return False
 
 
@@ -71,13 +71,13 @@ _OWN = frozenset({"modelflow", "flowunits", "_flowunit"})
 
 @dataclass
 class ImportedModules:
-    """Follows imports from file to file through the user's own code.
+    """The modules of the user that some files import, directly or indirectly.
 
     Attributes:
-        files: The files of modules that were found, each with what imports it.
-        roots: The folders in which modules were found by their full name.
-        installed: Top-level names that are not among the user's files: of installed packages, or of
-            nothing.
+        files: File of a module -> the file or node that imports it.
+        roots: The folders that contain modules under their full names.
+        installed: Top-level names that are not among the user's files: installed packages, or
+            missing modules.
     """
 
     files: dict[Path, str] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class ImportedModules:
     _read: set[Path] = field(default_factory=set)
 
     def add_module(self, name: str, needed_for: str) -> None:
-        """Adds a module by its full name, with all that it imports."""
+        """Adds a module by its full name, with all its imports."""
         self._find(name, needed_for, None)
 
     def add_file(self, file: Path) -> None:
-        """Adds what a file imports; beside it, modules are found by their plain names.
+        """Adds the imports of a file; modules in its folder are found by their plain names.
 
         Raises:
-            ConfigError: it is no Python.
+            ConfigError: The file is not valid Python.
         """
         file = Path(os.path.abspath(file))
         if file in self._read:
@@ -124,7 +124,7 @@ class ImportedModules:
         self._add(folder, name.split(".") if name else [], str(file))
 
     def _add(self, folder: Path, parts: list[str], importer: str) -> None:
-        """Adds the files of ``a.b.c`` in a folder: packages on the way, and the module."""
+        """Adds the files of ``a.b.c`` in a folder: the packages on the path, and the module."""
         for part in parts:
             for file in (folder / part / "__init__.py", folder / f"{part}.py"):
                 if file.is_file():
@@ -135,10 +135,10 @@ class ImportedModules:
 
 
 def is_program(file: Path) -> bool:
-    """Tells whether a file is one that is run: some of it stands under ``__name__ == "__main__"``.
+    """Tells whether a file is a program, with code under ``__name__ == "__main__"``.
 
     Raises:
-        ConfigError: it is no Python.
+        ConfigError: The file is not valid Python.
     """
     return any(
         isinstance(part, ast.If) and "__name__ == '__main__'" in ast.unparse(part.test)
@@ -151,7 +151,7 @@ def _parse(file: Path) -> ast.Module:
         return ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         raise ConfigError(
-            f"{file}: is no Python: {error}; mend it, or keep it out of the units' folder"
+            f"{file}: is not Python: {error}; repair it, or keep it out of the units' folder"
         ) from error
 
 
@@ -161,7 +161,7 @@ def _users_folders() -> list[Path]:
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Gives names that are imported, with the dots before them; of ``from a import b`` both."""
+    """Yields imported names with their leading dots; for ``from a import b`` both names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, 0) for alias in node.names)
@@ -169,7 +169,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
             module = node.module or ""
             if module:
                 yield module, node.level
-            # What is imported from a package may be a module of it.
+            # A name that is imported from a package may be a module of the package.
             yield from (
                 (f"{module}.{alias.name}".lstrip("."), node.level)
                 for alias in node.names
@@ -177,26 +177,26 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
             )
 
 
-# In a folder of units, with those inside it.
+# The maximum number of files in a folder of units, including its subfolders.
 MOST_FILES = 10_000
-# Folders that hold no units of anybody's.
+# Folders that contain no units.
 _PASSED = {"__pycache__", "node_modules", "site-packages"}
 
 
 def files_of(graph: Graph) -> set[Path]:
-    """Returns the files that a graph is made of, and the folders in which there may be more.
+    """Returns the files of a graph, and the folders in which more files may appear.
 
-    Its text; the folders of its units, with what lies in them; the models; files that options name.
-    Modules that were imported by name are not among them.
+    The files are: the graph's text, the folders of its units with their contents, the models, and
+    files that options name. Modules that were imported by name are excluded.
 
     Raises:
-        ConfigError: a folder of units holds too many files to watch.
+        ConfigError: A folder of units has too many files to watch.
     """
     return {*_read_written(graph.config), *files_behind(graph)}
 
 
 def files_behind(graph: Graph) -> set[Path]:
-    """Returns the files that the nodes of a graph need: units, models, files that options name."""
+    """Returns the files that a graph's nodes need: units, models, files that options name."""
     return {path for node in graph.nodes.values() for path in _behind(node, graph.config)}
 
 
@@ -214,10 +214,10 @@ def _read_written(config: FlowConfig) -> Iterator[Path]:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Gives a folder and all in it, but what is hidden, and what tools put there.
+    """Yields a folder and its contents, without hidden files and caches of tools.
 
     Raises:
-        ConfigError: there are more than `MOST_FILES`.
+        ConfigError: The folder has more than `MOST_FILES` files.
     """
     count = 0
     for place, folders, names in os.walk(folder):
@@ -229,14 +229,14 @@ def files_in(folder: Path) -> Iterator[Path]:
         count += len(names)
         if count > MOST_FILES:
             raise ConfigError(
-                f"{folder}: holds more than {MOST_FILES} files; expected a folder of units alone "
+                f"{folder}: has more than {MOST_FILES} files; expected a folder with units only "
                 "([driver] dir)"
             )
         yield from (Path(place, name) for name in names if name[0] != ".")
 
 
 def is_passed(folder: str) -> bool:
-    """Tells whether nothing of a folder is anybody's unit, by its name."""
+    """Tells whether a folder contains no units, by its name."""
     return folder in _PASSED or folder.startswith(".")
 
 

@@ -1,4 +1,4 @@
-"""The checked graph: every name resolved, every value converted. Frozen; running reads it."""
+"""The frozen, checked graph, with every name resolved and every value converted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ class Graph:
 
     Attributes:
         name: The graph's name.
-        nodes: By name, in topological order (file order among equals).
-        edges: In file order, without repetitions.
-        max_in_flight: Most buffers inside the graph at once; None: no bound but the queues.
-        config: The file it was built from (profile, log, driver sections).
-        scopes: Which streams pass where, and where branches meet: what the check has proved.
-        notes: Sentences for the user: accepted attributes without effect, defaults worth knowing.
+        nodes: The nodes by name, in topological order (file order for equal ranks).
+        edges: The edges in file order, without duplicates.
+        max_in_flight: Maximum buffers inside the graph, or None for no limit except the queues.
+        config: The graph file (profile, log, driver sections).
+        scopes: The result of the check: the streams at each port, and the inputs where branches
+            meet.
+        notes: Notes for the user: accepted attributes without effect, important defaults.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Graph:
         return tuple(node.name for node in self.nodes.values() if node.role is Role.OUTPUT)
 
     def port(self, end: Endpoint) -> Port:
-        """Returns what the unit of a node says of its port: nothing but the name, perhaps."""
+        """Returns the port that a node's unit declares, or a port with only a name."""
         spec = self.nodes[end.node].spec
         declared = () if spec is None else (*spec.inputs, *spec.outputs)
         return next((port for port in declared if port.name == end.port), Port(end.port))

@@ -1,4 +1,4 @@
-"""An input or output of a graph, and all of them: what is known without the graph itself."""
+"""Inputs and outputs of a graph, with all facts that are known without the graph."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,27 @@ class GraphPort:
     """An input or output of a graph."""
 
     name: str
-    """Its name."""
+    """The name."""
     description: str
-    """What the unit behind it, or before it, says of what passes."""
+    """The description by the unit behind the input, or before the output."""
     tensor: TensorSpec | None
-    """One item as a tensor (without a batch axis), as far as that is known; None: it is not said,
-    or items are no tensors."""
+    """The tensor of one item, without a batch axis.
+
+    None if no type is known, or if items are no tensors. Unknown axes are None."""
     is_single: bool
-    """One item for each that is sent, so that a batch of requests may be split and joined again;
-    an output behind a condition, an expand or a stream unit gives any number."""
+    """Whether the port has exactly one item for each item that is sent.
+
+    Then a batch of requests can be split and joined again. An output behind a condition, an expand
+    or a stream unit has any number of items."""
     is_batched: bool = True
-    """A request's array is cut along its first axis, an item a row; else it is one item."""
+    """Whether a request's array is split along its first axis, one row for each item."""
     labels: tuple[str, ...] = ()
-    """The names of the classes, for outputs whose last axis is one of scores."""
+    """The class names, for outputs whose last axis has scores."""
     is_trigger: bool = False
-    """The items carry no value: each asks the units behind it for one call."""
+    """Whether the items have no value, and each item only requests one call of the units behind."""
 
     def __str__(self) -> str:
-        """Gives ``image: UINT8 (?, ?, 3), an item a row``."""
+        """Returns a text such as ``image: UINT8 (?, ?, 3), an item a row``."""
         tensor = "any type" if self.tensor is None else tensor_text(self.tensor)
         labels = f", {len(self.labels)} labels" if self.labels else ""
         return f"{self.name}: {tensor}, {'an item a row' if self.is_batched else 'whole'}{labels}"
@@ -38,12 +41,12 @@ class Signature:
     """The inputs and outputs of a graph, in file order."""
 
     inputs: tuple[GraphPort, ...]
-    """What the graph takes."""
+    """The inputs of the graph."""
     outputs: tuple[GraphPort, ...]
-    """What it gives."""
+    """The outputs of the graph."""
 
 
 def tensor_text(tensor: TensorSpec) -> str:
-    """Returns a tensor as it stands in messages: ``FP32 (?, 3)``."""
+    """Returns a tensor as text for messages: ``FP32 (?, 3)``."""
     shape = "" if tensor.shape is None else f" {shape_text(tensor.shape)}"
     return f"{datatype_of(tensor.dtype)}{shape}"

@@ -1,4 +1,4 @@
-"""`FlowGraphDesc`: a graph built in code."""
+"""The class `FlowGraphDesc`: a graph built in code."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from modelflow.unit.spec import FlowUnitSpec
 
 
 class FlowPortDesc:
-    """An output of a node, to be given as the source of another; from ``node["port"]``."""
+    """An output of a node as the source of another node; made by ``node["port"]``."""
 
     def __init__(self, node: "FlowNodeDesc", port: "str | int | None") -> None:
         self.node = node
@@ -26,7 +26,7 @@ class FlowPortDesc:
         """Returns the end of an edge.
 
         Raises:
-            ConfigError: the port is a number, and the node does not say its outputs.
+            ConfigError: The port is a number, but the outputs of the node are unknown.
         """
         if not isinstance(self.port, int):
             return PortRef(self.node.name, self.port)
@@ -34,7 +34,7 @@ class FlowPortDesc:
         if outputs and 0 <= self.port < len(outputs):
             return PortRef(self.node.name, outputs[self.port])
         if self.port == 0:
-            return PortRef(self.node.name)  # the only one, or an error that names them
+            return PortRef(self.node.name)  # the only output, or a later error names the outputs
         raise ConfigError(
             f"{self.node.name}[{self.port}]: name the output: {self.node.name}['...']"
         )
@@ -44,8 +44,8 @@ class FlowNodeDesc:
     """A node of a `FlowGraphDesc`.
 
     Attributes:
-        name: Its name in the graph; until the graph is read, it may be given another.
-        outputs: The names of its outputs, where they are known.
+        name: The name in the graph. You may change the name until the graph is read.
+        outputs: The names of the outputs, if known.
     """
 
     def __init__(self, name: str, outputs: Sequence[str] = ()) -> None:
@@ -57,7 +57,7 @@ class FlowNodeDesc:
 
 
 class FlowGraphDesc:
-    """A graph built in code; give it to `modelflow.Flow`, or write it as a file.
+    """A graph built in code, to give to `modelflow.Flow` or to write as a file.
 
     ::
 
@@ -67,18 +67,18 @@ class FlowGraphDesc:
         small = desc.add_node("resize", source=decode, image_width=224, image_height=224)
         desc.add_output("small", small)
 
-    To be used by one thread.
+    Use a graph description from one thread only.
     """
 
-    # How the second node of a unit is called.
+    # The name of the second node of a unit: name, number.
     _numbered: ClassVar[str] = "{}_{}"
     _node: ClassVar[type[FlowNodeDesc]] = FlowNodeDesc
 
     def __init__(self, name: str = "", **sections: Mapping[str, Any]) -> None:
-        """Begins an empty graph.
+        """Makes an empty graph.
 
         Args:
-            name: Its name.
+            name: The name.
             sections: Sections as in a graph file: ``graph={"queue_size": 8}``.
         """
         self._sections = {section: dict(keys) for section, keys in sections.items()}
@@ -89,16 +89,16 @@ class FlowGraphDesc:
         self._units: dict[str, FlowUnitSpec] = {}
 
     def add_input(self, name: str) -> FlowNodeDesc:
-        """Adds an input of the graph; returns it, to be a source."""
+        """Adds an input of the graph, and returns the input as a source."""
         return self._add(name, {"type": "input"})
 
     def add_output(self, name: str, source: Any, device: str = "cpu") -> None:
         """Adds an output of the graph.
 
         Args:
-            name: Its name.
+            name: The name.
             source: A node with one output, or ``node["port"]``.
-            device: Where its results are wanted.
+            device: The device for the results.
         """
         self._connect(self._add(name, {"type": "output", "device": device}), source)
 
@@ -112,25 +112,25 @@ class FlowGraphDesc:
         name: str | None = None,
         **options: Any,
     ) -> FlowNodeDesc:
-        """Adds a node; returns it, to be a source.
+        """Adds a node, and returns the node as a source.
 
         Args:
             flowunit: The unit.
-            device: As the node attribute.
+            device: The node attribute ``device``.
             config: Attributes and options: ``["image_width=224", ...]`` or a mapping. A source in
-                this place (``add_node(unit, device, source)``) is understood.
+                this place (``add_node(unit, device, source)``) is accepted.
             source: A node with one output, ``node["port"]``, or ``{input: either}``.
-            name: The node's name; None: the unit's, with a number where it is taken.
+            name: The node's name. None: the unit's name, with a number if the name is in use.
             options: Attributes and options, as keywords.
 
         Raises:
-            ConfigError: a name twice, or a ``config`` or ``device`` of another form.
+            ConfigError: The name is in use, or ``config`` or ``device`` has another form.
         """
-        given: object = device  # a source stands there easily
+        given: object = device  # callers often pass the source here by mistake
         if not isinstance(given, str):
             raise ConfigError(
                 f"add_node({flowunit!r}): device: got {type(given).__name__}; expected a text, as "
-                "in device='cpu'; what comes before a node is its source="
+                "in device='cpu'; a node before it is given as source="
             )
         if source is None and _is_source(config):
             config, source = None, config
@@ -147,11 +147,11 @@ class FlowGraphDesc:
         outputs: Sequence[str] = ("out",),
         source: Any = None,
     ) -> FlowNodeDesc:
-        """Adds a node that runs a Python function; see `modelflow.flowunit` for what it gets.
+        """Adds a node that runs a Python function; see `modelflow.flowunit` for its arguments.
 
         Args:
             function: The function.
-            inputs: The names of its inputs; None: of its positional parameters.
+            inputs: The names of its inputs. None: the names of its positional parameters.
             outputs: The names of its outputs.
             source: As for `add_node`.
         """
@@ -159,28 +159,27 @@ class FlowGraphDesc:
         if spec is None:
             flowunit(inputs=inputs, outputs=outputs)(function)
             spec = function.SPEC  # type: ignore[attr-defined]
-        assert isinstance(spec, FlowUnitSpec)  # the decorator has set it
+        assert isinstance(spec, FlowUnitSpec)  # set by the decorator
         return self._add_unit(spec, source)
 
     @property
     def units(self) -> tuple[FlowUnitSpec, ...]:
-        """The functions that were added, as flow units."""
+        """The added functions, as flow units."""
         return tuple(self._units.values())
 
     # -- forms ----------------------------------------------------------------------------------
 
     def to_config(self) -> FlowConfig:
-        """Returns the graph as if it had been read from a file.
+        """Returns the graph as values of a graph file.
 
         Raises:
-            ConfigError: a name twice, a port that is not known by its number, or a wrong section.
+            ConfigError: A name is used twice, the number of a port is unknown, or a section is
+                wrong.
         """
         names = self._names()
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(
-                    f"node {name!r}: there are two of that name; give one another name"
-                )
+                raise ConfigError(f"node {name!r}: two nodes have this name; give one another name")
         return replace(
             read_config(self._sections),
             nodes=tuple(NodeConfig(node.name, given) for node, given in self._nodes),
@@ -198,13 +197,13 @@ class FlowGraphDesc:
         return write_config(self.to_config(), "dot")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the graph; the form is that of the suffix: .toml .yaml .json .dot."""
+        """Writes the graph in the form of the suffix: .toml .yaml .json .dot."""
         path = Path(path)
         form = FORM_BY_SUFFIX.get(path.suffix, path.suffix.lstrip("."))
         path.write_text(write_config(self.to_config(), form), encoding="utf-8")
 
     def _add_unit(self, spec: FlowUnitSpec, source: Any) -> FlowNodeDesc:
-        """Adds a node that runs a unit of this graph alone."""
+        """Adds a node whose unit belongs to this graph only."""
         self._units[spec.name] = spec
         node = self._add(self._free_name(spec.name), {"flowunit": spec.name, "device": "cpu"})
         node.outputs = spec.output_names
@@ -213,7 +212,7 @@ class FlowGraphDesc:
 
     def _add(self, name: str, attributes: Mapping[str, Any]) -> FlowNodeDesc:
         if name in self._names():
-            raise ConfigError(f"node {name!r}: there is one already; give another name")
+            raise ConfigError(f"node {name!r}: the name is in use; give another name")
         node = self._node(name)
         self._nodes.append((node, dict(attributes)))
         return node
@@ -234,7 +233,7 @@ class FlowGraphDesc:
         ends = source if isinstance(source, Mapping) else {None: source}
         for port, end in ends.items():
             found = _end(end)
-            found.ref()  # a mistake is told where it is made
+            found.ref()  # reports a mistake here, at the caller's line
             self._links.append((found, node, port))
 
 

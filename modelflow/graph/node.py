@@ -1,4 +1,4 @@
-"""The parts of a graph: nodes, their ports, and the edges between these; every name resolved."""
+"""The parts of a graph: nodes, ports and edges, with every name resolved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _OF_PORTS = Normal()
 
 
 class Role(StrEnum):
-    """What a node is: the graph's own input or output port, or a flow unit."""
+    """The role of a node: an input or output port of the graph, or a flow unit."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -28,19 +28,19 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A flow unit at its place in the graph, or one of the graph's own ports.
+    """A flow unit at its place in the graph, or a port of the graph.
 
     A graph input has the single output port ``name``, a graph output the single input ``name``.
 
     Attributes:
-        name: Unique in the graph; errors, threads and statistics are named after it.
+        name: The unique name in the graph; errors, threads and statistics use it.
         role: See `Role`.
-        spec: The flow unit; None for the graph's own ports.
-        devices: Where it may run; the first one for graph ports.
+        spec: The flow unit, or None for a port of the graph.
+        devices: The devices where the unit may run; a port of the graph uses the first.
         options: The attributes that are options of the unit, as given.
-        config: The options, converted: what ``open`` gets.
+        config: The converted options, for ``open``.
         settings: See `NodeSettings`.
-        location: Where it was written.
+        location: The location in the graph file.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Node:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its unit; the graph's own ports are as normal units."""
+        """The kind of the unit; a port of the graph counts as a normal unit."""
         return _OF_PORTS if self.spec is None else self.spec.kind
 
     @property
@@ -72,7 +72,7 @@ class Node:
         return (self.name,) if self.role is Role.INPUT else ()
 
     def main_port(self, side: str) -> str | None:
-        """Returns the port that an edge means which names none: the only one not optional.
+        """Returns the port for an edge without a port name: the only port that is not optional.
 
         Args:
             side: ``inputs`` or ``outputs``.
@@ -94,7 +94,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An output feeding an input."""
+    """An edge from an output to an input."""
 
     source: Endpoint
     target: Endpoint

@@ -1,4 +1,4 @@
-"""From anything that describes a graph to a checked `Graph`."""
+"""Reads a checked `Graph` from any description of a graph."""
 
 import contextlib
 import importlib
@@ -21,7 +21,7 @@ from modelflow.graph.in_code import FlowGraphDesc
 from modelflow.registry.forget import forget_named, users_modules
 from modelflow.registry.registry import Registry
 
-# Graphs of archives are built one at a time: which modules are found is the process's to say.
+# Graphs of archives are built one at a time, because the module search path belongs to the process.
 _importing = threading.Lock()
 
 Source = str | os.PathLike[str] | Mapping[str, Any] | FlowConfig | FlowGraphDesc
@@ -37,23 +37,22 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
     registry: Registry | None = None,
     check_devices: bool = True,
 ) -> Graph:
-    """Reads and checks a graph; runs nothing.
+    """Reads and checks a graph, without running a unit.
 
     Args:
-        source: A path of a graph file or an archive, the text of a graph file, a mapping in the
-            native form, a `FlowGraphDesc`, or a `FlowConfig`.
-        format: ``toml``, ``yaml``, ``json`` or ``dot``; None: by suffix or content.
+        source: A path of a graph file or an archive, the text of a graph file, or a mapping in the
+            native form. Also a `FlowGraphDesc`, or a `FlowConfig`.
+        format: ``toml``, ``yaml``, ``json`` or ``dot``. None: by suffix or content.
         overrides: ``{"node.key": value}``, as ``--set`` on the command line.
         args: Values for the graph's ``[args]``.
-        units: Flow units that only this graph knows.
-        registry: Where names of units are looked up; None: in the folders that the graph names, and
-            among the built-in and installed units.
-        check_devices: Whether devices, and the files of units, must be on this machine.
+        units: Flow units for this graph only.
+        registry: The units by name. None: the units in folders that the graph names, and the
+            built-in and installed units.
+        check_devices: Whether devices, and the files of units, must exist on this machine.
 
     Raises:
-        ConfigError: the text is wrong, and every mistake is listed; or an argument is of another
-            type.
-        GraphError: the graph is wrong; every mistake is listed.
+        ConfigError: The text has mistakes, which are all listed, or an argument has another type.
+        GraphError: The graph has mistakes; the error lists all.
     """
     if isinstance(source, FlowGraphDesc):
         units = (*source.units, *units)
@@ -74,13 +73,13 @@ def read_graph(  # noqa: PLR0913 - what a caller may change
 
 @contextlib.contextmanager
 def _modules_of(config: FlowConfig) -> Iterator[None]:
-    """Has modules be found in the archive that a graph is of, inside the block.
+    """Makes modules of a graph's archive importable inside the block.
 
-    Modules of other archives are forgotten, so that two of them, or two versions of one, may have
-    modules of the same names: who has imported them keeps them.
+    Modules of other archives are forgotten, because two archives (or versions of one) may have
+    modules of the same names. Code that has imported a forgotten module keeps it.
 
     Raises:
-        ConfigError: one of that name was imported from elsewhere.
+        ConfigError: A module of that name was imported from another place.
     """
     if not config.modules:
         yield
@@ -104,16 +103,16 @@ def _check_modules(config: FlowConfig, folders: Sequence[str]) -> None:
         if not any(file.is_relative_to(folder) for folder in folders):
             raise ConfigError(
                 f"{node.location}: node {node.name!r}: the module {module!r} of {config.archive} "
-                f"is another than the one that was imported from {file}; run the two in processes "
+                f"is not the one imported from {file}. Run both in processes "
                 "of their own, or rename one"
             )
 
 
 def check_arguments(overrides: object, args: object, units: object) -> None:
-    """Checks that what a caller gives beside a graph has the types that `read_graph` takes.
+    """Checks the types of the arguments that a caller gives in addition to a graph.
 
     Raises:
-        ConfigError: one of them has another.
+        ConfigError: An argument has another type.
     """
     for name, given, example in (
         ("overrides", overrides, "{'NODE.KEY': value}"),

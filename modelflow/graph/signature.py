@@ -1,8 +1,8 @@
-"""What a graph takes and gives: its inputs and outputs with their types and shapes.
+"""The signature of a graph: its inputs and outputs with their types and shapes.
 
-``image [type=input] -> decode -> resize -> infer -> scores [type=output]`` takes ``image`` (bytes:
-no tensor), and gives ``scores``, a tensor of what the model's output says, one for each image. What
-nobody else knows ``[serve]`` may say; what somebody knows otherwise it may not.
+``image [type=input] -> decode -> resize -> infer -> scores [type=output]`` has the input ``image``
+(bytes, no tensor). Its output ``scores`` is the tensor of the model's output, one for each image.
+``[serve]`` may add facts that no unit or model declares, but may not contradict a declaration.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,21 +20,21 @@ ModelTensor = Callable[[str, str], TensorSpec | None]
 
 
 class GraphFacts(Protocol):
-    """What is known of a graph that runs, or will: `Flow.scheduler`."""
+    """The facts of a graph that runs or will run; `Flow.scheduler` implements this protocol."""
 
     @property
     def single_outputs(self) -> Collection[str]:
-        """The outputs that give one item for each that is sent."""
+        """The outputs with exactly one item for each item that is sent."""
 
     def tensor(self, node: str, port: str, /) -> TensorSpec | None:
-        """Returns what the loaded model of a node says of a port; None: nothing."""
+        """Returns the tensor that the loaded model of a node has at a port, or None if unknown."""
 
 
 def signature_of(graph: Graph, facts: GraphFacts) -> Signature:
     """Returns the names, types and shapes of the graph's inputs and outputs.
 
-    While its flow runs, what the loaded models say of their ports is in it; before, what the units
-    declare. What neither says, ``[serve]`` in the graph file may.
+    The loaded models give the facts while the flow runs, and the units' declarations before.
+    ``[serve]`` in the graph file adds missing facts.
 
     Args:
         graph: The checked graph.
@@ -66,11 +66,11 @@ def signature_of(graph: Graph, facts: GraphFacts) -> Signature:
 
 
 def contradictions(graph: Graph, model_tensor: ModelTensor | None = None) -> Iterator[Finding]:
-    """Gives what ``[serve]`` says of no port of the graph, or otherwise than a unit or a model.
+    """Yields a finding for each wrong entry of ``[serve]``: an unknown port, or a contradiction.
 
     Args:
         graph: The graph.
-        model_tensor: `GraphFacts.tensor`, of models that are loaded; None: they are not yet.
+        model_tensor: `GraphFacts.tensor` of loaded models, or None before models are loaded.
     """
     serve = graph.config.serve
     for side, names, ports in (
@@ -94,7 +94,7 @@ def contradictions(graph: Graph, model_tensor: ModelTensor | None = None) -> Ite
                     yield Finding(said.location, message, error=GraphError)
             is_typed = said.datatype is not None or any(known_ends.values())
             if model_tensor is not None and said.shape is not None and not is_typed:
-                message = f"{where}: says a shape, and nothing says the type; add datatype"
+                message = f"{where}: has a shape, but nothing gives the type; add datatype"
                 yield Finding(said.location, message, error=GraphError)
 
 
@@ -102,7 +102,7 @@ _UNSAID = ServePort()
 
 
 def _ends(graph: Graph, name: str) -> list[Endpoint]:
-    """The ports of units behind an input, or before an output."""
+    """Returns the ports of units behind an input, or before an output."""
     behind = [edge.target for edge in graph.edges_from(name)]
     return behind or [edge.source for edge in graph.edges_into(name)]
 
@@ -113,15 +113,15 @@ def _tensor(graph: Graph, end: Endpoint, model_tensor: ModelTensor | None) -> Te
 
 
 def _join(name: str, said: ServePort, known: TensorSpec | None) -> TensorSpec | None:
-    """One item by all that is known of it: an axis that one of the two leaves free is the other's.
+    """Combines two descriptions of an item; a free axis gets its length from the other description.
 
-    A shape alone is no tensor: its type is not known.
+    A shape without a type is no tensor.
     """
     if said.datatype is None and known is None:
         return None
     dtype = DATATYPES[said.datatype] if said.datatype is not None else None
     if known is None:
-        assert dtype is not None  # one of the two is there
+        assert dtype is not None  # one of the two is known
         return TensorSpec(name, dtype, said.shape)
     shape = known.shape
     if shape is None or said.shape is None:

@@ -1,7 +1,7 @@
-"""What the author of a flow unit uses: the unit, its description, the decorator.
+"""The API for authors of flow units: the unit, its description, the decorator.
 
-In: classes and functions of users. Out: `FlowUnitSpec` values, which load nothing heavy.
+Input: classes and functions of users. Output: `FlowUnitSpec` values, whose import is fast.
 
-``kind.py`` lists the kinds and what checker and plan know of each; ``option.py`` converts options;
-``function.py`` is the decorator.
+``kind.py`` lists the kinds, with the facts that the checker and the plan need. ``option.py``
+converts options. ``function.py`` is the decorator.
 """

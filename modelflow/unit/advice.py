@@ -1,4 +1,4 @@
-"""What a unit may say of its place in a graph: how the same would be done better."""
+"""Advice of a unit about its place in a graph: a better way to the same result."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node, as the advice of a unit sees it.
+    """A node in the view of a unit that gives advice.
 
     Attributes:
         node: The node's name.
-        unit: The name of its unit; ``""`` for an output of the graph.
-        devices: The kinds of device on which it may run.
-        written: The options that the node itself gives, by name or alias.
-        config: All options, converted: what ``open`` gets; None for an output of the graph.
+        unit: The name of its unit, or ``""`` for an output of the graph.
+        devices: The kinds of device where the node may run.
+        written: The options that the node itself sets, by name or alias.
+        config: All converted options, as ``open`` receives them, or None for an output of the
+            graph.
     """
 
     node: str
@@ -25,5 +26,6 @@ class Place:
 
 
 Advise = Callable[[Place, Sequence[Place]], str | None]
-"""Gives a sentence for the author of the graph, or None; from the node that runs the unit, and
-those that read what it gives."""
+"""A function that returns advice for the author of the graph, or None.
+
+The arguments are the node of the unit, and the nodes that read its outputs."""

@@ -1,4 +1,4 @@
-"""What a call of a flow unit gets, and where it puts what it gives."""
+"""The context of a call of a flow unit: its inputs, and the lists for its outputs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,28 +8,30 @@ from modelflow.errors import did_you_mean
 
 
 class Context:
-    """What one call of `FlowUnit.process` gets and gives.
+    """The inputs and outputs of one call of `FlowUnit.process`.
 
-    Used by the one worker that makes the call, and not after it.
+    Only the worker that makes the call uses the context, and only during the call.
 
     Attributes:
-        inputs: Port name -> the buffers of the batch, axis 0; every list has the same length.
-            Their arrays are read-only, unless the port is declared ``is_in_place``.
-        outputs: Port name -> the list to fill with values: a `Buffer`, any other data (wrapped in
-            one), or an exception (only that buffer fails). A normal unit gives one value for each
-            input, in order; a condition and a loop one value on one output; an expand any number,
-            as many on every output; a collapse one on every output; a stream unit any number. A
-            value that stands for an input inherits its meta, key by key.
-        session: The session's context, a dict shared by all units of the session. Only a
-            ``Normal(is_per_stream=False)`` is given buffers of many sessions: there it is empty.
+        inputs: Port name -> the buffers of the batch, axis 0; every list has the same length. Their
+            arrays are read-only, unless the port is declared ``is_in_place``.
+        outputs: Port name -> the list to fill with values. A value is a `Buffer`, any other data
+            (wrapped in a buffer), or an exception (only that buffer fails). A normal unit gives one
+            value for each input, in order. A condition or a loop gives one value on one output. An
+            expand gives the same number of values on every output, a collapse one value on every
+            output. A stream unit gives any number of values. A value in the place of an input
+            inherits the input's meta, key by key.
+        session: The session's context, a dict that all units of the session share. A
+            ``Normal(is_per_stream=False)`` gets buffers of several sessions, so its dict is empty.
         state: The unit's own dict for the stream (source and stream kinds), empty at its start.
-        stream_meta: The small values that belong to the stream as a whole; what a stream unit adds
-            before its first output reaches every unit behind it. As ``session``, else empty.
-        event: What was given to `send_event`, in the call that it brought about; else None.
-        is_cancelled: In ``stream_end``: nobody waits for what it gives.
-        is_finished, is_held: `finish` or `hold` was called.
-        watchers: Only for a unit that `is_telling`: of each row who is told what units do for it,
-            or None.
+        stream_meta: The small values that belong to the stream as a whole. Values that a stream
+            unit adds before its first output reach every unit behind it. Empty for the same units
+            as ``session``.
+        event: The value of `send_event`, in the call that it requested, else None.
+        is_cancelled: In ``stream_end``: whether the session is cancelled, so its output is dropped.
+        is_finished, is_held: Whether `finish` or `hold` was called.
+        watchers: Only for a unit that `is_telling`: for each row the watcher of the units' work, or
+            None.
     """
 
     __slots__ = ("_session", "_state", "_stream_meta", "inputs", "outputs", "watchers")
@@ -56,26 +58,26 @@ class Context:
 
     @property
     def session(self) -> dict[str, Any]:
-        """See the class."""
+        """The session's context; see the class."""
         return {} if self._session is None else self._session
 
     @property
     def state(self) -> dict[str, Any]:
-        """See the class."""
+        """The unit's own state; see the class."""
         if self._state is None:
             self._state = {}
         return self._state
 
     @property
     def stream_meta(self) -> dict[str, Any]:
-        """See the class."""
+        """The stream's meta; see the class."""
         return {} if self._stream_meta is None else self._stream_meta
 
     def input(self, port: str | None = None) -> list[Buffer]:
-        """Returns the buffers of ``port``; of the only input where none is named.
+        """Returns the buffers of ``port``, or of the only input without a name.
 
         Raises:
-            KeyError: there is no such port, or it is not connected.
+            KeyError: The port does not exist, or is not connected.
         """
         if port is None and len(self.inputs) == 1:
             (only,) = self.inputs.values()
@@ -85,15 +87,15 @@ class Context:
         return self.inputs[port]
 
     def emit(self, values: Iterable[Any], port: str | None = None) -> None:
-        """Adds ``values`` to the output ``port``; to the only one where none is named.
+        """Adds ``values`` to the output ``port``, or to the only output without a name.
 
         Raises:
-            KeyError: there is no such port.
-            TypeError: ``values`` is no list of values, but one; or ``port`` is no text.
+            KeyError: The port does not exist.
+            TypeError: ``values`` is no list of values, or ``port`` is no text.
         """
         if port is None and len(self.outputs) == 1:
             (port,) = self.outputs
-        name: object = port  # an author may give them the other way round
+        name: object = port  # an author may swap the two arguments
         if name is not None and not isinstance(name, str):
             raise TypeError(
                 f"emit: got {type(name).__name__} for the name of an output; expected "
@@ -108,17 +110,17 @@ class Context:
         self.outputs[port].extend(values)
 
     def emit_each(self, function: Callable[..., Any], *ports: str) -> None:
-        """Adds ``function`` of each buffer of the batch to the only output.
+        """Adds the result of ``function`` for each buffer of the batch to the only output.
 
-        A ``ValueError`` fails the buffer that it was raised for, and no other: it takes the place
-        of that buffer's value. Any other exception fails the call.
+        A ``ValueError`` fails only the buffer that it was raised for, and takes the place of that
+        buffer's value. Any other exception fails the call.
 
         Args:
             function: Called with one buffer of each port; returns a value as for ``outputs``.
-            ports: The inputs; none named: the only one.
+            ports: The inputs. None: the only input.
 
         Raises:
-            KeyError: there is no such port, or it is not connected.
+            KeyError: A port does not exist, or is not connected.
         """
         columns = [self.inputs[port] for port in ports] if ports else [self.input()]
         values: list[Any] = []
@@ -130,21 +132,21 @@ class Context:
         self.emit(values)
 
     def send_event(self, event: Any = True, delay: float = 0.0) -> bool:  # noqa: ARG002
-        """Has a stream unit, or a source, called again, with no input and ``event``.
+        """Requests another call of a stream unit or a source, with no input and with ``event``.
 
-        So a stream unit gives many buffers for one (a demuxer), a call at a time. The stream stays
-        open until the call was made; the unit is not called while the session's results are not
-        read. May also be called later, from any thread, if `hold` was.
+        A stream unit can give many buffers for one input in this way (a demuxer), with one call for
+        each part. The stream stays open until the call was made. The unit is not called while the
+        session's results are not read. After `hold` you may call this later, from any thread.
 
         Args:
-            event: What ``ctx.event`` is in that call; not None.
-            delay: Seconds after which the call is made, at the earliest; no thread waits for it.
+            event: The value of ``ctx.event`` in that call; not None.
+            delay: Minimum seconds before the call. No thread waits for it.
 
         Returns:
             False if the stream has ended, or its session was cancelled.
 
         Raises:
-            RuntimeError: the unit is neither of the stream kind nor a source.
+            RuntimeError: The unit is neither of the stream kind nor a source.
         """
         raise RuntimeError(_NOT_A_STREAM.format("send_event"))
 
@@ -156,41 +158,41 @@ class Context:
         deadline: float | None = None,  # noqa: ARG002
         on_end: Callable[[], None] | None = None,  # noqa: ARG002
     ) -> None:
-        """Begins a session of its own with one item, in a `Source` with ``opens_sessions``.
+        """Starts a session of its own with one item, in a `Source` with ``opens_sessions``.
 
-        An item that is emitted begins one, too, with nothing else said of it.
+        An emitted item also starts a session, without the other arguments.
 
         Args:
             values: The item: a value for the only output, or a mapping with one for each output.
-            context: What the session's context begins with.
-            deadline: Seconds from now after which nobody waits for what comes of it.
-            on_end: Called once when the session is over, on whichever thread ends it.
+            context: The initial content of the session's context.
+            deadline: Seconds from now after which the session's results are not needed.
+            on_end: Called once at the end of the session, on the thread that ends the session.
 
         Raises:
-            KeyError: ``values`` lacks an output, or has one more.
+            KeyError: ``values`` lacks an output, or has an unknown output.
             TypeError, ValueError: ``deadline`` is no number.
-            RuntimeError: the unit is no such source.
+            RuntimeError: The unit is no such source.
         """
         raise RuntimeError(
             f"open_session is for units of the kind Source(opens_sessions=True); got {values!r:.80}"
         )
 
     def hold(self) -> None:
-        """Keeps the stream open, in a stream unit, until a call that follows `send_event`.
+        """Keeps the stream open, in a stream unit, until a call that `send_event` requests.
 
-        For a unit that has asked somebody else for data: whoever has it calls `send_event`. A
-        source that holds is not called again before.
+        Use this in a unit that waits for data from elsewhere; the provider of the data calls
+        `send_event`. A source that holds is not called again before that.
 
         Raises:
-            RuntimeError: the unit is neither of the stream kind nor a source.
+            RuntimeError: The unit is neither of the stream kind nor a source.
         """
         raise RuntimeError(_NOT_A_STREAM.format("hold"))
 
     def finish(self) -> None:
-        """Says, in a source, that this call's output was the last of the stream.
+        """Marks this call's output, in a source, as the last of the stream.
 
         Raises:
-            RuntimeError: the unit is neither of the stream kind nor a source.
+            RuntimeError: The unit is neither of the stream kind nor a source.
         """
         raise RuntimeError(_NOT_A_STREAM.format("finish"))
 

@@ -1,4 +1,4 @@
-"""The decorator: an ordinary function becomes a flow unit, and stays an ordinary function."""
+"""The decorator that makes a flow unit from a function, which stays an ordinary function."""
 
 import dataclasses
 import inspect
@@ -24,15 +24,15 @@ Answer = TypeVar("Answer", covariant=True)
 
 
 class FlowUnitFunction(Protocol[Parameters, Answer]):
-    """A decorated function: itself, with its description as a flow unit."""
+    """A decorated function, with its description as a flow unit."""
 
     SPEC: FlowUnitSpec
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
-        """Calls the function itself."""
+        """Calls the function."""
 
 
-# Name -> its units, each with its module and file: which of several is meant is for the look-up.
+# Name -> its units, each with module and file. The look-up chooses among units of one name.
 _declared: dict[str, list[tuple[str, str, FlowUnitSpec]]] = {}
 _lock = threading.Lock()
 
@@ -53,7 +53,7 @@ def flowunit(
     batched: bool = False,
     **more: Any,
 ) -> Callable[[Callable[Parameters, Answer]], FlowUnitFunction[Parameters, Answer]]: ...
-def flowunit(  # noqa: PLR0913 - each is a word of the author's
+def flowunit(  # noqa: PLR0913 - each is an argument of the decorator
     function: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
@@ -66,38 +66,38 @@ def flowunit(  # noqa: PLR0913 - each is a word of the author's
 ) -> Any:
     """Makes a function a flow unit; the function itself is unchanged.
 
-    Positional parameters are the inputs; keyword-only ones are the options, with the types and
-    defaults of the signature and the help of the docstring. The function gets the *data* of one
-    buffer for each input (the `Buffer` itself where the parameter is annotated so) and returns the
-    data of its output. A function without inputs is a source: what it yields is the stream. One
-    with ``outputs=()`` is a sink.
+    Positional parameters are the inputs. Keyword-only parameters are the options, with the types
+    and defaults of the signature and the help of the docstring. The function gets the *data* of one
+    buffer for each input, or the `Buffer` itself if the parameter is annotated so. It returns the
+    data of its output. A function without inputs is a source, and its yielded values are the
+    stream. A function with ``outputs=()`` is a sink.
 
-    What it returns depends on ``kind``:
+    The return value depends on ``kind``:
 
-    - ``normal``: the value of its output.
-    - ``condition``, ``loop``: the name of the output by which its (first) input leaves, or
-      ``{output: value}`` where another value leaves.
+    - ``normal``: the value of the output.
+    - ``condition``, ``loop``: the name of the output for the (first) input, or ``{output: value}``
+      for another value.
     - ``expand``: the values of the sub-stream, as a list, or yielded.
-    - ``collapse``: the value for a whole sub-stream; its parameters are lists.
+    - ``collapse``: the value for a whole sub-stream. The parameters are lists.
 
     Args:
-        function: The function, where the decorator is used without parentheses.
-        name: The unit's name; None: the function's.
-        inputs: The inputs, by name, or as a `Port` that declares more: its type, its shape; None:
-            named as the positional parameters.
-        outputs: The outputs, likewise. With several, the function returns a tuple in this order,
-            or a mapping.
+        function: The function, if the decorator is used without parentheses.
+        name: The unit's name. None: the function's name.
+        inputs: The inputs, by name, or as a `Port` that also declares type and shape. None: the
+            names of the positional parameters.
+        outputs: The outputs, by name or as a `Port`. With several outputs, the function returns a
+            tuple in this order, or a mapping.
         device: The device kind.
-        kind: The kind of unit, as a `Kind` or by name; a stream unit keeps state, and is written as
-            a class.
-        batched: The function takes lists and returns lists of the same length.
+        kind: The kind of unit, as a `Kind` or by name. A stream unit keeps state, and must be a
+            class.
+        batched: Whether the function takes lists and returns lists of the same length.
         more: Further fields of `FlowUnitSpec`: ``batch_size``, ``threads``, ``group``, ``aliases``.
 
     Returns:
         The function, with its description as ``function.SPEC``.
 
     Raises:
-        ConfigError: the function's signature does not fit, or a word that does not exist.
+        ConfigError: The function's signature does not fit, or an argument does not exist.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
@@ -146,7 +146,7 @@ _SET = frozenset({"name", "devices", "kind", "inputs", "outputs", "options", "lo
 
 
 def _kind_and_type(signature: Signature, given: str | Kind) -> tuple[Kind, type[FunctionUnit]]:
-    """Returns the kind that is given, and the class that calls a function of it."""
+    """Returns the given kind, and the class that calls a function of this kind."""
     try:
         kind = kind_of(given)
     except ConfigError as error:
@@ -174,13 +174,13 @@ def _wrong(signature: Signature, problem: str) -> ConfigError:
 
 
 def list_declared() -> list[FlowUnitSpec]:
-    """Returns what the decorator has made in this process; a module's last one of each name."""
+    """Returns the decorated units of this process; the last unit of each name in a module."""
     with _lock:
         return [spec for units in _declared.values() for _, _, spec in units]
 
 
 def forget_declared(modules: Collection[str]) -> None:
-    """Forgets what was declared in modules that are to be imported anew."""
+    """Forgets the units of modules that will be imported again."""
     with _lock:
         for name, others in list(_declared.items()):
             _declared[name] = [unit for unit in others if unit[0] not in modules]
@@ -189,7 +189,7 @@ def forget_declared(modules: Collection[str]) -> None:
 
 
 def _declare(function: Callable[..., Any], spec: FlowUnitSpec) -> None:
-    """Enters a unit; a module that is run again, or under two names, replaces its own."""
+    """Registers a unit in place of the unit with the same name and module, or name and file."""
     module, file = function.__module__, function.__code__.co_filename
     with _lock:
         others = _declared.get(spec.name, [])

@@ -1,4 +1,4 @@
-"""The units that call a decorated function: one class a way of calling it."""
+"""Units that call a decorated function: one class for each form of calls."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,29 +10,29 @@ from modelflow.unit.kind import Collapse, Condition, Expand, Kind, Loop, Normal,
 from modelflow.unit.signature import Signature
 from modelflow.unit.unit import FlowUnit
 
-# A source function gives at most this many values in one call of its unit, and stops sooner where
-# one took longer than this many seconds: a camera's frame does not wait for the next ones.
+# A source function gives at most this many values in one call of its unit. The call ends earlier
+# after this many seconds, because a camera's frame must not wait for the next frames.
 _SOURCE_CHUNK = 8
 _SOURCE_PATIENCE = 0.001
 
 
 class FunctionUnit(FlowUnit):
-    """Calls a function for each buffer, or for each batch."""
+    """A unit that calls a function for each buffer, or for each batch."""
 
     is_any_thread = True
 
     def __init__(self, signature: Signature) -> None:
-        """Takes the function, and what its signature says."""
+        """Takes the function with its signature."""
         self._signature = signature
         self._options: dict[str, Any] = {}
         self._items: Iterator[Any] | None = None
 
     def open(self, config: Mapping[str, Any]) -> None:
-        """Keeps the options, which every call of the function is given."""
+        """Keeps the options for the calls of the function."""
         self._options = dict(config)
 
     def process(self, ctx: Context) -> None:
-        """Calls the function for each row, for the batch, or for what it brings as a source."""
+        """Calls the function for each row, for the batch, or as a source."""
         if not self._signature.inputs:
             self._produce(ctx)
         elif self._signature.is_batched:
@@ -41,10 +41,10 @@ class FunctionUnit(FlowUnit):
             self._process_each(ctx)
 
     def close(self) -> None:
-        """Ends the generator of a source."""
+        """Closes the generator of a source."""
         close = getattr(self._items, "close", None)
         if close is not None:
-            close()  # a generator's own clean-up
+            close()  # runs the clean-up code of a generator
 
     def _process_each(self, ctx: Context) -> None:
         signature = self._signature
@@ -57,13 +57,13 @@ class FunctionUnit(FlowUnit):
                 given = self._by_output(answer)
             except Exception as error:
                 if not signature.outputs:
-                    raise  # the batch is tried again one by one, which finds the guilty
+                    raise  # the runtime then tries the batch row by row, to find the failing row
                 given = dict.fromkeys(signature.outputs, error)
             for name, value in given.items():
                 ctx.outputs[name].append(value)
 
     def _process_simply(self, ctx: Context, signature: Signature) -> None:
-        """As for more ports, without lists of lists and a mapping for each row."""
+        """Does the same for one input and one output, without a list and a mapping for each row."""
         function, options = signature.function, self._options
         (column,), (given,), (wants,) = (
             ctx.inputs.values(),
@@ -75,7 +75,7 @@ class FunctionUnit(FlowUnit):
                 answer = function(buffer if wants else buffer.data, **options)
                 if answer is None:
                     self._by_output(answer)  # raises
-            except Exception as error:  # noqa: BLE001 - of this row alone, whatever it is
+            except Exception as error:  # noqa: BLE001 - the error of this row only
                 answer = error
             given.append(answer)
 
@@ -102,7 +102,8 @@ class FunctionUnit(FlowUnit):
             except Exception as error:
                 if not count:
                     raise
-                # What came before goes out first; a generator that raised has nothing more.
+                # The values before the error are sent first; a generator that raised has no more
+                # values.
                 given = dict.fromkeys(self._signature.outputs, error)
                 ctx.finish()
             for name, item in given.items():
@@ -150,14 +151,14 @@ class FunctionUnit(FlowUnit):
         )
 
     def _name(self) -> str:
-        """Names the function, and the place where it begins."""
+        """Returns the name of the function, with its file and line."""
         code = getattr(self._signature.function, "__code__", None)
         place = "" if code is None else f" ({below_here(code.co_filename)}:{code.co_firstlineno})"
         return f"{self._signature.name}(){place}"
 
 
 def _check_returned(answer: Any, outputs: Sequence[str]) -> str:
-    """Tells what is wrong with what a function returned for several outputs."""
+    """Returns the problem of a return value for several outputs."""
     if isinstance(answer, tuple):
         return f"a tuple of {len(answer)}"
     if not isinstance(answer, Mapping):
@@ -170,10 +171,10 @@ def _check_returned(answer: Any, outputs: Sequence[str]) -> str:
 
 
 class ConditionFunction(FunctionUnit):
-    """Calls a function that names an output: a condition, or a loop."""
+    """A unit that calls a function that names an output: a condition, or a loop."""
 
     def process(self, ctx: Context) -> None:
-        """Sends on the input, or the value given for it, by the output that is named."""
+        """Sends the input, or the returned value, to the named output."""
         signature = self._signature
         columns = self._columns(ctx)
         answer = signature.function(*(column[0] for column in columns), **self._options)
@@ -190,10 +191,10 @@ class ConditionFunction(FunctionUnit):
 
 
 class ExpandFunction(FunctionUnit):
-    """Calls a function that gives the values of a sub-stream."""
+    """A unit that calls a function for the values of a sub-stream."""
 
     def process(self, ctx: Context) -> None:
-        """Gives the values of the sub-stream of one row."""
+        """Emits the values of the sub-stream of one row."""
         signature = self._signature
         columns = self._columns(ctx)
         answer = signature.function(*(column[0] for column in columns), **self._options)
@@ -208,16 +209,16 @@ class ExpandFunction(FunctionUnit):
 
 
 class CollapseFunction(FunctionUnit):
-    """Calls a function that gives one value for the lists of a sub-stream."""
+    """A unit that calls a function for one value from the lists of a sub-stream."""
 
     def process(self, ctx: Context) -> None:
-        """Gives the value for one sub-stream."""
+        """Emits the value for one sub-stream."""
         answer = self._signature.function(*self._columns(ctx), **self._options)
         for name, value in self._by_output(answer).items():
             ctx.outputs[name].append(value)
 
 
-# By the kind that the decorator is told.
+# Kind of the decorator -> the class of its units.
 FUNCTION_UNITS: Mapping[type[Kind], type[FunctionUnit]] = {
     Normal: FunctionUnit,
     Source: FunctionUnit,

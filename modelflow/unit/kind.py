@@ -1,8 +1,8 @@
-"""The kinds of flow unit, and what the checker and the plan must know of each.
+"""The kinds of flow unit, with the facts about each that the checker and the plan need.
 
-How a kind runs is in its own file under ``modelflow/runtime/kinds/``. A new kind is a class here,
-with its line in the table below, such a file, and its line in the table of that folder. Decorated
-functions of the kind need a line in ``function_units.py``.
+The code that runs a kind is in its own file under ``modelflow/runtime/kinds/``. A new kind is a
+class here, with its line in the table below. It also needs a file in that folder, and its line in
+the table of that folder. Decorated functions of the kind need a line in ``function_units.py``.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,15 @@ from modelflow.errors import ConfigError, did_you_mean
 
 
 class Scope(StrEnum):
-    """What a unit does to the stream of its input, for those who follow streams through a graph.
+    """The effect of a unit on the stream of its input, for code that follows streams.
 
     Attributes:
-        KEPT: One out for each in, in its place.
-        RENUMBERED: A stream of its own in the place of the other, unless the unit keeps the
-            numbers.
+        KEPT: One output buffer for each input buffer, at the same position.
+        RENUMBERED: A new stream in place of the input stream, unless the unit keeps the numbers.
         BRANCHED: Each output has a part of the stream.
-        OPENED: Each buffer becomes a stream inside the other.
-        CLOSED: A whole stream becomes one buffer of the one that encloses it.
-        LOOPED: What leaves by one output comes back.
+        OPENED: Each buffer becomes a stream inside the input stream.
+        CLOSED: A whole stream becomes one buffer of the enclosing stream.
+        LOOPED: The buffers of one output come back.
     """
 
     KEPT = "kept"
@@ -35,12 +34,12 @@ class Scope(StrEnum):
 
 
 class Count(StrEnum):
-    """How many buffers a stream unit gives for those that come in.
+    """The number of buffers that a stream unit gives for its input buffers.
 
     Attributes:
-        ANY: As many as it likes: they are a stream of their own.
-        SAME: One for each one, now or later; it may be joined and merged.
-        ASSUMED: Any; the k-th is taken to belong to the k-th that came in, so that it may be joined
+        ANY: Any number: the output is a stream of its own.
+        SAME: One for each input buffer, now or later; the output may be joined and merged.
+        ASSUMED: Any number. The k-th output counts as the k-th input, so the output may be joined
             and merged (ModelBox's rule).
     """
 
@@ -51,18 +50,18 @@ class Count(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a unit is called with, and what it may give; see its subclasses.
+    """The base class of kinds: the form of a unit's calls, and of its outputs.
 
-    The fields are what units of a kind differ in; all else holds for each unit of the kind.
+    The fields differ between units of a kind. The class variables are the same for all of them.
 
     Attributes:
-        scope: What becomes of the stream.
+        scope: The effect on the stream.
         batch_size: The default of the node attribute.
-        least_outputs: How many outputs a unit has at least.
-        is_plain: A call is as good anywhere: on any device, in another process, with rows of any
-            session.
-        may_keep: A row may stay in the unit until others come.
-        may_change_count: A row may become none or many on an output, at once or later.
+        least_outputs: The minimum number of outputs.
+        is_plain: Whether a call may run anywhere: on any device, in another process, with rows of
+            any session.
+        may_keep: Whether a row may stay in the unit until other rows come.
+        may_change_count: Whether a row may become none or many on an output, at once or later.
     """
 
     scope: ClassVar[Scope] = Scope.KEPT
@@ -74,7 +73,7 @@ class Kind:
 
     @property
     def is_per_stream(self) -> bool:
-        """Tells whether batches are parted by stream for its calls; see `Normal`."""
+        """Tells whether batches are split by stream for the calls; see `Normal`."""
         return False
 
     @property
@@ -88,13 +87,13 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Normal(Kind):
-    """One buffer out for each one in, on every output; without outputs, a sink.
+    """One output buffer for each input buffer, on every output; without outputs, a sink.
 
     Attributes:
-        is_per_stream: The calls each get buffers of one stream only, with that stream's
+        is_per_stream: Whether each call gets buffers of one stream only, with that stream's
             ``session`` and ``stream_meta``.
-        is_batch_retried: A failing batch is tried again in halves, so that only the guilty
-            fail. Set False where a second call would do harm.
+        is_batch_retried: Whether a failing batch is tried again in halves, to fail only the rows
+            with the error. Set False if a second call would do harm.
     """
 
     batch_size = 8
@@ -106,12 +105,12 @@ class Normal(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Source(Kind):
-    """A unit without inputs: it produces until it says that it is done.
+    """A unit without inputs, which produces buffers until its own end.
 
     Attributes:
-        opens_sessions: Each buffer begins a session of its own: they do not wait for one another,
-            and end one by one; see `Context.open_session`. What reaches an output is received from
-            the source's session, in the order in which it comes.
+        opens_sessions: Whether each buffer starts a session of its own. Such sessions do not wait
+            for one another, and end separately; see `Context.open_session`. Their results are
+            received from the source's session, in the order of arrival.
     """
 
     batch_size = 8
@@ -121,10 +120,10 @@ class Source(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Stream(Kind):
-    """A unit that is called for one stream after the other, in order, and may keep state of it.
+    """A unit that is called for each stream in order, and may keep state of the stream.
 
     Attributes:
-        count: How many buffers it gives.
+        count: The number of output buffers.
     """
 
     scope = Scope.RENUMBERED
@@ -137,7 +136,7 @@ class Stream(Kind):
         """Checks the count.
 
         Raises:
-            ConfigError: it is no `Count`.
+            ConfigError: The count is no `Count`.
         """
         given: object = self.count
         if not isinstance(given, Count):
@@ -147,11 +146,11 @@ class Stream(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Condition(Kind):
-    """Each buffer leaves by one of several outputs.
+    """A unit with several outputs, which sends each buffer to a single output.
 
     Attributes:
-        is_batch_retried: A batch that fails is tried again row by row, where the unit is called
-            with batches. Set False where a second call would do harm.
+        is_batch_retried: Whether a failing batch is tried again row by row, if the unit is called
+            with batches. Set False if a second call would do harm.
     """
 
     scope = Scope.BRANCHED
@@ -163,7 +162,7 @@ class Condition(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Expand(Kind):
-    """Each buffer becomes a stream."""
+    """A unit that makes a stream from each buffer."""
 
     scope = Scope.OPENED
     least_outputs = 1
@@ -172,14 +171,14 @@ class Expand(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Collapse(Kind):
-    """Each stream becomes a buffer."""
+    """A unit that makes a buffer from each stream."""
 
     scope = Scope.CLOSED
 
 
 @dataclass(frozen=True, slots=True)
 class Loop(Kind):
-    """Each buffer leaves, or goes round again."""
+    """A unit that sends each buffer out, or around the loop again."""
 
     scope = Scope.LOOPED
     least_outputs = 2
@@ -192,14 +191,14 @@ _KINDS: Mapping[str, Kind] = {
 
 
 KIND_TYPES = tuple(type(kind) for kind in _KINDS.values())
-"""The classes of which a kind is one."""
+"""The classes of kinds."""
 
 
 def kind_of(given: object) -> Kind:
-    """Returns the kind that is given, or that a text names (``"stream"``), with its defaults.
+    """Returns the given kind, or the kind with the given name (``"stream"``) and its defaults.
 
     Raises:
-        ConfigError: there is none such.
+        ConfigError: The kind does not exist.
     """
     if isinstance(given, KIND_TYPES):
         return given

@@ -1,7 +1,7 @@
-"""Options with a type, a default and a sentence; text is converted by the type.
+"""Options with a type, a default and a help text; texts are converted to the type.
 
 A new type is a row of ``_SCALARS`` and of ``_NAMES`` here, and of ``_SCALARS`` of
-``registry/json_schema.py``: without the last one, editors check nothing.
+``registry/json_schema.py``. Without the last row, editors check nothing.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One declared option of a unit, or one key of a graph file.
+    """A declared option of a unit, or a key of a graph file.
 
     Attributes:
         name: The key.
         type: ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of texts or numbers,
             ``tuple[float, ...]`` or ``list[str]`` (text is split at commas), ``X | None``, ``Any``.
-        default: The value where none is given; `REQUIRED` where one must be.
+        default: The value if none is given, or `REQUIRED` if a value must be given.
         help: One sentence, with the unit of the value.
-        aliases: Other spellings that are accepted.
-        minimum, maximum: Bounds of a number, or of each number of a list, both included.
-        is_path: A relative path in a graph file is relative to that file.
+        aliases: Other accepted spellings.
+        minimum, maximum: Limits of a number, or of each number of a list, both included.
+        is_path: Whether a relative path in a graph file is relative to that file.
     """
 
     name: str
@@ -55,14 +55,15 @@ class Option:
         return self.default is REQUIRED
 
     def convert(self, value: Any, called: str | None = None) -> Any:
-        """Returns ``value`` (from a file, or text from DOT) as the option's type.
+        """Converts ``value`` (from a file, or text from DOT) to the option's type.
 
         Args:
             value: The value.
-            called: What the error calls the option; None: ``option 'NAME'``.
+            called: The option's name in the error. None: ``option 'NAME'``.
 
         Raises:
-            ConfigError: naming the option, the value and what was expected.
+            ConfigError: The value has another form. The error names the option, the value and the
+                expected form.
         """
         try:
             converted = convert(value, self.type)
@@ -100,7 +101,7 @@ def _plain(number: float | None) -> str:
 def option(
     default: Any = MISSING,
     *,
-    help: str,  # noqa: A002 - the field's word, as in argparse and click
+    help: str,  # noqa: A002 - the field's name, as in argparse and click
     aliases: tuple[str, ...] = (),
     minimum: float | None = None,
     maximum: float | None = None,
@@ -129,23 +130,24 @@ def options_of(options: type[Any]) -> tuple[Option, ...]:
 
 
 def options_from(values: Mapping[str, Any]) -> tuple[Option, ...]:
-    """Returns options whose defaults are ``values``, and whose types are those of the values."""
+    """Returns options with ``values`` as defaults, and with the types of these values."""
     return tuple(Option(name, _type_of(value), value) for name, value in values.items())
 
 
 def with_defaults(options: Any, changed: tuple[Option, ...]) -> Any:
-    """Returns an options dataclass (or the tuple) with the defaults of ``changed``.
+    """Returns an options dataclass, or a tuple of options, with other defaults.
 
     Args:
         options: The dataclass, or a tuple of `Option`.
-        changed: Its options, of a tuple all; those that are required stay so.
+        changed: The options with their new defaults; for a tuple, all options. Required options
+            stay required.
     """
     if isinstance(options, tuple):
         return changed
     fields: list[tuple[str, Any, Any]] = []
     for declared in changed:
         if not declared.is_required:
-            # By keyword: a required field may come after one that has a default now.
+            # By keyword, because a required field may now follow a field with a default.
             field = dataclasses.field(
                 default=declared.default, metadata={"option": declared}, kw_only=True
             )
@@ -191,7 +193,7 @@ def convert(value: Any, wanted: Any) -> Any:
     """Converts a value of a file, or the text of a DOT attribute, to the type ``wanted``.
 
     Raises:
-        ValueError: whose text is what was expected ("a whole number").
+        ValueError: The value does not fit. The text is the expected form ("a whole number").
     """
     origin = typing.get_origin(wanted)
     if wanted is Any:
@@ -211,7 +213,7 @@ def convert(value: Any, wanted: Any) -> Any:
 
 
 def type_name(wanted: Any) -> str:
-    """Returns how an option's type is called in messages and in the manual."""
+    """Returns the name of an option's type for messages and the manual."""
     origin, args = typing.get_origin(wanted), typing.get_args(wanted)
     if wanted is Any:
         return "any value"
@@ -227,7 +229,7 @@ def type_name(wanted: Any) -> str:
 
 
 def choices_of(wanted: Any) -> list[str]:
-    """Returns the values that an option of this type may have, as texts; none: they are many."""
+    """Returns the possible values of an option of this type as texts; empty for many values."""
     if wanted is bool:
         return ["true", "false"]
     args = typing.get_args(wanted)
@@ -299,7 +301,7 @@ def _to_float(value: Any) -> float:
     if isinstance(value, str):
         try:
             return float(value)
-        except ValueError:  # said below, in our words
+        except ValueError:  # the error below has our words
             pass
     raise ValueError(_NAMES[float])
 

@@ -1,4 +1,4 @@
-"""One input or output of a flow unit: its name, and what passes there."""
+"""Inputs and outputs of a flow unit: their names, and the data that passes."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 
 from modelflow.wire.tensor import TensorSpec
 
-# Those that a mistake is compared with; NumPy's other names are good, too.
+# Suggestions for a misspelt type. NumPy's other names are also accepted.
 ARRAY_TYPES = (
     *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool"),
     "bfloat16",
@@ -21,17 +21,19 @@ class Port:
     """One input or output of a unit.
 
     Attributes:
-        name: Any text; names with other characters than letters are quoted in DOT.
-        description: What passes here: dtype, shape with named axes, colour order, range.
-        dtype: The element type, ``"uint8"``, ``"float32"``; None: any.
-        shape: The shape of one item with named axes, ``"(H, W, 3)"``; None: any.
-        is_optional: The port may be left unconnected. An edge that names no port means the only one
-            that is not optional; what leaves by an optional one for nowhere is worth no note.
-        is_in_place: The unit writes into the arrays of this input: it gets arrays that nobody else
-            sees. They are copied where somebody may: views, tensors, arrays behind a fan-out. In
-            lists and dicts nothing is copied. Elsewhere inputs are read-only.
-        device: The device that the data must be on; None: the node's own.
-        is_trigger: The items carry no value: each asks for one call of a unit that needs no data.
+        name: Any text. DOT needs quotes for names with other characters than letters.
+        description: The data at this port: dtype, shape with named axes, colour order, range.
+        dtype: The element type, ``"uint8"``, ``"float32"``, or None for any type.
+        shape: The shape of one item with named axes, ``"(H, W, 3)"``, or None for any shape.
+        is_optional: Whether the port may stay unconnected. An edge without a port name means the
+            only port that is not optional. No note is written if buffers of an optional output are
+            dropped.
+        is_in_place: Whether the unit writes into the arrays of this input. Then the unit gets
+            arrays that no other code sees. Views, tensors and arrays behind a fan-out are copied
+            for this. Arrays in lists and dicts are not copied. Other inputs are read-only.
+        device: The device where the data must be, or None for the node's own device.
+        is_trigger: Whether the items have no value, and each item only requests one call of a unit
+            without data.
     """
 
     name: str
@@ -45,16 +47,16 @@ class Port:
 
     @property
     def tensor(self) -> TensorSpec | None:
-        """What one item is as a tensor, as far as the port says it; None: no type is declared.
+        """The tensor of one item as declared by the port, or None without a type.
 
-        An axis that has a name instead of a length is free: ``"(H, W, 3)"`` is (None, None, 3). A
-        shape that is prose says nothing.
+        An axis with a name instead of a length is free: ``"(H, W, 3)"`` is (None, None, 3). A shape
+        in prose gives no axes.
         """
         if self.dtype is None:
             return None
         try:
             dtype = np.dtype(self.dtype)
-        except TypeError:  # a type that NumPy lacks: bfloat16
+        except TypeError:  # a type that NumPy does not have: bfloat16
             return None
         return TensorSpec(self.name, dtype, _extents(self.shape))
 

@@ -1,4 +1,4 @@
-"""How a function is called as a flow unit: its ports and options, read from its signature."""
+"""The signature of a function as a flow unit: its ports and options."""
 
 import inspect
 import re
@@ -16,15 +16,16 @@ from modelflow.unit.port import Port
 
 @dataclass(frozen=True)
 class Signature:
-    """How a function is called.
+    """The signature of a function.
 
     Attributes:
         function: The function.
-        inputs, outputs: The names of its ports.
-        declared_inputs, declared_outputs: Those that its author has declared as a `Port`, by name.
+        inputs, outputs: The names of the ports.
+        declared_inputs, declared_outputs: The ports that the author has declared as a `Port`, by
+        name.
         takes_buffers: For each input, whether the function wants the `Buffer` itself.
-        is_batched: It takes and gives lists.
-        options: Its options.
+        is_batched: Whether the function takes and returns lists.
+        options: The options.
     """
 
     function: Callable[..., Any]
@@ -48,13 +49,13 @@ class Signature:
 
     @property
     def location(self) -> Location:
-        """Where the function stands."""
+        """The location of the function."""
         return _location(self.function)
 
     def input_ports(self) -> tuple[Port, ...]:
-        """Returns the inputs, described as the docstring describes the parameters."""
+        """Returns the inputs, with the descriptions of the parameters in the docstring."""
         help_of = _argument_help(self.function)
-        # Positional parameters stand before the others in a signature.
+        # Positional parameters come before the others in a signature.
         parameters = inspect.signature(self.function).parameters
         return tuple(
             self.declared_inputs.get(name) or Port(name, help_of.get(parameter, ""))
@@ -62,7 +63,7 @@ class Signature:
         )
 
     def output_ports(self) -> tuple[Port, ...]:
-        """Returns the outputs, described by ``Returns:`` of the docstring."""
+        """Returns the outputs, with the description in ``Returns:`` of the docstring."""
         lines = _section_lines(self.function, "Returns")
         returned = " ".join(line.strip() for line in lines).strip()
         return tuple(
@@ -76,16 +77,17 @@ def read_signature(
     outputs: Sequence[str | Port],
     is_batched: bool,
 ) -> Signature:
-    """Reads how ``function`` is called.
+    """Reads the signature of ``function``.
 
     Args:
         function: The function.
-        inputs: The inputs, by name or as a `Port`; None: named as the positional parameters.
-        outputs: The outputs, likewise.
-        is_batched: It takes and gives lists.
+        inputs: The inputs, by name or as a `Port`. None: the names of the positional parameters.
+        outputs: The outputs, by name or as a `Port`.
+        is_batched: Whether the function takes and returns lists.
 
     Raises:
-        ConfigError: it is no function, or cannot be a flow unit; with its place.
+        ConfigError: The object is no function, or the function cannot be a flow unit. The error has
+            its location.
     """
     _require_function(function, inputs, outputs)
     hints = _hints(function)
@@ -100,7 +102,7 @@ def read_signature(
         elif parameter.default is not parameter.empty:
             _refuse(
                 function,
-                f"gives the input {parameter.name!r} a default; options stand behind '*' in the "
+                f"gives the input {parameter.name!r} a default; put options behind '*' in the "
                 "signature",
             )
         else:
@@ -161,7 +163,7 @@ def _option(
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Reads the annotations; those of inputs may be of names that only the type checker knows."""
+    """Returns the annotations; for inputs, names that only the type checker knows are allowed."""
     hints: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.annotation is parameter.empty:
@@ -179,7 +181,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _argument_help(function: Callable[..., Any]) -> dict[str, str]:
-    """Reads the ``Args:`` of a Google-style docstring."""
+    """Returns the texts in ``Args:`` of a Google-style docstring by argument."""
     found: dict[str, str] = {}
     name = ""
     for line in _section_lines(function, "Args"):

@@ -1,4 +1,4 @@
-"""The specification of a flow unit: kind, ports, options, devices. Nothing heavy is loaded."""
+"""The specification of a flow unit: kind, ports, options and devices. Its import is fast."""
 
 import importlib
 import pkgutil
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from modelflow.unit.unit import FlowUnit
 
 
-# What the type of a port is called in NumPy; other names are NumPy's own.
+# Type of a port -> NumPy's name. Other names are NumPy's own.
 DECLARED_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "float": "float32",
@@ -43,18 +43,19 @@ DECLARED_TYPES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class UnitFile:
-    """What a unit file says, for the type of unit that its ``type`` names.
+    """The content of a unit file, for the type of unit that its ``type`` names.
 
-    Beside those that come with modelflow, types are the entry points ``modelflow.unit_types``: a
-    callable that takes this value and returns the `FlowUnitSpec`.
+    In addition to modelflow's own types, a package can add types with the entry point
+    ``modelflow.unit_types``. It names a callable that takes this value and returns the
+    `FlowUnitSpec`.
     """
 
     path: Path
     """The file."""
     entry: Path
-    """What ``entry`` names, in the file's folder."""
+    """The path of ``entry``, in the file's folder."""
     virtual_type: str
-    """As written."""
+    """The value of ``virtual_type``, as written."""
     inputs: tuple[Port, ...]
     """The input ports."""
     outputs: tuple[Port, ...]
@@ -62,57 +63,58 @@ class UnitFile:
     config: Mapping[str, Any]
     """The section ``[config]``."""
     common: Mapping[str, Any]
-    """What every unit has, as arguments of `FlowUnitSpec`: name, description, ..."""
+    """The common arguments of `FlowUnitSpec`: name, description, ..."""
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
-# Types of ports that NumPy has no arrays of, or only arrays of objects.
+# Types of ports without NumPy arrays, or with arrays of objects only.
 _NOT_OF_NUMPY = ("bfloat16", "string")
 
 
 @dataclass(frozen=True)
 class FlowUnitSpec:
-    """The description of a flow unit, from which graphs are checked before anything runs.
+    """The description of a flow unit, which lets graphs be checked before a unit runs.
 
     Attributes:
         name: The name in ``flowunit=``.
         devices: Device kind -> the class, a callable that makes an instance, or the text
-            ``"package.module:Class"``, which is imported when a graph first names that device.
+            ``"package.module:Class"``. The text is imported when a graph first names that device.
         inputs, outputs: The ports, in order. No inputs: a source. No outputs: a sink.
         options: A dataclass (fields made with `option`), or a tuple of `Option`.
-        kind: See `Kind`. Without inputs `Normal` stands for `Source`.
+        kind: See `Kind`. Without inputs `Normal` means `Source`.
         description: One sentence; its first line is shown in lists.
         aliases: Other names that graphs may use.
         version: ``x.y.z``.
         group: A heading for lists ("Image", "Input").
-        batch_size: The default of the node attribute; None: that of the kind, 8 for normal
-            units and sources, else 1. A condition that gives one here of more than 1 is called with
-            batches: each output list is then as long as the batch, with None where the
-            buffer leaves by another output.
-        max_batch_size: The most buffers that a call may get; None: no bound.
-        threads: The default of the node attribute; None: the plan chooses.
-        is_shared: One instance a node, re-entrant, instead of one a worker.
-        is_compute_bound: Calls do nothing but compute: they wait for no network, disk or other
-            thread, and need no thread of their own. Neighbours may run as one stage, and any thread
-            may make the calls, whatever the class says (`FlowUnit.is_any_thread`).
-        is_one_by_one: On the CPU a call works on its rows one after the other, so that more of them
-            in a call save no more than calls: rows that take long get a call each, and leave when
+        batch_size: The default of the node attribute. None: the default of the kind, 8 for normal
+            units and sources, else 1. A condition with a value of more than 1 is called with
+            batches. Each output list is then as long as the batch, with None for a buffer that
+            leaves by another output.
+        max_batch_size: The maximum number of buffers in a call, or None for no limit.
+        threads: The default of the node attribute. None: the plan chooses.
+        is_shared: Whether a node has one re-entrant instance, instead of one for each worker.
+        is_compute_bound: Whether calls only compute. They wait for no network, disk or other
+            thread, and need no thread of their own. Neighbours may then run as one stage. Any
+            thread may make the calls, regardless of `FlowUnit.is_any_thread`.
+        is_one_by_one: Whether a call on the CPU works on its rows one after the other. Then more
+            rows in a call only save the cost of calls. Slow rows get a call each, and leave when
             they are done.
-        is_exception_visible: The unit can be given buffers in error (`Buffer.error`).
-        is_exception_given: It is, also where its node does not say so (ModelBox's rule).
-        is_type_checked: Arrays of another type than a port declares are errors of their items, on
-            inputs and outputs; of units of the kind `Stream` not. Nor of units in folders,
-            whose files declare more than they mean.
-        refuses_with: Exceptions of this class say, as `BadRequest` always does, that the data was
-            refused, not that the unit failed: a server answers 400, and passes the message on.
-        inherits_meta: What stands for an input inherits its meta.
-        accepts_any_option: Options that are not declared are passed on as they are.
-        required_files: Files that must be there before the unit can run (a model).
-        requires: Modules that must be installed before the unit can run -> the extra of modelflow
-            that brings each; where options decide, a function that returns them for the options.
-        location: Where the unit was declared, for messages.
-        notes: Sentences that ``modelflow check`` says of a node that runs this unit.
-        advise: Gives what ``modelflow check`` advises where the unit stands in a graph; see
+        is_exception_visible: Whether the unit can handle buffers with an error (`Buffer.error`).
+        is_exception_given: Whether the unit gets buffers with an error even if its node does not
+            ask for them (ModelBox's rule).
+        is_type_checked: Whether an array of another type than a port declares is an error of its
+            item, on inputs and outputs. Units of the kind `Stream` are not checked. Units in
+            folders are not checked either, because their files declare more than they mean.
+        refuses_with: Exceptions of this class mean, like `BadRequest`, that the data was refused,
+            not that the unit failed. A server answers 400, with the message.
+        inherits_meta: Whether a value in the place of an input inherits the input's meta.
+        accepts_any_option: Whether undeclared options are passed on unchanged.
+        required_files: Files that must exist before the unit can run (a model).
+        requires: Module that must be installed before the unit can run -> the extra of modelflow
+            with the module. If options decide, a function from the options to this mapping.
+        location: The location of the declaration, for messages.
+        notes: Notes of ``modelflow check`` about a node that runs this unit.
+        advise: Returns advice of ``modelflow check`` about the place of the unit in a graph; see
             `modelflow.unit.advice`.
     """
 
@@ -148,8 +150,8 @@ class FlowUnitSpec:
         """Checks the description itself.
 
         Raises:
-            ConfigError: a bad name, no device, a port or option twice, or ports that the kind
-                does not have.
+            ConfigError: The name is bad, no device is given, a port or option is declared twice, or
+                the kind does not have such ports.
         """
         if not _NAME.match(self.name):
             expected = "a name of letters, digits, '_', '-' and '.', beginning with a letter"
@@ -217,7 +219,7 @@ class FlowUnitSpec:
 
     @cached_property
     def option_list(self) -> tuple[Option, ...]:
-        """The options, also those that a dataclass declares."""
+        """The options, including the fields of an options dataclass."""
         return self.options if isinstance(self.options, tuple) else options_of(self.options)
 
     @cached_property
@@ -227,7 +229,7 @@ class FlowUnitSpec:
 
     @property
     def is_source(self) -> bool:
-        """Tells whether the unit has no inputs: it produces until it says that it is done."""
+        """Tells whether the unit has no inputs, and produces buffers until its own end."""
         return not self.inputs
 
     @property
@@ -238,11 +240,11 @@ class FlowUnitSpec:
     def unknown_options(
         self, given: Mapping[str, Any], also: Collection[str] = ()
     ) -> dict[str, str]:
-        """Returns a sentence for each option that the unit does not have.
+        """Returns a message for each option that the unit does not have.
 
         Args:
             given: The options by name or alias.
-            also: Other names that may be written in the same place, for suggestions.
+            also: Other names that are allowed in the same place, for suggestions.
         """
         known = self.options_by_name
         if self.accepts_any_option or given.keys() <= known.keys():
@@ -256,10 +258,10 @@ class FlowUnitSpec:
         }
 
     def list_required_modules(self, config: Any) -> Mapping[str, str]:
-        """Returns the modules that the unit needs -> the extra of modelflow that brings each.
+        """Returns the modules that the unit needs -> the extra of modelflow with the module.
 
         Args:
-            config: The options, as `configure` returns them; None: they are wrong.
+            config: The options, as `configure` returns them, or None if they are wrong.
         """
         if isinstance(self.requires, Mapping):
             return self.requires
@@ -270,13 +272,14 @@ class FlowUnitSpec:
 
         Args:
             given: The options by name or alias.
-            also: Other names that may be written in the same place, for suggestions.
+            also: Other names that are allowed in the same place, for suggestions.
 
         Returns:
-            An instance of the options dataclass, or a `Config` where there is none.
+            An instance of the options dataclass, or a `Config` without such a class.
 
         Raises:
-            OptionsError: with each unknown option, missing option and value that does not fit.
+            OptionsError: Options are unknown, missing, or have a value of another form; the error
+                lists all.
         """
         known = self.options_by_name
         values: dict[str, Any] = {}
@@ -303,17 +306,17 @@ class FlowUnitSpec:
             return Config(values)
         try:
             return self.options(**values)
-        except ValueError as error:  # the dataclass's own check across options
+        except ValueError as error:  # the dataclass's own check of several options together
             raise OptionsError([f"options of unit {self.name!r}: {error}"]) from error
 
     def load(self, device: str) -> ModuleType | None:
-        """Imports the module of the unit for ``device``, ahead of `create`.
+        """Imports the module of the unit for ``device`` before `create`.
 
         Returns:
-            The module; None where what makes instances needs none, or has it already.
+            The module, or None if the factory needs none or has imported it already.
 
         Raises:
-            Exception: whatever the module raises.
+            Exception: Any exception of the module.
         """
         target = self.devices[device]
         if isinstance(target, str):
@@ -322,10 +325,11 @@ class FlowUnitSpec:
         return None if load is None else load()
 
     def create(self, device: str) -> "FlowUnit":
-        """Makes an instance for ``device`` (a kind, ``"cpu"``), loading its module if need be.
+        """Makes an instance for ``device`` (a kind, ``"cpu"``), and imports its module if
+        necessary.
 
         Raises:
-            MissingDependencyError: a package that the unit's module imports is not installed.
+            MissingDependencyError: A package that the unit's module imports is not installed.
         """
         unit = factory_of(self.devices[device])()
         unit.spec = self
@@ -333,10 +337,10 @@ class FlowUnitSpec:
 
 
 def factory_of(target: "str | Callable[[], FlowUnit]") -> "Callable[[], FlowUnit]":
-    """Returns what makes instances: ``target`` itself, or what ``"package.module:Class"`` names.
+    """Returns the factory of instances: ``target``, or the object with the path in ``target``.
 
     Raises:
-        ImportError: the module cannot be imported.
+        ImportError: The module cannot be imported.
     """
     factory: Callable[[], FlowUnit]
     factory = pkgutil.resolve_name(target) if isinstance(target, str) else target

@@ -1,4 +1,4 @@
-"""What a call of a stream unit, or of a source, gets beside what every unit gets."""
+"""The context of a stream unit or of a source, with the calls that only these units have."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -9,45 +9,46 @@ from modelflow.unit.context import Context
 
 
 class Opening(NamedTuple):
-    """One item that begins a session; see `Context.open_session`."""
+    """One item that starts a session; see `Context.open_session`."""
 
     values: Mapping[str, Any]
     """The item, by output."""
     context: Mapping[str, Any]
-    """What the session's context begins with."""
+    """The initial content of the session's context."""
     deadline: float | None
-    """Seconds after which nobody waits for what comes of it."""
+    """Seconds after which the session's results are not needed."""
     on_end: Callable[[], None] | None
-    """Called once when the session is over."""
+    """Called once at the end of the session."""
 
 
 class Admission(Protocol):
-    """How sessions of a source that holds begin beside its own thread; from any thread.
+    """An interface to start sessions of a holding source from any thread.
 
-    Whoever has something to begin reserves, admits it, and releases: in between the source does not
-    end, and takes an event (`Context.send_event`) also where the flow is being drained.
+    Call `reserve`, `admit` and `release`, in this order. Between `reserve` and `release` the source
+    does not end. It also accepts events (`Context.send_event`) while the flow is drained.
     """
 
     def reserve(self) -> bool:
-        """Keeps the source from ending until `release`; False: it is over, or ends."""
+        """Keeps the source open until `release`; returns False if the source ends or has ended."""
 
     def admit(self, openings: Sequence[Opening]) -> bool:
-        """Begins sessions, on the calling thread; waits for nothing.
+        """Starts sessions on the calling thread, without waiting.
 
         Returns:
-            False: there is no room, and none was begun; a call of the source should give them.
+            False without room for them; no session was then started. A call of the source should
+            emit the items instead.
         """
 
     def release(self) -> None:
-        """Lets the source end."""
+        """Allows the source to end again."""
 
 
 class StreamContext(Context):
     """The `Context` of a stream unit, and of a source.
 
     Attributes:
-        admission: Of a source that opens sessions (`Source`): how sessions begin from outside, also
-            behind the call that this context was made for.
+        admission: For a source that opens sessions (`Source`): starts sessions from outside, also
+            after the call of this context.
     """
 
     __slots__ = (
@@ -86,7 +87,7 @@ class StreamContext(Context):
         deadline: float | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
-        """See `Context.open_session`."""
+        """Starts a session; see `Context.open_session`."""
         if self.openings is None:
             super().open_session(values)
         else:
@@ -101,10 +102,10 @@ class StreamContext(Context):
         deadline: float | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> Opening:
-        """Returns what begins a session, for `Admission.admit`; as `open_session` takes it.
+        """Returns the opening of a session for `Admission.admit`, with `open_session`'s arguments.
 
         Raises:
-            KeyError: ``values`` lacks an output, or has one more.
+            KeyError: ``values`` lacks an output, or has an unknown output.
             TypeError, ValueError: ``deadline`` is no number.
         """
         if deadline is not None:
@@ -118,13 +119,13 @@ class StreamContext(Context):
         return Opening(values, context or {}, deadline, on_end)
 
     def send_event(self, event: Any = True, delay: float = 0.0) -> bool:
-        """See `Context.send_event`."""
+        """Requests another call; see `Context.send_event`."""
         return self._post(event, delay)
 
     def hold(self) -> None:
-        """See `Context.hold`."""
+        """Keeps the stream open; see `Context.hold`."""
         self.is_held = True
 
     def finish(self) -> None:
-        """See `Context.finish`."""
+        """Marks the last output; see `Context.finish`."""
         self.is_finished = True

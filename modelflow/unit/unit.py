@@ -1,9 +1,9 @@
-"""What the author of a flow unit must know: this file, and `context.py`.
+"""The base class of flow units; with `context.py` all that an author of units needs.
 
-A unit's life: the constructor stores, `FlowUnit.open` loads, `FlowUnit.process` runs as often as
-there are batches, `FlowUnit.close` is called exactly once if ``open`` returned, also after errors.
-Each worker thread has an instance of its own, so unit code needs no locks; a unit whose spec says
-``is_shared`` has one instance a node and is called by several threads at once.
+The constructor of a unit stores values, and `FlowUnit.open` loads. `FlowUnit.process` runs once for
+each batch. `FlowUnit.close` is called exactly once if ``open`` returned, also after errors. Each
+worker thread has an instance of its own, so unit code needs no locks. A unit whose spec has
+``is_shared`` has one instance for each node, and several threads call it at once.
 """
 
 import difflib
@@ -23,18 +23,18 @@ __all__ = ["Context", "FlowUnit", "Opening", "StreamContext"]
 
 
 class FlowUnit:
-    """The base class of flow units: override what you need.
+    """The base class of flow units: override the methods that you need.
 
-    ``SPEC`` describes the unit: give it in the class, or register the class by a spec of its own.
+    ``SPEC`` describes the unit. Give it in the class, or register the class with a spec of its own.
     A unit starts no thread, reads no environment variable, and logs nothing above debug for each
     item.
 
     Attributes:
-        spec: The description that this instance was made for; set before `open`.
-        device: Where this instance runs; set before `open`.
-        batch_size: The most buffers that a call gets; set before `open`.
-        allowed_batch_sizes: The sizes that the node says batches are filled up to; set before
-            `open`, empty for any.
+        spec: The description of this instance; set before `open`.
+        device: The device of this instance; set before `open`.
+        batch_size: The maximum number of buffers in a call; set before `open`.
+        allowed_batch_sizes: The sizes that the node pads batches to, or empty for any size; set
+            before `open`.
     """
 
     SPEC: ClassVar[FlowUnitSpec | None] = None
@@ -44,20 +44,21 @@ class FlowUnit:
     allowed_batch_sizes: tuple[int, ...] = ()
 
     is_any_thread: ClassVar[bool] = True
-    """Whether `process` may be called on another thread than the one that has opened the unit, if
-    never on two at once: short calls are then made by the thread that brings the data, and those
-    for a lone `Flow.infer` by its caller. False, unless the class says True, where it has an `open`
-    or ``__init__`` of its own: what that makes (a database's connection, say) may belong to its
-    thread. A unit whose spec says that it `is_compute_bound` may always."""
+    """Whether `process` may run on another thread than `open`.
+
+    Calls never overlap. If True, the thread that brings the data makes short calls itself, and the
+    caller of a lone `Flow.infer` makes its calls. The default is False for a class with an `open`
+    or ``__init__`` of its own. Objects made there, such as a database connection, may belong to
+    their thread. A unit whose spec has `is_compute_bound` may always run on any thread."""
 
     is_telling: ClassVar[bool] = False
-    """`process` tells those who watch a row (`Context.watchers`) what was done for it elsewhere."""
+    """Whether `process` reports work that was done elsewhere to a row's `Context.watchers`."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuses methods that would have to be awaited.
 
         Raises:
-            ConfigError: a method that modelflow calls is declared ``async def``.
+            ConfigError: A method that modelflow calls is declared ``async def``.
         """
         super().__init_subclass__(**more)
         for name in vars(FlowUnit).keys() & vars(cls).keys():
@@ -71,31 +72,31 @@ class FlowUnit:
                 )
 
     def open(self, config: Any) -> None:
-        """Loads what the unit needs; called once, on the worker's thread (a shared unit's: once).
+        """Loads the resources of the unit; called once for each instance, on its worker's thread.
 
         Args:
             config: The options: an instance of the spec's options dataclass, or a `Config`.
 
         Raises:
-            Exception: any one stops the flow and is raised from ``Flow.start``, naming the node.
+            Exception: Any exception stops the flow. ``Flow.start`` raises it with the node's name.
         """
 
     def begin(self) -> None:
-        """Begins to take what comes from outside; for sources.
+        """Starts to accept data from outside; for sources.
 
-        Called once every unit of the flow is open, on the thread that has opened this one, before
-        the first `process` and before ``Flow.start`` returns.
+        Called on the thread that opened this unit, after every unit of the flow is open. The call
+        comes before the first `process`, and before ``Flow.start`` returns.
 
         Raises:
-            Exception: any one stops the flow and is raised from ``Flow.start``, naming the node.
+            Exception: Any exception stops the flow. ``Flow.start`` raises it with the node's name.
         """
 
     def process(self, ctx: Context) -> None:  # noqa: ARG002
-        """Turns ``ctx.inputs`` into ``ctx.outputs``; called as often as there are batches.
+        """Processes ``ctx.inputs`` into ``ctx.outputs``; called once for each batch.
 
         Raises:
-            Exception: any one becomes the error of the buffers of the batch. Where the batch has
-                more than one, its halves are tried first (`Normal`).
+            Exception: Any exception becomes the error of the buffers of the batch. A batch with
+                several buffers is first tried again in halves (`Normal`).
         """
         own = [name for name in dir(type(self)) if not hasattr(FlowUnit, name)]
         near = difflib.get_close_matches("process", own, n=1)
@@ -106,60 +107,60 @@ class FlowUnit:
         )
 
     def close(self) -> None:
-        """Gives back what ``open`` took; called exactly once if ``open`` returned."""
+        """Releases the resources of ``open``; called exactly once if ``open`` returned."""
 
     def interrupt(self) -> None:
-        """Gives up a call that waits for somebody else: the flow ends and wants no answer.
+        """Cancels a call that waits for data from elsewhere, because the flow ends.
 
-        Called from any thread, beside `process`, perhaps when no call is under way.
+        Called from any thread, during `process` or while no call runs.
         """
 
     def reload(self) -> None:
-        """Takes up what has changed outside (a new version of a model), beside `process`.
+        """Loads changes from outside (a new version of a model), while `process` may run.
 
         For shared units; called on the thread of ``Flow.reload``.
 
         Raises:
-            NotImplementedError: the unit has nothing to take up.
+            NotImplementedError: The unit has nothing to reload.
         """
         raise NotImplementedError(f"{type(self).__name__} has nothing to reload")
 
     def figures(self) -> Mapping[str, Mapping[Any, int]]:
-        """Returns counters of the unit's own, for the node's statistics; for shared units."""
+        """Returns the unit's own counters for the node's statistics; for shared units."""
         return {}
 
     def elsewhere(self) -> Mapping[str, Mapping[str, Any]]:
-        """Returns what nodes have done that run elsewhere for it; for shared units.
+        """Returns the statistics of nodes that run elsewhere for this unit; for shared units.
 
         Returns:
-            Replica -> node -> its `NodeStats`. It may wait a moment for them.
+            Replica -> node -> its `NodeStats`. The call may wait a moment for them.
         """
         return {}
 
     def most_rows(self) -> int:
-        """Returns the most buffers that the next call should have; for shared units.
+        """Returns the maximum number of buffers for the next call; for shared units.
 
-        Asked for each batch, with the lock of its queue held, so it waits for nothing.
+        Called for each batch, with the lock of its queue held, so the method must not wait.
         """
         return self.batch_size
 
     def tensors(self) -> Mapping[str, TensorSpec]:
-        """Returns, by port, what the opened unit knows of one item there beyond its description.
+        """Returns the tensor of one item by port, as known after `open`.
 
         For shared units that load a model.
         """
         return {}
 
     def stream_start(self, ctx: Context) -> None:
-        """Called before the first ``process`` of a stream; for units of the stream kind.
+        """Prepares for a stream, before its first ``process``; for units of the stream kind.
 
         Raises:
-            Exception: any one becomes the error of every buffer of the stream.
+            Exception: Any exception becomes the error of every buffer of the stream.
         """
 
     def stream_end(self, ctx: Context) -> None:
-        """Called once behind the last ``process`` of a stream; may emit. For the stream kind.
+        """Ends a stream, after its last ``process``; may emit. For units of the stream kind.
 
-        Called for every stream whose ``stream_start`` returned, also an empty one, and also where
-        the session was cancelled or the flow is stopped (``ctx.is_cancelled``).
+        Called for every stream whose ``stream_start`` returned, also for an empty stream. Also
+        called if the session is cancelled or the flow stops (``ctx.is_cancelled``).
         """

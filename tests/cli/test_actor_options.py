@@ -44,7 +44,7 @@ def test_all_that_a_placement_says_can_be_said():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--replicas 3..1", "--replicas: got '3..1'; expected a number from 1 to 10000, or the"),
+        ("--replicas 3..1", "--replicas: got '3..1'; expected a number from 1 to 10000, or a"),
         ("--cpus nan", "no finite number"),
         ("--timeout inf", "no finite number"),
         ("--timeout 0", "0"),

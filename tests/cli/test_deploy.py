@@ -107,7 +107,7 @@ def test_a_folder_has_the_archive_and_what_the_target_needs(target, graph, capsy
     said = capsys.readouterr()
     assert said.out.splitlines() == [f"{folder}/{name}" for name in written(folder)]
     next_words = said.err[said.err.index("next:") :]
-    served = "it takes input, and says more of itself at http://HOST:8501/v2/models/upper"
+    served = "inputs: input; metadata of the model: http://HOST:8501/v2/models/upper"
     assert served in said.err
     assert f"cd {folder}" in next_words
     if target != "compose":
@@ -251,11 +251,11 @@ def test_of_a_graph_with_mistakes_nothing_is_written(graph, capsys):
         (["--env", "A=b\nC=d"], "--env: got"),
         (["--env", "MODELFLOW_SERVE_DRAIN_TIMEOUT=100"], "give --drain-timeout"),
         (["--env", "MODELFLOW_SERVE_DRAIN_DELAY=5"], "give --drain-delay"),
-        (["--env", "MODELFLOW_SERVE_CONFIG=/x.toml"], "what is in the file is not in what is"),
-        (["--env", "MODELFLOW_SERVE_DESCRIBE=1"], "would print and end, and be started again"),
+        (["--env", "MODELFLOW_SERVE_CONFIG=/x.toml"], "the file is not part of the deployment"),
+        (["--env", "MODELFLOW_SERVE_DESCRIBE=1"], "would print, end, and be started again"),
         (
             ["--env", "MODELFLOW_SERVE_TLS_CERT=/a"],
-            "MODELFLOW_SERVE_TLS_CERT: is nothing without MODELFLOW_SERVE_TLS_KEY",
+            "MODELFLOW_SERVE_TLS_CERT: needs MODELFLOW_SERVE_TLS_KEY",
         ),
         (
             ["--env", "MODELFLOW_SERVE_WORKERS=2", "--env", "MODELFLOW_SERVE_REPLICAS=2"],
@@ -369,7 +369,7 @@ def test_files_that_are_not_in_the_image_are_mounted_and_probes_speak_tls(graph,
     for target in ("kubernetes", "compose", "docker"):
         assert deploy(target, graph, "-o", graph.parent / target, *words) == 0
         said = capsys.readouterr().err
-        assert "says more of itself at https://HOST:8501/" in said
+        assert "metadata of the model: https://HOST:8501/" in said
     assert '-v "$PWD/tls:/etc/tls:ro" -v "$PWD/keys:/etc/keys:ro"' in said
     path = graph.parent / "kubernetes/kubernetes/deployment.yaml"
     pod = yaml.safe_load(path.read_text())["spec"]["template"]["spec"]
@@ -401,7 +401,7 @@ def test_where_what_a_graph_places_runs_is_told_and_settings_of_it_go_with_the_g
     assert "MODELFLOW_SERVE_ON=processes: the graph places no node" in capsys.readouterr().err
     graph.write_text(PLACING)
     assert deploy("docker", graph, "-o", folder) == 0
-    told = "upper: the graph places it elsewhere, and what is deployed runs it in the server"
+    told = "upper: placed elsewhere by the graph, but the deployed server runs it itself"
     assert told in capsys.readouterr().err
     words = ["--env", "MODELFLOW_SERVE_ON=processes", "--force"]
     assert deploy("docker", graph, "-o", folder, *words) == 0

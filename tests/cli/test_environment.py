@@ -156,7 +156,7 @@ def test_a_variable_that_names_no_option_is_told(modelflow_here, monkeypatch):
     monkeypatch.setenv("MODELFLOW_UNITS_X", "1")
     run = ["run", "small.toml", "--input", "photos"]
     note = (
-        "note: environment: MODELFLOW_RUN_INPUTS names no option, and does nothing; did you mean "
+        "note: environment: MODELFLOW_RUN_INPUTS names no option and has no effect; did you mean "
         "'MODELFLOW_RUN_INPUT'?\n"
     )
     done = modelflow_here(*run)

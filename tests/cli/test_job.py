@@ -156,7 +156,7 @@ def test_a_job_whose_process_is_killed_goes_on_and_has_each_item_once(
     done = modelflow_here(*RESUMED)
     assert done.returncode == 1, "who starts it again until all is well is told that it is"
     assert "0 items, 0 errors" in done.stderr
-    assert "5 errors in what was done before" in done.stderr
+    assert "5 errors in earlier runs" in done.stderr
     assert modelflow_here(*RESUMED, "--keep-going").returncode == 0
     assert len(lines(job / "o.jsonl")) == 60
 

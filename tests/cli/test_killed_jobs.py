@@ -173,7 +173,7 @@ def test_killed_at_any_moment_each_item_is_there_once(job, output):
         done = programs.run(command(output), cwd=job)
     expected = {n: None if n % 50 == 3 else n for n in range(COUNT)}
     assert results(job, output) == expected
-    assert f"{COUNT // 50} errors in what was done before" in told_again(command(output))
+    assert f"{COUNT // 50} errors in earlier runs" in told_again(command(output))
     assert not (job / "o.done.journal").exists()
 
 
@@ -249,7 +249,7 @@ def test_errors_of_several_outputs_are_counted_once(folder, first, second):
     words = [*command(f"a={first}", "--output", f"b={second}", "--errors", "bad")]
     killed, then = programs.run(words, cwd=folder), programs.run(words, cwd=folder)
     assert (killed.returncode, then.returncode) == (-signal.SIGKILL, 1), then.stderr
-    assert "8 errors in what was done before" in told_again(words)
+    assert "8 errors in earlier runs" in told_again(words)
     lines = [json.loads(line) for line in (folder / "bad").read_text().splitlines()]
     assert sorted(int(os.path.basename(line["path"])[:-4]) for line in lines) == [
         number for number in range(200) if number % 50 in (3, 4)

@@ -87,7 +87,7 @@ def test_a_client_that_is_late_is_warned_of(modelflow_here):
         *("--warm-up", "0", "--requests", "20000"),
     )
     assert "shed" in done.stdout
-    assert "warning: 1e+06/s: the client itself was late: 1 % of the requests" in done.stderr
+    assert "warning: 1e+06/s: the client itself was late. 1 % of the requests" in done.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

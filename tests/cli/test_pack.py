@@ -208,8 +208,8 @@ def test_a_program_beside_units_is_packed_and_what_it_imports_is_not_counted(
     assert "\npackaging==" in lock
     assert "\nidna==" in lock
     assert "pytest" not in lock
-    assert "train.py: is run by itself; what it imports is not counted" in done.stderr
-    assert done.stderr.count("is run by itself") == 1
+    assert "train.py: is a program; its imports are not counted" in done.stderr
+    assert done.stderr.count("is a program") == 1
 
 
 def test_a_program_has_two_versions_of_an_archive_each_with_its_own_modules(
@@ -244,7 +244,7 @@ def test_a_module_of_the_same_name_from_elsewhere_is_told(project, modelflow_her
         "modelflow.Flow('a.mfz')\n"
     )
     done = programs.run(["python", "use.py"], cwd=folder)
-    assert "the module 'scaling.units' of a.mfz is another than the one" in done.stderr
+    assert "the module 'scaling.units' of a.mfz is not the one" in done.stderr
 
 
 def test_the_processes_of_a_node_find_the_modules_of_an_archive(project, modelflow_here, folder):
@@ -277,7 +277,7 @@ def test_an_archive_is_neither_edited_nor_packed_again(project, modelflow_here):
     modelflow_here("pack", "project/app/graph.toml", "-o", "a.mfz", check=True)
     done = modelflow_here("edit", "a.mfz", "--no-browser")
     assert done.returncode == 1
-    assert "is an archive, which is run and served as it is" in done.stderr
+    assert "is an archive, which cannot be changed" in done.stderr
     done = modelflow_here("pack", "a.mfz", "-o", "b.mfz")
     assert done.returncode == 1
     assert "is an archive already" in done.stderr
@@ -314,9 +314,9 @@ def test_links_are_told_and_the_archive_itself_is_left_out(project, modelflow_he
         notes = [line for line in done.stderr.splitlines() if "is a link" in line]
         assert notes == [
             f"note: {unit}/linked: is a link to a folder, which is not packed; put the folder "
-            "there itself",
-            f"note: {unit}/data.txt: is a link; what is in {folder}/elsewhere/data.txt is packed "
-            "under its name",
+            "itself there",
+            f"note: {unit}/data.txt: is a link; the content of {folder}/elsewhere/data.txt is "
+            "packed under its name",
         ]
         with zipfile.ZipFile(target) as archive:
             names.append(archive.namelist())

@@ -105,7 +105,7 @@ def test_two_modules_of_one_name_beside_two_graphs_are_refused(graph):
     command = [sys.executable, "-m", "modelflow", "serve", *FREE, "upper.dot", "other/small.dot"]
     with programs.started(command, cwd=graph.parent, stderr=subprocess.PIPE, text=True) as process:
         told = next(line for line in process.stderr if "does not load" in line)
-    assert "the module 'units' beside the graph is another than the one that was" in told
+    assert "the module 'units' next to the graph is not the one" in told
 
 
 def test_what_a_file_of_options_names_is_read_again_at_a_signal(graph):

@@ -68,7 +68,7 @@ def test_without_write_the_file_stays(modelflow_here, slow):
     done = modelflow_here("tune", "slow.toml", *BRIEF, "--fix", "sleep.batch_size")
     assert done.returncode == 0, done.stderr
     assert (slow / "slow.toml").read_bytes() == GRAPH.encode()
-    assert "with --write the file is changed so" in done.stderr
+    assert "add --write to change the file" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -130,7 +130,7 @@ def test_values_that_take_a_new_start_are_tried_first(modelflow_here, slow):
     )
     assert done.returncode == 0, done.stderr
     assert "The best variant is +" in done.stdout
-    assert ": sleep.wait=0.001; what follows is with it." in done.stdout
+    assert ": sleep.wait=0.001. The next trials use it." in done.stdout
     assert "sleep.wait=0.1" in done.stderr
     assert b"wait=0.001" in (slow / "slow.toml").read_bytes()
 

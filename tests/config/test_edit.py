@@ -168,7 +168,7 @@ def test_an_attribute_that_a_group_gives_is_given_by_a_statement_of_its_own():
 def test_what_defaults_give_is_not_taken_away():
     text = dot("digraph { node [x=1] a b [x=2] }")
     assert text.unset("b", "x").nodes["b"] == {"x": "1"}
-    with pytest.raises(ConfigError, match=r"a\.x: cannot be changed here.*by hand"):
+    with pytest.raises(ConfigError, match=r"a\.x: cannot be changed alone.*by hand"):
         text.unset("a", "x")
 
 
@@ -402,8 +402,8 @@ def test_a_mistake_is_named(edit, message):
 @pytest.mark.parametrize(
     ("text", "form", "message"),
     [
-        ("a: 1", "yaml", r"YAML is not edited: its comments .*modelflow convert"),
-        ("{}", "json", r"JSON is not edited.*modelflow convert"),
+        ("a: 1", "yaml", r"YAML cannot be edited: its comments .*modelflow convert"),
+        ("{}", "json", r"JSON cannot be edited.*modelflow convert"),
         ("", "tml", r"expected toml or dot; did you mean 'toml'"),
         ("digraph {\n ]", "dot", r"g:2: DOT"),
         ("[graph]\ngraphconf = '''\ndigraph {\n ]'''", "toml", r"g:4: DOT"),

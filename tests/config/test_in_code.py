@@ -63,7 +63,7 @@ def test_settings_of_sections_are_kept():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda desc: desc.add_input("image"), "there is one already"),
+        (lambda desc: desc.add_input("image"), "the name is in use"),
         (lambda desc: desc.add_node("mean", source=5), "expected a node"),
         (
             lambda desc: FlowGraphDesc(graph={"queue_siz": 5}).to_config(),

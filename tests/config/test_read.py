@@ -150,7 +150,7 @@ too = "b"
         ("[graph]\ngraphconf = '''\ndigraph {\n a ! }'''", "toml", "<text>:4: DOT: got '!'"),
         ("[graph]\nformat='graphviz'", "toml", "there is no graphconf"),
         ("[graph]\ngraphconf='digraph {a}'\n[[node]]\nname='a'", "toml", "give one"),
-        ("[[node]]\nname='a'\ndevice='x'\nconfig={device='y'}", "toml", "'device' stands twice"),
+        ("[[node]]\nname='a'\ndevice='x'\nconfig={device='y'}", "toml", "'device' is given twice"),
         (
             "[driver]\ndir='${NO_SUCH_VARIABLE_HERE}'",
             "toml",
@@ -271,7 +271,7 @@ flowunit = "resize"
 [node.config]
 flowunit = "crop"
 """
-    assert found(text) == ["<text>:12: node 'b': 'flowunit' stands twice; give one"]
+    assert found(text) == ["<text>:12: node 'b': 'flowunit' is given twice; give one"]
 
 
 def test_a_wrong_way_to_fuse_is_told_with_the_right_ones_wherever_it_stands():

@@ -44,7 +44,9 @@ def test_a_module_of_another_folder_is_refused_unless_it_holds_the_same(folders)
 
     assert beside_units.NAME == "one"
     check_beside(read_config(folders / "one" / "graph.dot"))
-    with pytest.raises(ConfigError, match="the module 'beside_units' beside the graph is another"):
+    with pytest.raises(
+        ConfigError, match="the module 'beside_units' next to the graph is not the one"
+    ):
         check_beside(read_config(folders / "two" / "graph.dot"))
     (folders / "two" / "beside_units.py").write_text("NAME = 'one'\n")
     check_beside(read_config(folders / "two" / "graph.dot"))
@@ -58,5 +60,7 @@ def test_a_flow_is_refused_whose_units_would_be_those_of_another_graph(folders):
         )
     with modelflow.Flow(folders / "one" / "graph.dot") as flow:
         assert flow.infer(0).data == "one"
-    with pytest.raises(ConfigError, match="the module 'beside_units' beside the graph is another"):
+    with pytest.raises(
+        ConfigError, match="the module 'beside_units' next to the graph is not the one"
+    ):
         modelflow.Flow(folders / "two" / "graph.dot").start()

@@ -96,9 +96,7 @@ def test_an_edge_that_names_no_output_means_the_one_that_is_not_optional():
     assert graph.notes == ()
     graph = read_graph(text.replace("masked ->", "masked masked:mask ->"), units=[masked()])
     assert [str(edge.source) for edge in graph.edges] == ["i:i", "masked:mask"]
-    assert graph.notes == (
-        "node 'masked': what leaves by 'x' goes nowhere: nothing is connected to it",
-    )
+    assert graph.notes == ("node 'masked': buffers of 'x' are dropped: nothing is connected to it",)
     with pytest.raises(PortError, match="edge names no output, and there are several: a, x, mask"):
         read_graph(text, units=[masked(is_optional=False)])
 
@@ -261,7 +259,7 @@ def test_a_graph_that_is_switched_off_or_empty_is_refused():
 def test_a_node_that_stands_twice_names_the_first():
     text = "[[node]]\nname='i'\ntype='input'\n[[node]]\nname='i'\ntype='input'"
     with pytest.raises(
-        GraphError, match="<text>:4: node 'i': stands twice; the first is at <text>:1"
+        GraphError, match="<text>:4: node 'i': is given twice; the first is at <text>:1"
     ):
         read_graph(text)
 
@@ -277,7 +275,7 @@ def test_paths_in_a_file_are_relative_to_it_and_those_of_the_caller_are_not(tmp_
 
 def test_a_branch_that_leads_nowhere_is_noted():
     (note,) = build("i -> condition condition:yes -> o").notes
-    assert note == "node 'condition': what leaves by 'no' goes nowhere: nothing is connected to it"
+    assert note == "node 'condition': buffers of 'no' are dropped: nothing is connected to it"
 
 
 def test_an_unknown_attribute_is_a_note_where_the_graph_is_not_strict():
@@ -369,7 +367,7 @@ def test_of_many_unknown_nodes_the_first_hundred_are_looked_up_and_the_others_co
     assert looked_up == names[:100]
     assert len(said) == 101
     assert said[-1] == (
-        "these are the first 100 findings, 1900 nodes were not looked at: correct these, then "
+        "these are the first 100 findings, 1900 nodes were not checked: correct these, then "
         "check again"
     )
 
@@ -379,7 +377,7 @@ def test_of_many_wrong_edges_the_first_hundred_are_named_and_the_others_counted(
     said = findings(f"one -> o {edges}", PortError)
     assert (said[0], said[99]) == ("no input 'p0' (inputs: in)", "no input 'p99' (inputs: in)")
     assert said[100:] == [
-        "these are the first 100 findings, 200 edges were not looked at: correct these, then "
+        "these are the first 100 findings, 200 edges were not checked: correct these, then "
         "check again"
     ]
 

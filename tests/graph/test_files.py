@@ -55,7 +55,7 @@ def test_an_environment_in_a_folder_is_passed_over(tmp_path):
 def test_a_folder_of_too_many_files_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MOST_FILES", 2)
     write(tmp_path, a="", b="", c="")
-    with pytest.raises(ConfigError, match=f"{tmp_path}: holds more than 2 files"):
+    with pytest.raises(ConfigError, match=f"{tmp_path}: has more than 2 files"):
         list(files_in(tmp_path))
 
 

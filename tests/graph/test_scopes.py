@@ -117,7 +117,7 @@ def test_what_matches_is_accepted(text):
         (
             "i -> stream -> join:a i -> join:b join -> o",
             StreamMismatchError,
-            "stream:out (numbered anew by 'stream', a stream unit without Count.SAME)",
+            "stream:out (renumbered by 'stream', a stream unit without Count.SAME)",
         ),
         (
             "i -> condition condition:yes -> stream -> o condition:no -> o",
@@ -138,23 +138,23 @@ def test_what_matches_is_accepted(text):
             "i -> loop loop:back -> condition condition:yes -> loop condition:no -> sink "
             "loop:exit -> o",
             StreamMismatchError,
-            "what comes back from condition:yes (from the graph's input, inside the loop 'loop', "
-            "by 'yes' of 'condition') is not what has left by 'back'",
+            "the buffers that come back from condition:yes (from the graph's input, inside the "
+            "loop 'loop', by 'yes' of 'condition') do not match those that left by 'back'",
         ),
         (
             "i -> loop loop:back -> stream -> loop loop:exit -> o",
             StreamMismatchError,
-            "what comes back from stream:out",
+            "the buffers that come back from stream:out",
         ),
         (
             "i -> loop loop:back -> same -> loop loop:exit -> o",
             StreamMismatchError,
-            "is a stream unit on the way round of loop 'loop'",
+            "is a stream unit in the body of loop 'loop'",
         ),
         (
             "i -> loop loop:back -> one -> loop i -> o",
             StreamMismatchError,
-            "is a loop whose exit 'exit' feeds nothing; connect it",
+            "is a loop whose exit 'exit' is not connected; connect it",
         ),
         (
             "i -> expand -> loop loop:back -> collapse -> loop loop:exit -> o",

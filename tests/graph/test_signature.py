@@ -119,7 +119,7 @@ def test_a_contradiction_to_the_model_is_an_error_of_the_start(given, message):
 
 def test_a_shape_without_a_type_is_an_error_of_the_start():
     flow = said(output="shape=[3]")
-    with pytest.raises(GraphError, match=r"\[serve.output.y\]: says a shape, .*; add datatype"):
+    with pytest.raises(GraphError, match=r"\[serve.output.y\]: has a shape, .*; add datatype"):
         flow.start()
 
 

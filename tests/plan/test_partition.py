@@ -155,7 +155,7 @@ def test_a_placement_that_nobody_declares_is_told_with_the_nearest():
         ("resources = { cpu = 1 }", "got 'cpu'; did you mean 'CPU'?"),
         (
             "resources = { GPU = 1.5 }",
-            "GPU: got 1.5; expected a whole number, or a part of one: 0.5",
+            "GPU: got 1.5; expected a whole number, or a part of a GPU: 0.5",
         ),
         ("resources = 3", "key 'resources': got 3; expected names with amounts"),
         ("labels = { zone = 1 }", "key 'labels': got {'zone': 1}; expected names with texts"),

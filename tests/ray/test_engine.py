@@ -436,7 +436,7 @@ def test_how_many_run_is_looked_at_before_anything_else(tmp_path):
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 2
     assert (
-        "--replicas: got '8..2'; expected a number from 1 to 10000, or the least and" in done.output
+        "--replicas: got '8..2'; expected a number from 1 to 10000, or a minimum and" in done.output
     )
 
 
@@ -518,7 +518,7 @@ def test_a_status_names_the_replicas_that_wait_for_room(machines, cluster):
             pass
         seen = CliRunner().invoke(cli, ["ray", "status", "--address", machines.address])
         assert seen.output.count("work; rows") == 2
-        assert seen.output.count("does not answer; it starts, waits for a machine") == 1
+        assert seen.output.count("does not answer. It starts, waits for a machine") == 1
     finally:
         flow.stop(drain=False)
         starting.join()

@@ -53,7 +53,7 @@ def test_a_snapshot_is_of_the_model_that_is_named(two):
         ("/stats/othr", "/stats: no model 'othr' is served; did you mean 'other'?"),
         ("/stats/one/versions/7", "no version '7' of model 'one'; served: 1"),
         ("/stats/one/versions/x", "no version 'x' of model 'one'; served: 1"),
-        ("/docs", "is no flow's figures"),
+        ("/docs", "has no figures of a flow"),
     ],
 )
 def test_what_is_not_served_is_said(two, path, text):

@@ -118,7 +118,7 @@ def test_a_plan_runs_the_first_files_to_see_what_crosses(files):
     done = planned(files, "--input", f"{files}/*.txt")
     assert done.exit_code == 0, done.output
     assert "in  first:out  UINT8 (1000,), 1.0 kB a row" in done.output
-    assert "us a row; of what is done there: " in done.output
+    assert "us a row; of the work there: " in done.output
     assert "give --input" in planned(files).output
 
 

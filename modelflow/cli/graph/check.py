@@ -1,4 +1,4 @@
-"""``modelflow check``: every mistake of a graph, before anything runs."""
+"""The command ``modelflow check``: reports every mistake of a graph before the graph runs."""
 
 import json
 import sys
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     "--open",
     "is_opened",
     is_flag=True,
-    help="Open every unit as well, which finds what only a loaded model or library knows.",
+    help="Open every unit as well. This finds mistakes that only a loaded model or library shows.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print what is found as JSON, for editors and programs."
+    "--json", "as_json", is_flag=True, help="Print the findings as JSON, for editors and programs."
 )
 @click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="Print the plan (what runs where, and why), and what the graph takes and gives.",
+    help="Print the plan (where each node runs, and why), and the graph's inputs and outputs.",
 )
 def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> int:
-    """Finds every mistake of a graph, and prints each with its line. Advises where the same may
-    be had for less, which is no mistake.
+    """Finds every mistake of a graph, and prints each with its line. Also prints advice for
+    settings that would do the same at a lower cost. Advice is no mistake.
 
     \b
     modelflow check graph.toml
@@ -69,11 +69,11 @@ def check(graph: GraphChoice, is_opened: bool, as_json: bool, verbose: bool) -> 
 
 
 def _open(flow: "Flow") -> None:
-    """Opens every unit of a flow that runs on this thread alone, where nothing else happens.
+    """Opens every unit of a flow on this thread alone, without any other work in the flow.
 
     Raises:
-        GraphError: one of them does not open, or several.
-        FlowFailed: the flow failed in another way.
+        GraphError: One unit or several units do not open.
+        FlowFailed: The flow failed in another way.
     """
     try:
         try:
@@ -88,7 +88,7 @@ def _open(flow: "Flow") -> None:
 
 
 def _where(failure: FlowFailed, flow: "Flow") -> "list[Finding] | None":
-    """Returns the lines of the nodes that did not open; None: it failed in another way."""
+    """Returns the lines of the nodes that did not open, or None after another failure."""
     nodes = flow.graph.nodes
     found = []
     for inner in failure.exceptions:
@@ -160,20 +160,20 @@ def _print_table(rows: list[dict[str, str]]) -> None:
 
     table = Table(*rows[0] if rows else (), box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(Text, row.values()))  # as it is: brackets are no markup
+        table.add_row(*map(Text, row.values()))  # plain Text: brackets in a cell are no markup
     is_terminal = sys.stdout.isatty()
-    # In a pipe nothing is cut: the table is as wide as it wants to be.
+    # A pipe has no width: print the table as wide as its cells, without cutting.
     Console(width=None if is_terminal else 500).print(table)
 
 
 def _print_burst(flow: "Flow") -> None:
-    """Says what becomes of several rows that come at once, where the plan's table hints at it."""
+    """Explains a batch cell such as "8 (1 from 20 ms)" if the plan's table has such a cell."""
     plan = flow.scheduler.plan
     if any(stage.is_one_by_one for stage in plan.stages.values()):
         click.echo(
-            f"batch 8 (1 from {plan.slow_row_ms:g} ms): a row that takes so long is a call by "
-            "itself and goes on when it is done; of quicker ones each thread takes its part of "
-            "what waits"
+            f"batch 8 (1 from {plan.slow_row_ms:g} ms): a row that takes that long runs in a call "
+            "of its own and continues when it is done. Of quicker rows each thread takes its "
+            "share of the queue"
         )
 
 

@@ -1,4 +1,4 @@
-"""``convert`` and ``draw``: the same graph in another format, or as a picture."""
+"""The commands ``convert`` and ``draw``: a graph in another format, or as a picture."""
 
 from pathlib import Path
 
@@ -17,16 +17,16 @@ from modelflow.signals import ExitCode
 @click.command()
 @click.argument("graph", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", default="-", show_default=False, metavar="FILE", help="Where to; '-': stdout."
+    "-o", "--output", default="-", show_default=False, metavar="FILE", help="File; '-': stdout."
 )
 @click.option(
     "--format",
     "form",
     type=Choice(FORMATS),
-    help="The format; without it by the suffix of FILE. graphviz: TOML with embedded DOT.",
+    help="The format. Default: by the suffix of FILE. graphviz: TOML with embedded DOT.",
 )
 def convert(graph: Path, output: str, form: str | None) -> int:
-    """Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON, DOT.
+    """Writes a graph in another format: native TOML, TOML with DOT, YAML, JSON or DOT.
 
     \b
     modelflow convert graph.dot -o graph.toml
@@ -44,16 +44,16 @@ _BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 @click.command()
 @graph_options
 @click.option(
-    "-o", "--output", metavar="FILE", help="Where to; '-': stdout. Without it: GRAPH.svg, here."
+    "-o", "--output", metavar="FILE", help="File; '-': stdout. Default: GRAPH.svg in this folder."
 )
 @click.option(
     "--format",
     "form",
     type=Choice(["svg", "dot", "mermaid"]),
-    help="The form; without it by the suffix of FILE, else svg.",
+    help="The format. Default: by the suffix of FILE, or svg.",
 )
 def draw(graph: GraphChoice, output: str | None, form: str | None) -> int:
-    """Draws a graph, coloured by device.
+    """Draws a graph, with a colour for each device.
 
     \b
     modelflow draw graph.toml -o graph.svg

@@ -1,4 +1,4 @@
-"""``modelflow edit``: a graph file as a picture in the browser."""
+"""The command ``modelflow edit``: edits a graph file as a picture in the browser."""
 
 import contextlib
 import sys
@@ -16,16 +16,16 @@ from modelflow.errors import explain_os_error
     "--listen",
     default="127.0.0.1:0",
     metavar="[HOST:]PORT",
-    help="Where the pages are served; port 0: any that is free.",
+    help="The address of the pages. Port 0: any free port.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the address, but open no browser.")
 def edit(graph: Path, listen: str, no_browser: bool) -> int:
     """Edits a graph file in the browser: its picture, its units' options, its text, its mistakes.
 
-    GRAPH is a TOML or DOT file; one that is not there begins with a graph that is chosen, and is
-    made when it is saved. A graph is run there, too, on samples. Saving changes the lines that were
-    edited and no others, and is refused where somebody else has changed the file meanwhile. Ctrl-C
-    ends it.
+    GRAPH is a TOML or DOT file. If GRAPH does not exist, you choose a graph to begin with, and the
+    first save makes the file. You can also run the graph on samples. Saving changes the edited
+    lines only. It is refused if another program has changed the file in the meantime. Ctrl-C ends
+    the editor.
 
     \b
     modelflow edit graph.toml
@@ -34,7 +34,7 @@ def edit(graph: Path, listen: str, no_browser: bool) -> int:
     from modelflow.graph.files import look_beside
     from modelflow.studio.edit.editor import Editor
 
-    sys.dont_write_bytecode = True  # a unit's file may change twice in a second, and is run anew
+    sys.dont_write_bytecode = True  # cached bytecode is checked against whole seconds only
     host, port = split_address("--listen", listen)
     look_beside(graph)
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""``graphs``, ``units``, ``schema``: what a graph can use, and JSON Schemas for editors."""
+"""The commands ``graphs``, ``units`` and ``schema``: the parts of a graph, and JSON Schemas."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def graphs(as_json: bool) -> int:
-    """Lists the graphs that come with modelflow; their names stand for their files everywhere.
+    """Lists the graphs that come with modelflow. Use a name in place of a file in any command.
 
     \b
     modelflow graphs
@@ -43,7 +43,7 @@ def graphs(as_json: bool) -> int:
 
 
 def _description(path: Path) -> str:
-    """What a graph file says of itself: ``[flow] desc``, or its first comment."""
+    """Returns the description of a graph file: ``[flow] desc``, or the first comment."""
     from modelflow.config.read import read_config
 
     said = read_config(path).flow.get("desc")
@@ -61,9 +61,9 @@ def _description(path: Path) -> str:
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_unit)
 @declare_repeated("--dir", "folders", "DIR", "A folder of flow units; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def units(name: str | None, folders: tuple[str, ...], as_json: bool) -> int:
-    """Lists every flow unit that a graph could use, or says all about one.
+    """Lists every flow unit that a graph can use, or describes the unit NAME.
 
     \b
     modelflow units
@@ -180,13 +180,15 @@ def _plain(value: Any) -> Any:
 
 @click.command()
 @declare_repeated("--dir", "folders", "DIR", "A folder of flow units; repeatable.")
-@click.option("--unit", "is_unit", is_flag=True, help="That of unit files, not of graph files.")
+@click.option(
+    "--unit", "is_unit", is_flag=True, help="Print the schema of unit files, not of graph files."
+)
 def schema(folders: tuple[str, ...], is_unit: bool) -> int:
-    """Prints the JSON Schema of graph files: editors then complete keys, explain them, and
-    underline mistakes as they are typed.
+    """Prints the JSON Schema of graph files. With it an editor completes keys, explains them, and
+    underlines mistakes as you type.
 
-    With the units of the folders given, and of what is installed. A TOML file names its schema in
-    its first line, a YAML file likewise:
+    The schema contains the installed units and the units of each --dir. Name the schema in the
+    first line of a TOML or YAML file:
 
     \b
     modelflow schema > graph.schema.json

@@ -1,4 +1,4 @@
-"""``modelflow model``: what a model takes and gives, and how fast it is."""
+"""The command ``modelflow model``: shows the inputs, the outputs and the speed of a model."""
 
 import json
 from contextlib import closing
@@ -19,32 +19,34 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--engine", help="tensorflow, onnx, torch or a plug-in's; else by the file's form.")
+@click.option(
+    "--engine", help="tensorflow, onnx, torch or a plug-in's engine. Default: by the file's form."
+)
 @click.option("--signature", help="The signature of a SavedModel.")
 @declare_repeated("--input", "inputs", "NAME", "An input; repeatable.")
 @declare_repeated("--output", "outputs", "NAME", "An output; repeatable.")
-@click.option("--device", default="cpu", help="Where it is timed.")
-@click.option("--batch-sizes", default="1,2,4,8,16", help="The sizes that are timed.")
+@click.option("--device", default="cpu", help="The device for the timing.")
+@click.option("--batch-sizes", default="1,2,4,8,16", help="The batch sizes to time.")
 @declare_repeated(
     "--shape",
     "shapes",
     "NAME=HxWxC",
-    "The shape of one item, where the model leaves it open; repeatable.",
+    "The shape of one item, if the model leaves it open; repeatable.",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0, 600), default=1.0, help="How long each size is measured."
+    "--seconds", type=click.FloatRange(0, 600), default=1.0, help="How long to time each size."
 )
 @click.option("--no-timing", is_flag=True, help="Do not run the model.")
 @click.option(
     "--toml",
     "toml",
     type=click.Path(path_type=Path),
-    help="Write the unit file there instead of printing it; the unit has the file's name.",
+    help="Write the unit file to this path, and do not print it. The unit gets the file's name.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file of --toml.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def model(path: Path, **options: Any) -> int:
-    """Shows a model's ports, a unit file ready to use, and the time of a batch.
+    """Shows a model's ports, a unit file for the model, and the time of a batch.
 
     \b
     modelflow model resnet50.onnx
@@ -112,13 +114,13 @@ def _timing(
                     f"{row['batch']:5}    {row['ms']:10.3f}    {row['items_per_second']:7.1f}"
                     f"    {row['ratio']:.2f}x"
                 )
-        except KeyboardInterrupt:  # what has been measured is printed already
+        except KeyboardInterrupt:  # the rows so far are printed already
             raise click.Abort from None
     return rows
 
 
 def _of_unit(folder: Path) -> "ModelFile":
-    """Gives the model of a unit folder, with the ports and options that its TOML declares."""
+    """Returns the model of a unit folder, with the ports and options that its TOML declares."""
     from modelflow.engine.inference import InferenceUnit
     from modelflow.registry.folder import read_unit_folder
 
@@ -171,7 +173,7 @@ def _print(found: dict[str, Any], target: Path | None) -> None:
         if not found[title]:
             click.echo("  none: called once for each item of the port 'trigger'")
     if target is None:
-        click.echo("\nas a unit (NAME.toml in a folder of [driver] dir, beside the model)\n")
+        click.echo("\nas a unit (NAME.toml in a folder of [driver] dir, next to the model)\n")
         click.echo("\n".join(f"    {line}".rstrip() for line in found["toml"].splitlines()))
     else:
         click.echo(f"\nwrote {target}")

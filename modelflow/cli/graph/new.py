@@ -1,4 +1,4 @@
-"""``new`` and ``init``: a working start for a unit, a graph or an application."""
+"""The commands ``new`` and ``init``: a working unit, graph or application to start from."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _folder_option = click.option(
     type=click.Path(path_type=Path),
     default=".",
     show_default=False,
-    help="Where to; default: here.",
+    help="The parent folder. Default: the current folder.",
 )
 
 
@@ -26,15 +26,15 @@ def _template_option(flag: str, what: str, default: str, text: str) -> Decorator
 
 @click.group()
 def new() -> None:
-    """Writes a new flow unit or graph that works, to be changed."""
+    """Writes a new flow unit or graph that works, for you to change."""
 
 
 @new.command()
 @click.argument("name")
-@_template_option("--kind", "unit", "normal", "Its kind.")
+@_template_option("--kind", "unit", "normal", "The kind of the unit.")
 @_folder_option
 def unit(name: str, kind: str, folder: Path) -> int:
-    """Writes the flow unit NAME into a folder of that name: TOML, Python, a test.
+    """Writes the flow unit NAME into a folder of that name: TOML, Python and a test.
 
     \b
     modelflow new unit sharpen
@@ -47,7 +47,7 @@ def unit(name: str, kind: str, folder: Path) -> int:
 
 @new.command()
 @click.argument("name")
-@_template_option("--template", "graph", "images", "What it does; all are of built-in units.")
+@_template_option("--template", "graph", "images", "The task of the graph; built-in units only.")
 @_folder_option
 def graph(name: str, template: str, folder: Path) -> int:
     """Writes the graph NAME.toml.
@@ -66,13 +66,13 @@ def graph(name: str, template: str, folder: Path) -> int:
     "--template",
     "application",
     "batch",
-    "batch: a folder of pictures by the command line; http: a server and a client; flask: a "
-    "graph inside an application; video: a video in, a video out; text: a classifier of texts.",
+    "batch: pictures by the command line; http: a server and a client; flask: a graph in an "
+    "application; video: video to video; text: a classifier.",
 )
 @_folder_option
 def init(name: str, template: str, folder: Path) -> int:
-    """Writes the application NAME into a folder of that name: a graph, units, what makes its model
-    and its data, tests, and a README whose commands run.
+    """Writes the application NAME into a folder of that name. The folder has a graph, units, tests,
+    a script that makes the model and its data, and a README whose commands run.
 
     \b
     modelflow init colours
@@ -83,5 +83,5 @@ def init(name: str, template: str, folder: Path) -> int:
         raise ConfigError(f"{place}: is there already; nothing was written")
     for path in write_template("application", template, name, folder):
         click.echo(path)
-    click.echo(f"next: cd {place}, and what README.md says", err=True)
+    click.echo(f"next: cd {place}, then follow README.md", err=True)
     return ExitCode.OK

@@ -1,1 +1,1 @@
-"""Commands that look at a flow: top, dashboard, doctor, load, profile, tune."""
+"""Commands that observe a flow: top, dashboard, doctor, load, profile, tune."""

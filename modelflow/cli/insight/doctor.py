@@ -1,4 +1,4 @@
-"""``modelflow doctor``: what limits a flow, on what evidence, and what to change."""
+"""The command ``modelflow doctor``: names the bottleneck of a flow, the evidence and a change."""
 
 import json
 import threading
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from modelflow.job.inputs import Feed
 
 
-# Seconds in which a flow settles before it is watched.
+# Seconds before the observation starts: the flow reaches a steady state.
 _SETTLING = 1.0
-# What rules raise for figures that no flow can have.
+# Exceptions that rules raise for figures that no flow can have, as from a damaged file.
 _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
@@ -37,30 +37,30 @@ _DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 @graph_options
 @declare_input(
     "[PORT=]FILE|DIR|GLOB",
-    "What goes into an input of the graph, again and again; as for 'modelflow profile'.",
+    "Input for the graph, sent repeatedly. See 'modelflow profile'.",
 )
 @click.option(
     "--seconds",
     type=FiniteRange(min=0.1, max=86_400),
     default=5.0,
-    help="How long the flow is watched.",
+    help="How long to observe the flow.",
 )
 @click.option(
     "--confirm",
     is_flag=True,
-    help="Try the first change: the graph as it is and with it, twice in turn, and the gain.",
+    help="Try the first change: run the graph without and with it, twice each, and show the gain.",
 )
-@click.option("--json", "is_json", is_flag=True, help="Print what was found as JSON.")
+@click.option("--json", "is_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(
     graph: GraphChoice, inputs: tuple[str, ...], seconds: float, confirm: bool, is_json: bool
 ) -> int:
-    """Says what limits a flow, why it says so, what to change, and what that will bring.
+    """Names the bottleneck of a flow, the evidence, the change to make, and its expected gain.
 
-    GRAPH is a graph file, which is run with --input; a profile that 'modelflow profile --json' has
-    written; or where a running flow answers ('modelflow run --metrics', 'modelflow serve'):
-    a port, HOST:PORT or URL, as 'modelflow top' takes it.
+    GRAPH is a graph file, which runs with --input, or a profile from 'modelflow profile --json'.
+    GRAPH can also be the address of a running flow ('modelflow run --metrics', 'modelflow serve').
+    An address is a port, HOST:PORT or URL, as for 'modelflow top'.
 
-    The exit code is 0 where nothing is wrong, and 3 where something was found.
+    The exit code is 0 if nothing is wrong, and 3 if there are findings.
 
     \b
     modelflow doctor graph.toml --input 'photos/*.jpg'
@@ -85,7 +85,7 @@ def doctor(
         if not is_json:
             _show(found, case)
         if confirm and found.findings and found.findings[0].change and not asked.is_set():
-            told = f"trying it: as it is and with the change, twice in turn, {seconds:g} s each"
+            told = f"trying the change: runs without and with it, twice each, {seconds:g} s a run"
             click.echo(told, err=True)
             _confirm(look, found.findings[0], asked, is_json=is_json)
         if asked.is_set():
@@ -96,7 +96,7 @@ def doctor(
             found = diagnose(case)
             if not is_json:
                 _show(found, case)
-        except _DAMAGED as error:  # figures of elsewhere may be anything
+        except _DAMAGED as error:  # figures from a file or another process may be anything
             raise ConfigError(
                 f"{graph.source}: the figures are damaged: {type(error).__name__}: {error}"
             ) from error
@@ -106,7 +106,7 @@ def doctor(
 
 
 def _observe(source: str, seconds: float) -> "Case":
-    """Looks at a flow that runs elsewhere, or at what was written of one."""
+    """Observes a flow that runs elsewhere, or reads the profile of a flow."""
     from modelflow.insight.doctor import Case
 
     if not is_address(source):
@@ -124,17 +124,17 @@ def _observe_load(
     asked: threading.Event,
     changes: "Mapping[str, Any]",
 ) -> "Case":
-    """Runs the graph with some changes, and looks at it under load."""
+    """Runs the graph with some changes under load, and returns the observed case."""
     from modelflow.flow import Flow
     from modelflow.insight.doctor import Case
     from modelflow.profile.process import LockProbe
     from modelflow.profile.snapshot import Snapshot
 
     flow = Flow(graph.read(changes))
-    before = Snapshot.of_flow(flow)  # which makes what a signal stops
+    before = Snapshot.of_flow(flow)  # also creates the runtime, which a signal must be able to stop
     with termination(asked, partial(stop_flow, flow)), flow, Drive(flow, feeds) as drive:
         before = Snapshot.of_flow(flow)
-        if not drive.wait(min(_SETTLING, seconds)):  # else all that its sources have is done
+        if not drive.wait(min(_SETTLING, seconds)):  # True: the sources are done, keep `before`
             before = Snapshot.of_flow(flow)
         with Undisturbed(LockProbe()) as probe:
             drive.wait(seconds)
@@ -150,7 +150,7 @@ def _confirm(
     *,
     is_json: bool,
 ) -> None:
-    """Runs the graph as it is and with the change, twice in turn, and tells the rates."""
+    """Runs the graph without and with the change, two times each, and prints the rates."""
     rates: dict[bool, list[float]] = {False: [], True: []}
     for is_changed in (False, True, False, True):
         if asked.is_set():

@@ -1,4 +1,4 @@
-"""Uses a flow for a while: its inputs again and again, as fast as they are taken."""
+"""Runs a flow under load for some time: sends its inputs repeatedly at full speed."""
 
 import contextlib
 import copy
@@ -24,10 +24,10 @@ _MOST_KEPT = 256 << 20  # bytes of files
 
 
 def check_repeatable(feeds: "Sequence[Feed]") -> None:
-    """Checks that what is sent can be sent again.
+    """Checks that the inputs can be sent more than once.
 
     Raises:
-        click.UsageError: it comes from standard input.
+        click.UsageError: An input comes from standard input.
     """
     if any(feed.is_stdin for feed in feeds):
         raise click.UsageError(
@@ -36,14 +36,14 @@ def check_repeatable(feeds: "Sequence[Feed]") -> None:
 
 
 class Drive:
-    """Uses a running flow while its ``with`` block runs, on a thread of its own.
+    """A load on a running flow during a ``with`` block, sent on a thread of its own.
 
-    The results are thrown away. A graph without inputs is left to its sources. At the end of the
-    block what was sent is worked on; where the block raises it is given up.
+    The results are discarded. A graph without inputs runs on its sources. At the end of the block
+    the items that were sent are processed. If the block raises, they are cancelled.
     """
 
     def __init__(self, flow: "Flow", feeds: "Sequence[Feed]") -> None:
-        """Takes a flow that runs, and what goes into each of its inputs."""
+        """Takes a running flow, and the items for each of its inputs."""
         self._flow = flow
         self._has_inputs = bool(feeds)
         self._over = threading.Event()
@@ -61,7 +61,7 @@ class Drive:
         return self
 
     def wait(self, seconds: float) -> bool:
-        """Waits for so long, or until the graph's sources are done; True if they are."""
+        """Waits for so many seconds, or until the graph's sources are done; True if they are."""
         return self._ended.wait(seconds)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -84,9 +84,9 @@ class Drive:
 
 
 class _Repeated(Feed):
-    """A feed that begins anew until it is told to end.
+    """A feed that starts from its beginning again until `over` is set.
 
-    What it gives is read once, and kept if it is not much: a disk is not what is looked at.
+    Small inputs are read once and kept in memory, because the speed of the disk is not measured.
     """
 
     def __init__(self, feed: Feed, over: threading.Event) -> None:
@@ -103,7 +103,7 @@ class _Repeated(Feed):
 
 
 def stop_flow(flow: "Flow") -> None:
-    """Has a flow finish what is under way; why it failed is raised again where it is left."""
+    """Stops a flow after the items in flight; a failure is raised where the flow's block ends."""
     with contextlib.suppress(FlowFailed):
         flow.stop()
 

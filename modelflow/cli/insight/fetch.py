@@ -1,4 +1,4 @@
-"""Asks a running flow, or a file, for its figures."""
+"""Reads the figures of a running flow, or of a profile file."""
 
 import http.client
 import json
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from modelflow.profile.snapshot import Snapshot
 
 
-# Bytes that a snapshot has at most: some 10 000 nodes.
+# Bytes of the largest snapshot: some 10 000 nodes.
 _MOST = 1 << 26
 _PATIENCE = 10.0
-_KEY = "MODELFLOW_API_KEY"  # a variable of the environment: an argument is for all to see
-_LONGEST = 4096  # bytes of an answer that is an error
+_KEY = "MODELFLOW_API_KEY"  # an environment variable, because every user can see arguments
+_LONGEST = 4096  # bytes that are read of an error reply
 
 
 def is_address(text: str) -> bool:
-    """Tells whether a text names a running flow: a port, HOST:PORT or a URL; else it is a file."""
+    """Tells whether a text names a running flow (a port, HOST:PORT or a URL) and not a file."""
     if _is_number(text) or "://" in text:
         return True
     host, colon, port = text.rpartition(":")
@@ -39,7 +39,7 @@ def address_of(url: str) -> str:
     """Returns the URL of the snapshot.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: The text is no URL of a server.
     """
     whole = f"127.0.0.1:{url}" if _is_number(url) else url
     whole = whole if "://" in whole else f"http://{whole}"
@@ -48,7 +48,7 @@ def address_of(url: str) -> str:
         parts = urlsplit(whole)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         path = parts.path
-    except ValueError:  # a port that is none, a bracket that is not closed
+    except ValueError:  # an invalid port, or a bracket that is not closed
         is_good = False
     if not is_good or not whole.isascii():
         raise ConfigError(
@@ -59,14 +59,14 @@ def address_of(url: str) -> str:
 
 
 def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
-    """Returns the figures of the flow that answers there.
+    """Returns the figures of the flow that answers at an address.
 
     Args:
         address: See `address_of`.
-        patience: Seconds within which it must.
+        patience: Seconds until the reply must be complete.
 
     Raises:
-        ConfigError: nobody does, or what comes is something else.
+        ConfigError: There is no reply, or the reply is no snapshot.
     """
     from modelflow.profile.snapshot import Snapshot
 
@@ -86,7 +86,7 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
         raise ConfigError(f"{address}: {error.code} {error.reason}{_read_error(error)}") from error
     except http.client.BadStatusLine as error:
         raise ConfigError(
-            f"{address}: what answers there does not speak HTTP; is it a port for gRPC?"
+            f"{address}: the server there does not speak HTTP; is it a port for gRPC?"
         ) from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
@@ -94,11 +94,11 @@ def ask(address: str, patience: float = _PATIENCE) -> "Snapshot":
     try:
         return Snapshot.read(json.loads(b"".join(parts)))
     except (ValueError, RecursionError, ConfigError) as error:
-        raise ConfigError(f"{address}: is no flow's figures: {error}") from error
+        raise ConfigError(f"{address}: the reply has no figures of a flow: {error}") from error
 
 
 def _read_error(error: urllib.error.HTTPError) -> str:
-    """What a server says of it: ``{"error": ...}``; nothing where it says something else."""
+    """Returns ``: MESSAGE`` from an error reply ``{"error": MESSAGE}``, or an empty text."""
     try:
         document = json.loads(error.read(_LONGEST))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
@@ -108,10 +108,10 @@ def _read_error(error: urllib.error.HTTPError) -> str:
 
 
 def read_profile(path: Path) -> "tuple[Snapshot | None, Snapshot]":
-    """Reads what ``modelflow profile --json`` has written: the first moment and the last.
+    """Reads a file from ``modelflow profile --json``: the first and the last snapshot.
 
     Raises:
-        ConfigError: it cannot be read, or is something else.
+        ConfigError: The file cannot be read, or is no profile.
     """
     from modelflow.profile.snapshot import Snapshot
 

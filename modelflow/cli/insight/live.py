@@ -27,19 +27,20 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0.1),
     default=2.0,
     metavar="SECONDS",
-    help="How often it is asked; the figures are those of the time between.",
+    help="The time between two requests. The figures are those of this time.",
 )
 @click.option(
     "--count",
     type=click.IntRange(min=1),
-    help="How often it is shown; without it until Ctrl-C, or until the flow has ended.",
+    help="How many times to show the figures. Default: until Ctrl-C, or until the flow ends.",
 )
 def top(url: str, interval: float, count: int | None) -> int:
-    """Shows what each node of a running flow does now: rates, where its workers' time goes, queues.
+    """Shows the current figures of each node of a running flow: rates, use of its workers' time,
+    queues.
 
-    URL is where 'modelflow run --metrics' or 'modelflow serve' answers: a port of this machine,
-    HOST:PORT or a URL; of a server with several models http://HOST:PORT/stats/MODEL. A server
-    with API keys gets that in $MODELFLOW_API_KEY.
+    URL is the address of 'modelflow run --metrics' or 'modelflow serve'. It is a port of this
+    machine, HOST:PORT or a URL. For a server with several models use http://HOST:PORT/stats/MODEL.
+    If the server wants an API key, put it into $MODELFLOW_API_KEY.
 
     \b
     modelflow run graph.toml --metrics 9100 &
@@ -61,7 +62,7 @@ def top(url: str, interval: float, count: int | None) -> int:
             except ConfigError as error:
                 if not shown:
                     raise
-                console.print(f"the flow has ended, or answers no more: {error}")
+                console.print(f"the flow has ended, or does not answer any more: {error}")
                 return ExitCode.OK
             _show(live, Interval.between(before.stats, after.stats))
             before, shown = after, shown + 1
@@ -79,7 +80,7 @@ def _show(live: Any, interval: "Interval") -> None:
         live.console.print(found)
 
 
-# Seconds for an answer, while the page says that there is none; a Ctrl-C waits no longer.
+# Seconds until a reply must arrive; then the page shows an error. Ctrl-C waits no longer than this.
 _PATIENCE = 2.0
 
 
@@ -89,23 +90,23 @@ _PATIENCE = 2.0
     "--listen",
     default="127.0.0.1:0",
     metavar="[HOST:]PORT",
-    help="Where the page is served; port 0: any that is free.",
+    help="The address of the page. Port 0: any free port.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the page's address, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the page's address, but open no browser.")
 def dashboard(url: str, listen: str, no_browser: bool) -> int:
-    """Shows a running flow in the browser: its graph, rates, queues, errors, what limits it.
+    """Shows a running flow in the browser: its graph, rates, queues, errors and bottleneck.
 
-    URL is where 'modelflow run --metrics' or 'modelflow serve' answers: a port of this machine,
-    HOST:PORT or a URL; of a server with several models http://HOST:PORT/stats/MODEL. A server
-    with API keys gets that in $MODELFLOW_API_KEY. Ctrl-C ends it. A flow of your own is shown by
-    'modelflow run --dashboard' as well.
+    URL is the address of 'modelflow run --metrics' or 'modelflow serve'. It is a port of this
+    machine, HOST:PORT or a URL. For a server with several models use http://HOST:PORT/stats/MODEL.
+    If the server wants an API key, put it into $MODELFLOW_API_KEY. Ctrl-C ends the page. You can
+    also see your own flow with 'modelflow run --dashboard'.
 
     \b
     modelflow serve graph.toml &
     modelflow dashboard 8501
     """
     address = address_of(url)
-    ask(address)  # else a mistake would be told in the page alone
+    ask(address)  # reports a wrong address here; the page alone would show it later
     with show_in_browser("--listen", listen, lambda: ask(address, _PATIENCE)) as page:
         return show_until_the_end("dashboard", page, is_opened=not no_browser)
 
@@ -114,17 +115,17 @@ def dashboard(url: str, listen: str, no_browser: bool) -> int:
 def show_in_browser(
     option: str, address: str, look: "Callable[[], Snapshot]", record: "Record | None" = None
 ) -> "Iterator[str]":
-    """Serves the page of a flow inside the block; gives its URL.
+    """Serves the page of a flow inside the block, and yields its URL.
 
     Args:
-        option: The option that says where, for messages.
-        address: Where.
-        look: Gives the flow as it is now.
-        record: `Flow.record`; None: the page cannot record.
+        option: The option that has the address, for messages.
+        address: The address to listen on.
+        look: A function that returns the current snapshot.
+        record: `Flow.record`, or None if the page cannot record.
 
     Raises:
-        click.UsageError: the address is wrong.
-        ConfigError: it is taken.
+        click.UsageError: The address is wrong.
+        ConfigError: The address is in use.
     """
     from modelflow.studio.dashboard import Dashboard
 

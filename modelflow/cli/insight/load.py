@@ -1,4 +1,4 @@
-"""``modelflow load``: puts load on a graph, or on a server, and tells what it did."""
+"""The command ``modelflow load``: sends load to a graph or a server, and prints the figures."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _VERSION = 1
 
 
-# The options that are for one sort of target, and their words.
+# The options for one kind of target only, and their flags.
 _OF_GRAPHS = {"inputs": "--input", "overrides": "--set", "args": "--arg"}
 _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca": "--ca"}
 
@@ -44,13 +44,13 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     "--rate",
     "rates",
     metavar="R[,R...]",
-    help="Requests a second that are due, whatever becomes of the earlier ones. Several: one load "
-    "after the other.",
+    help="Requests a second. Each is sent when it is due, even if earlier requests are still in "
+    "flight. Several rates run one after the other.",
 )
 @click.option(
     "--clients",
     metavar="N[,N...]",
-    help="Requests that are always under way: the next one is sent when one is answered.",
+    help="Requests in flight at any time. The next request is sent when one is answered.",
 )
 @click.option(
     "--seconds",
@@ -62,46 +62,46 @@ _OF_URLS = {"bodies": "--body", "headers": "--header", "method": "--method", "ca
     type=float,
     default=1.0,
     metavar="SECONDS",
-    help="How long requests are sent before they count.",
+    help="How long requests are sent before they are counted.",
 )
-@click.option("--requests", type=int, help="How many count at most.")
+@click.option("--requests", type=int, help="Maximum number of counted requests.")
 @click.option(
-    "--timeout", type=float, default=30.0, metavar="SECONDS", help="When a request is given up."
+    "--timeout", type=float, default=30.0, metavar="SECONDS", help="When a request is cancelled."
 )
 @click.option(
     "--max-in-flight",
     type=int,
     default=1024,
-    help="Of a rate: requests under way at most; what is due beyond is not sent, and "
-    "counts as shed.",
+    help="With --rate: maximum number of requests in flight. Further due requests are not sent "
+    "and count as shed.",
 )
 @click.option(
     "--arrivals",
     type=Choice(["poisson", "constant"]),
     default="poisson",
-    help="Of a rate: at random moments, or all the same time apart.",
+    help="With --rate: send requests at random times, or at constant intervals.",
 )
-@click.option("--seed", type=int, default=0, help="Of the random moments.")
+@click.option("--seed", type=int, default=0, help="Seed of the random times.")
 @declare_input(
-    "[PORT=]FILE|DIR|GLOB|-", "What goes into an input of the graph: a request a file, in turns."
+    "[PORT=]FILE|DIR|GLOB|-", "Input for the graph: a request for each file, in a cycle."
 )
 @declare_repeated(
-    "--body", "bodies", "FILE|DIR|GLOB|-", "What is sent to the URL: a request a file, in turns."
+    "--body", "bodies", "FILE|DIR|GLOB|-", "Body for the URL: a request for each file, in a cycle."
 )
-@declare_repeated("--header", "headers", "NAME:VALUE", "One more header of requests.")
-@click.option("--method", help="POST where there is a body, else GET.")
-@declare_file("--ca", "ca", "Certificates (PEM) that are trusted beside the system's.")
-@click.option("--per-second", is_flag=True, help="Show each second, too.")
-@declare_written_file("--json", "document", "Write all figures.")
+@declare_repeated("--header", "headers", "NAME:VALUE", "A header of the requests.")
+@click.option("--method", help="The HTTP method. Default: POST with a body, else GET.")
+@declare_file("--ca", "ca", "Certificates (PEM) to trust in addition to the system's.")
+@click.option("--per-second", is_flag=True, help="Also show the figures of each second.")
+@declare_written_file("--json", "document", "Write all figures as JSON.")
 def load(graph: GraphChoice, **given: Any) -> int:
-    """Puts load on a graph, or on a running server, and tells what it did.
+    """Sends load to a graph or to a running server, and shows rates and latencies.
 
-    GRAPH is a graph file (or the name of a ready graph), which runs in this process, or the URL
-    that is asked, http:// or https://. With --rate a request's latency counts from when it was
-    due, not from when it could be sent: a target that stands still does not look fast. Ctrl-C ends
-    it at once and shows what there is.
+    GRAPH is a graph file or the name of a ready graph, which runs in this process. GRAPH can also
+    be an http:// or https:// URL. With --rate, the latency of a request counts from the time when
+    it was due, not from when it could be sent. Therefore a target that hangs does not look fast.
+    Ctrl-C ends the load at once and shows the figures so far.
 
-    The exit code is 1 where no request was answered well.
+    The exit code is 1 if no request got a good reply.
 
     \b
     modelflow load graph.toml --input 'photos/*.jpg' --rate 100,200,400
@@ -118,7 +118,7 @@ def load(graph: GraphChoice, **given: Any) -> int:
             series.run(target)
     except KeyboardInterrupt:
         is_interrupted = True
-    finally:  # also of a flow that has failed
+    finally:  # also after a flow has failed
         _show(series, per_second=given["per_second"], document=given["document"])
     if is_interrupted:
         raise click.exceptions.Abort
@@ -131,7 +131,7 @@ assert isinstance(load, GroupedCommand)  # as it was declared
 load.groups = {
     "For a graph": tuple(_OF_GRAPHS),
     "For a URL": tuple(_OF_URLS),
-    "What is shown": ("per_second", "document"),
+    "Output": ("per_second", "document"),
 }
 
 
@@ -139,7 +139,7 @@ load.groups = {
 def _flow(
     graph: GraphChoice, given: dict[str, Any], asked: threading.Event, series: "LoadSeries"
 ) -> "Iterator[Target]":
-    """Runs the graph while the block runs."""
+    """Runs the graph inside the block."""
     from modelflow.cli.insight.load_inputs import rows_of
 
     _refuse(given, _OF_URLS, f"{graph.source} is no URL", "URLs")
@@ -162,7 +162,7 @@ def _flow(
 def _server(
     graph: GraphChoice, given: dict[str, Any], asked: threading.Event, series: "LoadSeries"
 ) -> "Iterator[Target]":
-    """Has connections to the server while the block runs."""
+    """Keeps connections to the server open inside the block."""
     more = {**given, "overrides": graph.overrides, "args": graph.args}
     _refuse(more, _OF_GRAPHS, f"{graph.source} is no graph", "graphs")
     from modelflow.cli.insight.load_inputs import bodies_of, headers_of
@@ -186,7 +186,7 @@ def _refuse(given: "Mapping[str, Any]", words: "Mapping[str, str]", why: str, wh
 
 
 def _options_of(given: dict[str, Any]) -> "list[LoadOptions]":
-    """Reads what loads are wanted."""
+    """Returns the options of each load."""
     from modelflow.insight.load.options import LoadOptions
 
     rates, clients = given["rates"], given["clients"]

@@ -1,4 +1,4 @@
-"""What ``modelflow load`` sends: files that are read once, before the clock starts."""
+"""Inputs of ``modelflow load``: the files are read once, before the clock starts."""
 
 import mimetypes
 import sys
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from modelflow.insight.load.http_request import HttpBody
 
 
-# Bytes that are kept for sending.
+# Maximum number of bytes that are kept in memory for sending.
 _MOST = 1 << 30
 
 
 def rows_of(texts: "Sequence[str]", inputs: "Sequence[str]") -> "list[dict[str, Any]]":
-    """Reads ``--input``: a row a file, with a buffer for each input of the graph.
+    """Reads ``--input``: returns a row for each file, with a buffer for each input of the graph.
 
     Raises:
-        click.UsageError: an input is missing, named twice or unknown.
-        ConfigError: there is nothing, it cannot be read, or it is too much.
+        click.UsageError: An input is missing, named twice or unknown.
+        ConfigError: No file matches, a file cannot be read, or the files are too large.
     """
     feeds = feeds_of(texts, inputs)
     _check_size("--input", sum(feed.size for feed in feeds))
@@ -38,10 +38,10 @@ def rows_of(texts: "Sequence[str]", inputs: "Sequence[str]") -> "list[dict[str, 
 
 
 def bodies_of(texts: "Sequence[str]") -> "list[HttpBody]":
-    """Reads ``--body``: a body a file, of the type that its suffix says.
+    """Reads ``--body``: returns a body for each file, with the media type of its suffix.
 
     Raises:
-        ConfigError: there is nothing, it cannot be read, or it is too much.
+        ConfigError: No file matches, a file cannot be read, or the files are too large.
     """
     from modelflow.insight.load.http_request import HttpBody
 
@@ -61,10 +61,10 @@ def bodies_of(texts: "Sequence[str]") -> "list[HttpBody]":
 
 
 def headers_of(texts: "Sequence[str]") -> list[tuple[str, str]]:
-    """Reads ``--header NAME:VALUE``.
+    """Parses ``--header NAME:VALUE``.
 
     Raises:
-        click.UsageError: one is none.
+        click.UsageError: A text has no colon.
     """
     found = []
     for text in texts:

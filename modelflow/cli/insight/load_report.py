@@ -1,4 +1,4 @@
-"""Loads on one target in a row, and tables of what they did."""
+"""A series of loads on one target, and tables of their figures."""
 
 import sys
 import time
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 def load_name(options: "LoadOptions") -> str:
-    """Returns what load is wanted, in short."""
+    """Returns the short name of a load, such as ``200/s`` or ``8 clients``."""
     if options.rate is not None:
         return f"{options.rate:g}/s"
     return f"{options.clients} client{'s' if options.clients != 1 else ''}"
 
 
 class LoadSeries:
-    """Several loads.
+    """A series of loads on one target, which run in order.
 
     Attributes:
-        reports: Of those that have ended, however.
+        reports: The reports of the loads that have ended, with success or not.
     """
 
     def __init__(self, loads: "Sequence[LoadOptions]") -> None:
-        """Takes what loads are wanted, in order."""
+        """Takes the options of the loads, in order."""
         self._loads = loads
         self._load: Load | None = None
         self._is_stopped = False
@@ -44,12 +44,12 @@ class LoadSeries:
         self.reports: list[LoadReport] = []
 
     def run(self, target: "Target") -> None:
-        """Puts one after the other on the target, until all have been or `stop` is called."""
+        """Runs the loads on the target in order, until the last has ended or `stop` is called."""
         for options in self._loads:
             self._load = load = Load(target, options)
             span = "" if options.seconds is None else f" of {options.warm_up + options.seconds:g}"
             self._text, self._since = f"{load_name(options)}: {{:.0f}}{span} s", time.monotonic()
-            if self._is_stopped:  # looked at behind the assignment, which `stop` looks at
+            if self._is_stopped:  # after `_load` is set, which `stop` reads after the flag
                 return
             try:
                 load.run()
@@ -57,13 +57,13 @@ class LoadSeries:
                 self.reports.append(load.report())
 
     def stop(self) -> None:
-        """Sends nothing more, and has what is under way finished; from any thread."""
+        """Sends no more requests, and lets the requests in flight finish; for any thread."""
         self._is_stopped = True
         if self._load is not None:
             self._load.stop()
 
     def show(self) -> AbstractContextManager[None]:
-        """Shows on stderr how far it is, while the block runs; nothing in a pipe."""
+        """Shows the progress on stderr inside the block, if stderr is a terminal."""
         if not sys.stderr.isatty():
             return nullcontext()
         return show_live(self._line, redirect_stdout=True)
@@ -77,7 +77,7 @@ class LoadSeries:
 
 
 def table_of(reports: "Sequence[LoadReport]") -> "Table":
-    """Makes a row of each load."""
+    """Returns a table with a row for each load."""
     marks = [f"p{percent:g}" for percent in PERCENTS]
     counts = ("offered/s", "answered/s", "ok", "failed")
     heads = ("load", *counts, "mean", *marks, "max", "sent late p99")
@@ -96,7 +96,7 @@ def table_of(reports: "Sequence[LoadReport]") -> "Table":
 
 
 def seconds_table_of(report: "LoadReport") -> "Table":
-    """Makes a row of each second of a load."""
+    """Returns a table with a row for each second of a load."""
     heads = (f"{load_name(report.options)}: s", "due", "answered/s", "failed", "p50", "p99")
     table = make_table(heads)
     for second in report.curve:
@@ -113,7 +113,7 @@ def seconds_table_of(report: "LoadReport") -> "Table":
 
 
 def notes_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
-    """Says what became of requests that were not answered well."""
+    """Yields a line for each load with failed requests: their number by outcome."""
     for report in reports:
         if report.failures:
             found = ", ".join(f"{count} {name}" for name, count in report.failures.items())
@@ -121,7 +121,7 @@ def notes_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
 
 
 def warnings_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
-    """Says where the figures are not to be trusted."""
+    """Yields a warning for each load whose figures the client itself has distorted."""
     for report in reports:
         if not report.is_client_limited:
             continue
@@ -134,9 +134,9 @@ def warnings_of(reports: "Sequence[LoadReport]") -> "Iterator[str]":
             )
         else:
             yield (
-                f"{name}: the client itself was late: 1 % of the requests were sent "
+                f"{name}: the client itself was late. 1 % of the requests were sent "
                 f"{time_text(report.late.percentile(99))} or more after they were due (median "
-                f"latency {time_text(report.latency.percentile(50))}); the latencies are not the "
+                f"latency {time_text(report.latency.percentile(50))}). The latencies are not the "
                 "target's alone"
             )
 

@@ -1,4 +1,4 @@
-"""``modelflow profile``: runs a graph and tells where its time goes."""
+"""The command ``modelflow profile``: runs a graph and shows where the time is spent."""
 
 import contextlib
 import json
@@ -22,16 +22,16 @@ from modelflow.signals import ExitCode, Undisturbed, termination
 @graph_options
 @declare_input(
     "[PORT=]FILE|DIR|GLOB|-",
-    "What goes into an input of the graph, again and again; as for 'modelflow run'.",
+    "Input for the graph, sent repeatedly. See 'modelflow run'.",
 )
 @click.option(
     "--seconds",
     type=FiniteRange(min=0, min_open=True, max=86_400),
     default=10.0,
-    help="How long; a graph with sources may be done before.",
+    help="How long to run. A graph with sources may end earlier.",
 )
 @declare_written_file(
-    "--trace", "trace", "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz."
+    "--trace", "trace", "Record the work of every worker for ui.perfetto.dev: t.json or t.json.gz."
 )
 @declare_written_file("--json", "document", "Write all figures, with the plan and the machine.")
 def profile(
@@ -41,14 +41,15 @@ def profile(
     trace: str | None,
     document: str | None,
 ) -> int:
-    """Runs a graph for a while and shows what each node's workers did with their time.
+    """Runs a graph for some time and shows how each node's workers spent the time.
 
-    The inputs are sent over and over, as fast as they are taken; the results are thrown away.
-    Models are loaded and warmed up before the clock starts. Ctrl-C ends it and shows what there is.
+    The inputs are sent repeatedly, as fast as the graph takes them. The results are discarded.
+    Models are loaded and warmed up before the clock starts. Ctrl-C ends the run and shows the
+    figures so far.
 
     \b
-    busy      in the unit               starved   nothing to do
-    blocked   no room behind the node   order     others had to go first
+    busy      in the unit               starved   no input
+    blocked   the next queue is full    order     waits for earlier items
 
     \b
     modelflow profile graph.toml --input 'photos/*.jpg' --trace trace.json.gz --json profile.json

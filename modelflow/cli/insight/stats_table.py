@@ -1,4 +1,4 @@
-"""A flow's figures as a table in the terminal."""
+"""Tables of a flow's figures in the terminal."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from modelflow.runtime.stats import Histogram
 
 
-# Columns where the output is no terminal: none is cut off.
+# Columns if the output is no terminal: wide enough to cut no cell.
 _WIDE = 200
 
 _COLUMNS = (
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def make_table(heads: "Sequence[str]", left: "Sequence[str]" = ()) -> "Table":
-    """Returns a table without rows: columns of figures, and those named in ``left`` of texts."""
+    """Returns a table without rows; columns named in ``left`` hold texts, the others figures."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -34,7 +34,7 @@ def make_table(heads: "Sequence[str]", left: "Sequence[str]" = ()) -> "Table":
 
 
 def table_console() -> "Console":
-    """Returns what the table is written to: standard output."""
+    """Returns the console that writes tables to standard output."""
     from rich.console import Console
 
     console = Console()
@@ -42,7 +42,7 @@ def table_console() -> "Console":
 
 
 def headline(interval: "Interval") -> str:
-    """Says what became of the requests, and how long they took."""
+    """Returns a line with the rate, the outcomes and the latencies of the requests."""
     ended = ", ".join(f"{count} {outcome}" for outcome, count in interval.requests.items())
     rate = f"{interval.requests_per_second:.1f} requests/s"
     text = f"{interval.name}: {interval.seconds:.1f} s, {rate}"
@@ -55,9 +55,9 @@ def headline(interval: "Interval") -> str:
 
 
 def table_of(interval: "Interval") -> "Table":
-    """Makes a row of each node; nodes that are fused share the workers of the first.
+    """Returns a table with a row for each node; fused nodes share the workers of the first.
 
-    Those that stand behind a far one are below it.
+    The nodes that run behind a remote node are listed below that node.
     """
     from rich.text import Text
 

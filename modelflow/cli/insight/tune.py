@@ -1,4 +1,4 @@
-"""``modelflow tune``: finds better threads and batches for a graph, and changes the file."""
+"""The command ``modelflow tune``: finds better threads and batches, and edits the graph file."""
 
 import os
 import re
@@ -36,45 +36,45 @@ _LATENCY = re.compile(r"(?:p(?P<percent>\d+(?:\.\d+)?)=)?(?P<time>\d+(?:\.\d+)?)
 @graph_options
 @declare_input(
     "[PORT=]FILE|DIR|GLOB",
-    "What goes into an input of the graph, in turns; as for 'modelflow profile'.",
+    "Input for the graph: one request for each file, in a cycle. See 'modelflow profile'.",
 )
 @click.option(
     "--latency",
     metavar="[pN=]TIME",
-    help="A bound that no request (or all but 100-N % of them) may exceed: 'p99=80ms', '1s'.",
+    help="Maximum latency of all requests, or of N % of the requests: 'p99=80ms', '1s'.",
 )
 @click.option(
     "--rate",
     type=FiniteRange(min=0, min_open=True, max=1e6),
-    help="Requests a second that come, at random moments: a small latency is wanted.",
+    help="Requests a second, at random times. Tunes for a small latency.",
 )
 @click.option(
     "--clients",
     type=click.IntRange(1, 10_000),
-    help="How many wait for their answers: a high rate is wanted. Without --rate 32.",
+    help="Clients that wait for their replies. Tunes for a high rate. Without --rate: 32.",
 )
 @declare_repeated(
-    "--fix", "fixed", "NODE[.threads|.batch_size]", "What stays as it is. May be repeated."
+    "--fix", "fixed", "NODE[.threads|.batch_size]", "A setting to keep as it is. May be repeated."
 )
 @declare_repeated(
     "--vary",
     "varied",
     "NODE.KEY=VALUE",
-    "Try this value as well, of an attribute that takes a new start: device, "
-    "intra_op_threads, allowed_batch_sizes... May be repeated; all combinations are tried.",
+    "Also try this value of an attribute that needs a restart, such as device, "
+    "intra_op_threads or allowed_batch_sizes. May be repeated; all combinations are tried.",
 )
 @click.option(
     "--seconds", type=FiniteRange(min=0.2, max=600), default=1.5, help="How long each trial lasts."
 )
-@declare_written_file("--html", "html", "Write what was found as a page, with curves.")
-@click.option("--write", is_flag=True, help="Change the graph file: the lines of the diff alone.")
+@declare_written_file("--html", "html", "Write a report page with curves.")
+@click.option("--write", is_flag=True, help="Apply the shown change to the graph file.")
 def tune(graph: GraphChoice, inputs: tuple[str, ...], **given: Any) -> int:
-    """Finds threads, batch sizes and queues with which a graph does more, and shows the change.
+    """Finds faster settings of threads, batch sizes and queues, and shows the change.
 
-    Each node is measured at several batch sizes, settings are simulated, the best ones are tried
-    under real load, and the winner is compared with the present settings in turns. The graph runs
-    all the while, once; with --vary before that once for each combination. The file is changed by
-    --write alone.
+    Each node is measured at several batch sizes. Then settings are simulated, and the best settings
+    are tried under real load. Finally the winner and the present settings run in alternation. The
+    graph starts once and keeps running. With --vary each combination starts it once more before
+    that. Only --write changes the file.
 
     \b
     modelflow tune graph.toml --input 'photos/*.jpg' --latency p99=80ms
@@ -112,13 +112,13 @@ def tune(graph: GraphChoice, inputs: tuple[str, ...], **given: Any) -> int:
         return ExitCode.TERMINATED
     _show(report)
     if graph.overrides and changes:
-        tell("note", "measured with what --set says, which is not in the file")
+        tell("note", "measured with the --set options, which are not in the file")
     _tell_change(report, changes, graph.path, given["html"], is_written=write)
     return ExitCode.OK
 
 
 def _latency(text: str) -> tuple[float, float]:
-    """Reads a bound of the latency: the percentile, and seconds."""
+    """Parses a bound of the latency: returns the percentile, and the bound in seconds."""
     found = _LATENCY.fullmatch(text.strip())
     percent = 99.0 if found is None or found["percent"] is None else float(found["percent"])
     if found is None or not 0 < percent < 100 or not float(found["time"]):
@@ -172,7 +172,7 @@ def _tell_change(
     *,
     is_written: bool,
 ) -> None:
-    """Shows the change of the file, and makes it if that is asked for."""
+    """Shows the change of the file, and writes the file if ``is_written``."""
     from modelflow.config.edit.graph_text import GraphText, diff
     from modelflow.config.read import form_of
     from modelflow.insight.tune.report import html_of
@@ -189,8 +189,8 @@ def _tell_change(
         click.echo(f"{html}: written", err=True)
     if patch and is_written:
         if path.read_bytes().decode() != before:
-            raise ConfigError(f"{path}: was changed by somebody else meanwhile; nothing is written")
+            raise ConfigError(f"{path}: was changed by another program; nothing is written")
         write_output("--write", str(path), after.encode())
         click.echo(f"{path}: changed", err=True)
     elif patch:
-        click.echo("with --write the file is changed so", err=True)
+        click.echo("add --write to change the file", err=True)

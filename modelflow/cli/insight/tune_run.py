@@ -1,4 +1,4 @@
-"""What ``modelflow tune`` does: variants that take a new start, then one flow that runs."""
+"""The steps of ``modelflow tune``: variants that need a restart, then trials on one flow."""
 
 import json
 import math
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 _SETTLING = 0.5
-# What is tuned without a new start.
+# Attributes that are tuned without a restart.
 _TUNED = ("threads", "batch_size", "batch_timeout_ms", "queue_size")
 
 
 def values_of(texts: Sequence[str], graph: GraphChoice) -> dict[str, list[str]]:
-    """Reads ``--vary NODE.KEY=VALUE``: the values of each attribute, every one of them checked.
+    """Parses ``--vary NODE.KEY=VALUE``: returns the checked values of each attribute.
 
     Raises:
-        click.UsageError: a text has another form, or there are too many combinations.
-        ConfigError, GraphError: the graph cannot have such an attribute, or such a value.
+        click.UsageError: A text has another form, or there are too many combinations.
+        ConfigError, GraphError: The graph cannot have such an attribute, or such a value.
     """
     from modelflow.insight.tune.restart_trials import MOST_VARIANTS
 
@@ -68,13 +68,13 @@ class TuneRun:
     """One call of the command.
 
     Attributes:
-        graph: Which graph.
-        inputs: What is sent, as ``--input`` names it.
-        rows: The same, as it is sent.
-        goal: What is wanted.
-        clients: How many wait for answers, where the goal gives no rate.
-        seconds: How long each trial lasts.
-        fixed: What stays as it is.
+        graph: The graph.
+        inputs: The inputs to send, as ``--input`` names them.
+        rows: The same inputs as rows of buffers.
+        goal: The goal of the tuning.
+        clients: The number of clients that wait for replies, if the goal has no rate.
+        seconds: The length of each trial.
+        fixed: The settings to keep.
     """
 
     graph: GraphChoice
@@ -88,25 +88,25 @@ class TuneRun:
     _is_over: bool = False
 
     def stop(self) -> None:
-        """Has `run` end at once, from another thread."""
+        """Ends `run` at once, from another thread."""
         self._is_over = True
         if self._stop is not None:
             self._stop()
 
     def _find_stop(self, stop: Callable[[], object]) -> None:
         self._stop = stop
-        if self._is_over:  # who stopped it before has not found this
+        if self._is_over:  # `stop` was called before `_stop` was set, and could not call it
             stop()
 
     def run(self, values: Mapping[str, Sequence[str]]) -> "tuple[TuneReport, dict[str, Any]]":
-        """Returns what was found, and all that is to be changed of the graph.
+        """Returns the report of the tuning, and all changes of the graph.
 
         Args:
-            values: ``node.attribute`` -> the values to try that take a new start.
+            values: ``node.attribute`` -> the values to try that need a restart.
 
         Raises:
-            TuningError, StoppedError: requests are not answered well, or `stop` was called.
-            GraphError, FlowFailed: the graph cannot be started.
+            TuningError, StoppedError: Requests fail, or `stop` was called.
+            GraphError, FlowFailed: The graph cannot start.
         """
         from modelflow.flow import Flow
         from modelflow.insight.tune.restart_trials import try_variants
@@ -115,7 +115,7 @@ class TuneRun:
         told = partial(click.echo, err=True)
         changes: Mapping[str, Any] = {}
         if values:
-            told("trying variants, each with a new start")
+            told("trying variants, each with a restart")
             found = try_variants(self._measure, values, self.goal, told)
             _tell(found)
             changes = found.changes
@@ -127,7 +127,7 @@ class TuneRun:
         return report, {**changes, **report.changes}
 
     def _measure(self, changes: Mapping[str, Any]) -> tuple[float, float]:
-        """Loads the graph in a process of its own: an engine's threads are the process's."""
+        """Runs the load in its own process, because an engine's threads belong to a process."""
         with tempfile.TemporaryDirectory(prefix="modelflow-") as folder:
             file = Path(folder) / "load.json"
             command = [sys.executable, "-m", "modelflow", "load", self.graph.source]
@@ -146,7 +146,7 @@ class TuneRun:
                 self._find_stop(process.terminate)
                 try:
                     _, errors = process.communicate()
-                except BaseException:  # Ctrl-C, which the process may not have got
+                except BaseException:  # Ctrl-C, which the child process may not have received
                     process.terminate()
                     raise
             if self._is_over:
@@ -158,28 +158,28 @@ class TuneRun:
 
 
 class StoppedError(Exception):
-    """`TuneRun.stop` was called; no trial's fault."""
+    """Raised after `TuneRun.stop`; no trial has failed."""
 
 
 def _reason(errors: str, code: int) -> str:
-    """What a process has said last."""
+    """Returns the last line that a process wrote to stderr, or its exit code."""
     lines = [line for line in errors.splitlines() if line.strip()]
     return lines[-1].removeprefix("error: ") if lines else f"it ended with {code}"
 
 
 def _percentile(latency: Mapping[str, Any], percent: float) -> float:
-    """Returns the nearest percentile that is told, at least what is asked for."""
+    """Returns the smallest reported percentile that is at least the requested percentile."""
     known = sorted((float(name[1:]), name) for name in latency if name[0] == "p")
     name = next((name for share, name in known if share >= percent), "max")
     return float(latency[name] or 0.0)
 
 
 def _tell(report: "VariantsReport") -> None:
-    """Says which variant is the best."""
+    """Prints the best variant, and the variants that failed."""
     for reason in report.failed:
         tell("note", reason)
     if not report.changes:
         click.echo("No variant was found that is better than the present graph.")
         return
     named = ", ".join(f"{name}={value}" for name, value in report.changes.items())
-    click.echo(f"The best variant is {report.gain:+.0%}: {named}; what follows is with it.")
+    click.echo(f"The best variant is {report.gain:+.0%}: {named}. The next trials use it.")

@@ -1,6 +1,6 @@
-"""Options from the environment: ``MODELFLOW_RUN_KEEP_GOING=1`` is ``modelflow run --keep-going``.
+"""Options from environment variables: ``MODELFLOW_RUN_KEEP_GOING=1`` sets ``run --keep-going``.
 
-A variable is named after the command and the longest form of the option, as users write them.
+A variable is named after the command and the longest form of the option.
 """
 
 import functools
@@ -15,14 +15,14 @@ from modelflow.errors import did_you_mean
 
 
 def name_variables(command: click.Command, prefix: str, *, is_told: bool = False) -> None:
-    """Has the options of a command, and of those in it, come from the environment as well.
+    """Lets environment variables set the options of a command and of its subcommands.
 
-    What ends a command at once, as ``--help`` and ``--version`` do, does not.
+    Flags that end a command at once, such as ``--help`` and ``--version``, have no variable.
 
     Args:
-        command: It.
-        prefix: What its variables begin with, without the ``_`` behind that.
-        is_told: Of a variable that begins so and names no option a note is told.
+        command: The command.
+        prefix: The prefix of the variables, without the ``_`` behind it.
+        is_told: Whether to print a note for a variable with this prefix that names no option.
     """
     known = options_by_variable(command, prefix)
     for variable, option in known.items():
@@ -37,11 +37,11 @@ def name_variables(command: click.Command, prefix: str, *, is_told: bool = False
 
 
 def options_by_variable(command: click.Command, prefix: str) -> dict[str, click.Option]:
-    """Returns the options of a command by the variables that they come from.
+    """Returns the options of a command by the names of their variables.
 
     Args:
-        command: It.
-        prefix: What its variables begin with, without the ``_`` behind that.
+        command: The command.
+        prefix: The prefix of the variables, without the ``_`` behind it.
     """
     return {
         f"{prefix}_{_spell(max(option.opts, key=len).lstrip('-'))}": option
@@ -51,7 +51,7 @@ def options_by_variable(command: click.Command, prefix: str) -> dict[str, click.
 
 
 def variable_of(option: click.Option) -> str:
-    """Returns the variable that an option has come from."""
+    """Returns the variable that has set an option."""
     names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
     return next((name for name in names if os.environ.get(name)), "")
 
@@ -69,7 +69,7 @@ def _telling(
             for name in sorted(os.environ):
                 if name.startswith(prefix) and not name.startswith(passed) and name not in known:
                     near = did_you_mean(name, known)
-                    tell("note", f"environment: {name} names no option, and does nothing{near}")
+                    tell("note", f"environment: {name} names no option and has no effect{near}")
         return callback(*args, **given)
 
     return telling

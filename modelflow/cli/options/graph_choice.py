@@ -1,6 +1,6 @@
-"""A graph as the command line names it: the file (or name), ``--set`` and ``--arg``.
+"""A graph of the command line: the file (or name), ``--set`` and ``--arg``.
 
-What the environment sets lies below these, and above what the file says.
+The options win over the environment, and the environment wins over the file.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class GraphChoice:
-    """A graph as the command line names it: the file (or name), ``--set`` and ``--arg``."""
+    """A graph of the command line: the file (or name), ``--set`` and ``--arg``."""
 
     def __init__(self, graph: str, overrides: tuple[str, ...], args: tuple[str, ...]) -> None:
         self.source = graph
@@ -28,10 +28,10 @@ class GraphChoice:
 
     @property
     def path(self) -> Path:
-        """The graph's file: the path given, or the ready graph of that name.
+        """The graph's file: the given path, or the file of the ready graph with this name.
 
         Raises:
-            ConfigError: there is neither.
+            ConfigError: There is no such file and no such ready graph.
         """
         path = Path(self.source)
         if path.suffix or path.exists():
@@ -46,11 +46,11 @@ class GraphChoice:
         """Reads and checks the graph.
 
         Args:
-            changes: More of what ``--set`` changes, which win.
+            changes: More ``--set`` values, which win over the others.
             check_devices: See `read_graph`.
 
         Raises:
-            ConfigError, GraphError: with every mistake.
+            ConfigError, GraphError: The graph has mistakes; the error lists all.
         """
         from modelflow.config.read import read_config
         from modelflow.graph.files import look_beside
@@ -68,10 +68,10 @@ class GraphChoice:
 
 
 def read_assignments(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Returns what ``KEY=VALUE``, given several times, says.
+    """Parses several ``KEY=VALUE`` texts into a mapping.
 
     Raises:
-        click.UsageError: one is of another form.
+        click.UsageError: A text has another form.
     """
     try:
         return dict(map(parse_assignment, texts))

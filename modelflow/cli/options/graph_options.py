@@ -1,4 +1,4 @@
-"""What every command that reads a graph takes."""
+"""Arguments and options of every command that reads a graph."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from modelflow.errors import ArgumentError
 
 
 def tell_environment(environment: Environment) -> None:
-    """Tells on stderr what the environment says: settings of the graph, and options."""
+    """Prints the settings and options that the environment sets as notes on stderr."""
     for text in environment.notes():
         tell("note", f"environment: {text}")
     context = click.get_current_context()
@@ -28,20 +28,20 @@ def tell_environment(environment: Environment) -> None:
 
 
 def graph_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds GRAPH, ``--set`` and ``--arg`` to a command, which gets them as ``graph``."""
+    """Adds GRAPH, ``--set`` and ``--arg`` to a command; the command receives them as ``graph``."""
 
     @click.argument("graph", shell_complete=complete_graph)
     @declare_repeated(
         "--set",
         "overrides",
         "NODE.KEY=VALUE",
-        "Changes an attribute of a node; '*.KEY=VALUE' of every node. May be repeated.",
+        "Set an attribute of a node, or with '*.KEY=VALUE' of every node. May be repeated.",
         shell_complete=complete_set,
     )
     @declare_repeated(
         "--arg", "args", "NAME=VALUE", "A value for [args.NAME].", shell_complete=complete_argument
     )
-    @functools.wraps(command)  # with the options that are declared below this one
+    @functools.wraps(command)  # also copies the options that are declared below this decorator
     def wrapper(graph: str, overrides: tuple[str, ...], args: tuple[str, ...], **more: Any) -> Any:
         choice = GraphChoice(graph, overrides, args)
         if not more.get("quiet"):

@@ -1,4 +1,4 @@
-"""Parameter types, options of the shapes that many commands have, and headings of options."""
+"""Parameter types, common forms of options, and headings for groups of options."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ class GroupedCommand(click.Command):
     """A command that shows its options in groups.
 
     Attributes:
-        groups: By heading the names of the options, as the function has them; what is in none
-            stands under ``Options``.
+        groups: Heading -> the parameter names of its options. Other options are shown under
+            ``Options``.
     """
 
     groups: Mapping[str, Sequence[str]] = {}
@@ -40,17 +40,17 @@ class GroupedCommand(click.Command):
 if TYPE_CHECKING:
     _Base = click.Choice[str]
 else:
-    _Base = click.Choice  # click 8.1 has no types for it
+    _Base = click.Choice  # click 8.1 has no type parameter for it
 
 
 class Choice(_Base):
-    """One of some words; of another word it says which one may be meant."""
+    """A word of a list; the error for an unknown word suggests the nearest word of the list."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the word.
 
         Raises:
-            click.BadParameter: it is none of them.
+            click.BadParameter: The word is not in the list.
         """
         try:
             return super().convert(value, param, ctx)
@@ -60,12 +60,12 @@ class Choice(_Base):
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range; neither infinite nor NaN, which no range keeps out."""
+    """A number in a range, but not infinity or NaN, which `click.FloatRange` accepts."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Reads it, or says what it should be."""
+        """Returns the number, or fails with the expected range."""
         found = float(super().convert(value, param, ctx))
         if not math.isfinite(found):
             self.fail(f"{value} is no finite number.", param, ctx)
@@ -73,10 +73,11 @@ class FiniteRange(click.FloatRange):
 
 
 def read_size(text: str) -> float:
-    """Reads a number of bytes with its unit: ``8GiB``; for an option's ``type``.
+    """Parses a number of bytes with its unit, such as ``8GiB``; for an option's ``type``.
 
     Raises:
-        click.BadParameter: it is of another form, or has no unit: it may be meant as bytes, or not.
+        click.BadParameter: The text has another form, or no unit. Without a unit the meaning is
+        unclear.
     """
     found = None if text.strip().isdigit() else bytes_of(text)
     if not found:
@@ -88,22 +89,22 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def declare_repeated(flag: str, name: str, metavar: str, text: str, **more: Any) -> Decorator:
-    """Declares an option that may be given several times; the command gets a tuple of texts."""
+    """Declares an option that may be repeated; the command receives a tuple of texts."""
     return click.option(flag, name, multiple=True, metavar=metavar, help=text, **more)
 
 
 def declare_input(metavar: str, text: str) -> Decorator:
-    """Declares ``--input``, which the command gets as ``inputs``."""
+    """Declares ``--input``; the command receives the values as ``inputs``."""
     return declare_repeated("--input", "inputs", metavar, text, shell_complete=complete_input)
 
 
 def declare_written_file(flag: str, name: str, text: str) -> Decorator:
-    """Declares an option that names a file to write; the command gets its path as text, or None."""
+    """Declares an option for a file to write; the command receives the path as text, or None."""
     path = click.Path(dir_okay=False, writable=True)
     return click.option(flag, name, type=path, metavar="FILE", help=text)
 
 
 def declare_file(flag: str, name: str, text: str) -> Decorator:
-    """Declares an option that names a file; the command gets a `Path`, or None."""
+    """Declares an option for a file; the command receives a `Path`, or None."""
     path = click.Path(dir_okay=False, path_type=Path)
     return click.option(flag, name, type=path, metavar="FILE", help=text)

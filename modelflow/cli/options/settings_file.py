@@ -1,4 +1,4 @@
-"""``--config serve.toml``: the options of a command, from a file."""
+"""The option ``--config serve.toml``: the options of a command from a file."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from modelflow.errors import ConfigError, Location, did_you_mean
 
 
 def config_option(command: Any) -> Any:
-    """Gives a command the option ``--config``."""
+    """Adds the option ``--config`` to a command."""
     return click.option(
         "--config",
         type=click.Path(path_type=Path),
@@ -18,13 +18,13 @@ def config_option(command: Any) -> Any:
         expose_value=False,
         callback=_read,
         metavar="FILE.toml",
-        help="The same options from a file, under their names without dashes in front and with _ "
-        "for those inside; what is given here as well wins. Paths are relative to the file.",
+        help="Read options from a file. A key is an option's name without the leading dashes, with "
+        "_ for inner dashes. The command line wins. Paths are relative to the file.",
     )(command)
 
 
 def read_setting(name: str) -> Any:
-    """Returns what the file says of an argument of the command; nothing: an empty tuple."""
+    """Returns the file's value for an argument of the command, or an empty tuple."""
     return (click.get_current_context().default_map or {}).get(name, ())
 
 
@@ -51,14 +51,14 @@ def _read(context: click.Context, _: click.Parameter, path: Path | None) -> None
 
 
 def _key(one: click.Parameter) -> str:
-    """What a parameter is called in the file: ``max_body`` for ``--max-body``."""
+    """Returns the key of a parameter in the file: ``max_body`` for ``--max-body``."""
     if isinstance(one, click.Argument):
         return one.name or ""
     return max(one.opts, key=len).lstrip("-").replace("-", "_")
 
 
 def _beside(path: Path, option: click.Parameter, text: str) -> str:
-    """Returns a path as seen from where the command was given."""
+    """Returns a path of the file relative to the current folder."""
     if isinstance(option, click.Argument):  # NAME=PATH, or PATH
         name, mark, place = text.rpartition("=")
         return f"{name}{mark}{path.parent / place}"

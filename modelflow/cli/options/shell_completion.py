@@ -1,7 +1,6 @@
-"""What the shell offers behind ``modelflow``: graphs, their nodes, ports and options, units.
+"""Shell completion of ``modelflow``: graphs, their nodes, ports and options, and units.
 
-A graph that is being written may be wrong: what can be read of it is offered, and where nothing can
-nothing is.
+A graph under edit may have mistakes. Completion then offers nothing, and reports no error.
 """
 
 import os
@@ -32,12 +31,12 @@ def complete_graph(_: click.Context, __: click.Parameter, begun: str) -> list[Co
 
 
 def complete_unit(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Offers the units that a graph could use."""
+    """Offers the units that a graph can use."""
     from modelflow.registry.registry import Registry
 
     try:
         specs = list(Registry(context.params.get("folders") or ()).specs())
-    except ModelflowError:  # said when the command runs
+    except ModelflowError:  # reported when the command runs
         return []
     return [
         CompletionItem(spec.name, help=spec.description.partition("\n")[0])
@@ -47,7 +46,7 @@ def complete_unit(context: click.Context, _: click.Parameter, begun: str) -> lis
 
 
 def complete_set(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Offers ``NODE.``, then ``NODE.KEY=``, then what the key may be where it is one of a few."""
+    """Offers ``NODE.``, then ``NODE.KEY=``, then the values of a key that has few values."""
     graph = _graph(context)
     if graph is None:
         return []
@@ -87,12 +86,12 @@ def _ports(names: Iterable[str], begun: str) -> list[CompletionItem]:
 
 
 def _files(begun: str, suffix: str | tuple[str, ...]) -> list[CompletionItem]:
-    """Offers files with these endings, and folders; not those that are hidden."""
+    """Offers files with these suffixes, and folders, except hidden files and folders."""
     folder, _, name = begun.rpartition("/")
     place = Path(f"{folder}/" if "/" in begun else ".")
     try:
         entries = sorted(os.scandir(place), key=lambda entry: entry.name)
-    except OSError:  # there is no such folder, or it may not be read
+    except OSError:  # the folder does not exist or cannot be read
         return []
     begins = f"{folder}/" if "/" in begun else ""
     found = [
@@ -111,18 +110,18 @@ def _items(values: Iterable[str], begun: str) -> list[CompletionItem]:
 
 def _graph(context: click.Context) -> "Graph | None":
 
-    # Behind an option whose value is still to come click has parsed no arguments yet.
+    # While click completes the value of an option, it has not parsed the arguments yet.
     source: Any = context.params.get("graph") or next(iter(context.args), None)
     if not isinstance(source, str):
         return None
     try:
         return GraphChoice(source, (), ()).read(check_devices=False)
-    except (ModelflowError, click.ClickException):  # said when the command runs
+    except (ModelflowError, click.ClickException):  # reported when the command runs
         return None
 
 
 def _options(graph: "Graph", node: str) -> dict[str, list[str]]:
-    """Returns what may be set of a node (``*``: of every one), each with its few values, if so."""
+    """Returns the attributes of a node (``*``: of every node), each with its values if few."""
     from modelflow.config.schema import NODE_ATTRIBUTES
     from modelflow.unit.option import choices_of
 

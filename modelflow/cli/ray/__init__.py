@@ -1,1 +1,1 @@
-"""``modelflow ray``: graphs and servers on a Ray cluster."""
+"""The commands of ``modelflow ray``: graphs and servers on a Ray cluster."""

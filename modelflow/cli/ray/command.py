@@ -1,4 +1,4 @@
-"""``modelflow ray``: graphs on a Ray cluster."""
+"""The command group ``modelflow ray``: graphs on a Ray cluster."""
 
 import copy
 import itertools
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from modelflow.remote import PlacementEngine
 
 
-# How many items show what rows are like.
+# Number of sample items, to measure the size of rows.
 _MOST_ITEMS = 16
 
 
 @click.group()
 def ray() -> None:
-    """Runs graphs on a Ray cluster: nodes with 'placement=NAME' run in actors, on the machines that
-    [placement.NAME] describes; the others here. What they mean does not change.
+    """Runs graphs on a Ray cluster. Nodes with 'placement=NAME' run in actors, on the machines that
+    [placement.NAME] describes. The other nodes run here. The results are the same as without a
+    cluster.
 
     \b
     modelflow ray plan graph.toml
@@ -51,11 +52,11 @@ ray.add_command(ray_serve)
     "--input",
     "inputs",
     "[PORT=]FILE|DIR|GLOB",
-    f"Runs the graph here with the first {_MOST_ITEMS} of these, all of it, to see how large "
-    "rows are and what its nodes take for them.",
+    f"Run the whole graph here with the first {_MOST_ITEMS} items, to measure the size of rows "
+    "and the time of the nodes.",
 )
 def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:
-    """Says what would run where, what crosses, and what that costs. Needs no cluster.
+    """Shows where each node would run, which data crosses, and the cost. Needs no cluster.
 
     \b
     modelflow ray plan graph.toml --input 'photos/*.jpg'
@@ -74,14 +75,12 @@ def plan(graph: GraphChoice, inputs: tuple[str, ...]) -> int:
             for crossing in crossings:
                 click.echo(f"  {how:3} {_crossing(crossing)}")
         cost = cut.row_us
-        told = "(no unit says how large rows are; give --input)"
+        told = "(no unit declares the size of rows; give --input)"
         if cost is not None:
             told = f"{cost:.0f} us a row"
         if cut.work_us is not None:
-            told += f"; of what is done there: {cut.work_us:.0f} us"
-        click.echo(
-            f"  batches of up to {cut.batch_size}; processor time of the way there and back: {told}"
-        )
+            told += f"; of the work there: {cut.work_us:.0f} us"
+        click.echo(f"  batches of up to {cut.batch_size}; processor time of the transfers: {told}")
         for text in cut.advice:
             tell("advice", text)
     far = {name for cut in cuts for name in cut.nodes}
@@ -99,10 +98,10 @@ _NOWHERE = (
 
 
 def _sample(graph: "Graph", inputs: tuple[str, ...]) -> "Sample":
-    """Runs the graph with some files.
+    """Runs the graph with some files, and returns the measurements.
 
     Raises:
-        click.UsageError, ConfigError: there are none, or they are for no input of it.
+        click.UsageError, ConfigError: There are no files, or they fit no input of the graph.
     """
     from modelflow.insight.tune.sample import sample_of
     from modelflow.job.inputs import feeds_of
@@ -123,24 +122,26 @@ def _crossing(crossing: "Crossing") -> str:
 
 
 class _PlacedChoice(GraphChoice):
-    """A graph whose placed nodes an engine runs, or all of it."""
+    """A graph whose placed nodes (or, without placements, all nodes) run on an engine."""
 
     engine: "PlacementEngine"
-    """What runs its parts."""
+    """The engine that runs the placed parts."""
     placement: "PlacementConfig"
-    """How it runs a graph that places none."""
+    """The placement for a graph that places no node."""
     given: Sequence[str]
-    """The options that say so."""
+    """The options of the command line that set this placement."""
     is_quiet: bool
-    """Nothing is noted."""
+    """Whether notes are suppressed."""
 
     def read(
         self,
         changes: Mapping[str, Any] | None = None,
         *,
-        check_devices: bool = True,  # noqa: ARG002 - the devices are elsewhere
+        check_devices: bool = True,  # noqa: ARG002 - the devices are on other machines
     ) -> "Graph":
-        """Returns the graph in front; see `GraphChoice.read`."""
+        """Returns the graph for this process, with proxies for the placed nodes; see
+        `GraphChoice.read`.
+        """
         from modelflow.remote import nodes_in_order, placed
 
         graph = super().read(changes, check_devices=False)
@@ -173,12 +174,12 @@ class _PlacedChoice(GraphChoice):
 @actor_options
 @click.pass_context
 def ray_run(context: click.Context, /, address: str | None, **options: Any) -> int:
-    """Runs a graph as 'modelflow run' does, with what it places in actors of a cluster.
+    """Runs a graph as 'modelflow run' does, with its placed nodes in actors of a cluster.
 
-    A graph that places nothing is run whole by each of --replicas actors, whatever it is made of:
-    files are read and results are written here. What is lost with an actor or a machine is done
-    again; an item that kills its actor three times is an error. With --resume the same command goes
-    on after whatever ended it.
+    If the graph places no node, each of --replicas actors runs the whole graph. Files are read and
+    results are written on this machine. The items of a lost actor or machine are processed again.
+    An item that kills its actor three times becomes an error. With --resume the same command
+    continues after an interruption.
 
     \b
     modelflow ray run graph.toml --address auto --input 'photos/*.jpg' --output out/
@@ -205,7 +206,7 @@ def ray_run(context: click.Context, /, address: str | None, **options: Any) -> i
 @ray.command()
 @address_option
 def status(address: str | None) -> int:
-    """Says what a cluster has, what of it is free, and what of modelflow runs there.
+    """Shows the machines of a cluster, its free resources, and the replicas of modelflow.
 
     \b
     modelflow ray status --address auto
@@ -221,7 +222,7 @@ def status(address: str | None) -> int:
             click.echo(str(actor))
         for name in silent:
             click.echo(
-                f"replica {name}: does not answer; it starts, waits for a machine with room, or "
+                f"replica {name}: does not answer. It starts, waits for a machine with room, or "
                 "hangs"
             )
         if not actors and not silent:

@@ -1,4 +1,4 @@
-"""Which cluster a command uses, and what each actor takes of its machine."""
+"""Options for the cluster of a command, and for the resources of each actor."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def _check(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """Returns the address, which is of its form.
+    """Returns the address after a check of its form.
 
     Raises:
-        click.UsageError: there is none, or it is none.
+        click.UsageError: There is no address, or it has another form.
     """
     if context.resilient_parsing:
         return value
@@ -33,8 +33,8 @@ address_option = click.option(
     envvar="RAY_ADDRESS",
     metavar="HOST:PORT",
     callback=_check,
-    help="The cluster; 'auto': the one of this machine. Without it RAY_ADDRESS says where it is. "
-    "None is ever started.",
+    help="The cluster; 'auto': the cluster of this machine. Default: RAY_ADDRESS. "
+    "modelflow never starts a cluster.",
 )
 """Adds ``--address`` to a command."""
 
@@ -49,45 +49,45 @@ ACTOR_OPTIONS = {
     "timeout": "--timeout",
     "in_flight": "--in-flight",
 }
-"""The options, by the names of their parameters."""
+"""Parameter name -> option."""
 
-# What has an option of its own.
+# Resource -> the option of its own that sets it.
 _OWN = {"cpu": "--cpus", "gpu": "--gpus", "memory": "--memory"}
 
 
 def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options."""
+    """Adds the options of `ACTOR_OPTIONS` to a command."""
     options = (
         click.option(
             "--replicas",
             default="1",
             metavar="N|MIN..MAX",
-            help="How many actors run a graph that places no node; between two numbers as many as "
-            "the items that wait need. This and the next options do nothing for others.",
+            help="Number of actors for a graph that places no node. With MIN..MAX it follows the "
+            "number of waiting items. For other graphs the following options have no effect.",
         ),
         click.option(
             "--cpus",
             type=FiniteRange(0),
             default=1.0,
-            help="Processors that each actor takes of its machine.",
+            help="CPUs of its machine that each actor reserves.",
         ),
         click.option(
             "--gpus",
             type=FiniteRange(0),
             default=0.0,
-            help="GPUs that each actor takes; 0.5: two share one.",
+            help="GPUs that each actor reserves; 0.5: two actors share a GPU.",
         ),
         click.option(
             "--memory",
             type=read_size,
             metavar="SIZE",
-            help="Memory that each actor takes, as in 8GiB.",
+            help="Memory that each actor reserves, as in 8GiB.",
         ),
         declare_repeated(
             "--resources",
             "resources",
             "NAME=AMOUNT",
-            "What each actor takes of anything else that machines were started with.",
+            "Another resource of its machine that each actor reserves.",
         ),
         declare_repeated(
             "--label", "labels", "NAME=VALUE", "A label that the machine of an actor must have."
@@ -96,14 +96,14 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--timeout",
             type=FiniteRange(0, min_open=True),
             metavar="SECONDS",
-            help="An actor that has done no item that is waited for in so long counts as lost; "
-            "without it an item may take as long as it takes.",
+            help="Time after which an actor without a finished item counts as lost, if items wait. "
+            "Default: no limit for an item.",
         ),
         click.option(
             "--in-flight",
             type=click.IntRange(1, 1024),
             default=4,
-            help="Messages under way to one actor at once.",
+            help="Messages in flight to each actor.",
         ),
     )
     for option in reversed(options):
@@ -112,10 +112,10 @@ def actor_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_replicas(text: str) -> tuple[int, int]:
-    """Reads ``--replicas``: the least and the most of them.
+    """Parses ``--replicas``: returns the minimum and the maximum.
 
     Raises:
-        click.UsageError: it is of another form.
+        click.UsageError: The text has another form.
     """
     from modelflow.config.placement import replicas_of
 
@@ -126,13 +126,13 @@ def read_replicas(text: str) -> tuple[int, int]:
 
 
 def placement_of(given: Mapping[str, Any]) -> "PlacementConfig":
-    """Returns what the options say.
+    """Returns the placement that the options describe.
 
     Args:
         given: The values of `ACTOR_OPTIONS`.
 
     Raises:
-        click.UsageError: a value is of another form.
+        click.UsageError: A value has another form.
     """
     from modelflow.config.placement import UNPLACED, PlacementConfig
 

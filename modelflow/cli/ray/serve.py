@@ -1,4 +1,4 @@
-"""``modelflow ray serve``: servers on a Ray cluster, each with a listener of its own."""
+"""The command ``modelflow ray serve``: servers on a Ray cluster, each with its own listener."""
 
 import threading
 import uuid
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from modelflow.remote.ray.servers import Servers
 
 
-_LOOK = 1.0  # seconds between two looks at how many rows wait
+_LOOK = 1.0  # seconds between two checks of the number of waiting rows
 _LOCAL = ("--http=127.0.0.1:0", "--grpc=127.0.0.1:0")
-# Seconds in which a server that leaves goes on answering whoever has not seen yet that it does.
+# Seconds for which a leaving server still answers clients that have not noticed yet.
 _DELAY = 5.0
 
 
@@ -38,25 +38,26 @@ _DELAY = 5.0
     "--replicas",
     default="1",
     metavar="N|MIN..MAX",
-    help="How many servers; between two numbers as many as the rows that wait need.",
+    help="Number of servers. With MIN..MAX it follows the number of waiting rows.",
 )
-@click.option("--cpus", type=FiniteRange(0), default=1.0, help="Of each.")
-@click.option("--gpus", type=FiniteRange(0), default=0.0, help="Of each.")
+@click.option("--cpus", type=FiniteRange(0), default=1.0, help="CPUs of each server.")
+@click.option("--gpus", type=FiniteRange(0), default=0.0, help="GPUs of each server.")
 @click.option(
     "--start-timeout",
     type=FiniteRange(0, min_open=True),
     default=300.0,
-    help="Seconds until a server must have loaded everything and answer.",
+    help="Seconds until a server must have loaded all models and answer.",
 )
 def ray_serve(words: Sequence[str], address: str | None, replicas: str, **options: Any) -> int:
-    """Serves on the machines of a cluster: each server is 'modelflow serve' there, with a listener
-    of its own, and takes every option of it. Archives go with it; other files must be there. Nodes
-    that a graph places run in actors beside them, which all servers of the command share.
+    """Serves models on the machines of a cluster. Each server is 'modelflow serve' with its own
+    listener, and takes every option of that command. Archives are sent to the machines; other files
+    must exist there. Placed nodes run in actors, which all servers of the command share.
 
-    The host 'machine' is the address of the machine that a server runs on; without --http each
-    answers at 127.0.0.1 and a free port. Put a load balancer before them, with /v2/health/ready. A
-    server that ends is replaced. SIGHUP replaces one after the other by a new one, which reads the
-    archives anew; SIGTERM has all answer what they have taken on; Ctrl-C ends them at once.
+    The host 'machine' is the address of the machine that a server runs on. Without --http each
+    server answers at 127.0.0.1 and a free port. Put a load balancer in front of the servers, with
+    the health check /v2/health/ready. A server that ends is replaced. SIGHUP replaces the servers
+    one by one, and the new servers read the archives again. SIGTERM ends the servers after the
+    accepted requests. Ctrl-C ends them at once.
 
     \b
     modelflow ray serve app.mfz --address auto --replicas 2..8 --http machine:8501
@@ -79,7 +80,7 @@ def ray_serve(words: Sequence[str], address: str | None, replicas: str, **option
     resources = {name: amount for name, amount in wanted.items() if amount}
     placement = PlacementConfig("server", (least, most), resources, start_timeout=patience)
     name = uuid.uuid4().hex[:12]
-    _send_files(words, given, name)  # what is wrong with it is told before anything begins
+    _send_files(words, given, name)  # reports mistakes before the cluster is used
     with connected(address) as cluster:
         apart = HostServers(cluster, placement) if _has_port(words, given) else None
         send = partial(_send_files, words, given, name)
@@ -116,10 +117,10 @@ def _run(servers: "Servers", *, is_scaled: bool) -> int:
 def _send_files(
     words: Sequence[str], given: Mapping[str, Any], share: str
 ) -> tuple[list[str], dict[str, Path]]:
-    """Returns the arguments as they hold on another machine, and the archives that they name.
+    """Returns the arguments for another machine, and the archives that they name.
 
     Raises:
-        ConfigError: an archive is not there, or not whole.
+        ConfigError: An archive does not exist, or is damaged.
     """
     from modelflow.archive.archive import Archive, is_archive_file
 
@@ -131,7 +132,7 @@ def _send_files(
             with Archive(Path(path)) as archive:
                 archive.verify()
             name = Path(path).name
-            if archives.setdefault(name, Path(path)) != Path(path):  # of another folder
+            if archives.setdefault(name, Path(path)) != Path(path):  # the same name elsewhere
                 name = f"{archive.digest}{Path(path).suffix}"
                 archives[name] = Path(path)
             found.append(f"{model or Path(path).stem}={name}")
@@ -146,14 +147,14 @@ def _send_files(
 
 
 def _has_port(words: Sequence[str], given: Mapping[str, Any]) -> bool:
-    """Tells whether all servers are told a port: a machine has room for one of them."""
+    """Tells whether all servers have a fixed port, so a machine has room for one server only."""
     is_given = {word.partition("=")[0] for word in words}
     addresses = [given[name] for name in ("http", "grpc") if f"--{name}" in is_given]
     return any(not one.endswith((":0", "off")) and one != "0" for one in addresses)
 
 
 def _far(given: Mapping[str, Any], name: str) -> list[str]:
-    """Returns the options by which all servers have what is placed run by the same actors."""
+    """Returns the options that make all servers share the actors of placed nodes."""
     from modelflow.remote.ray.server_actor import CLUSTER
 
     on = given["on"]
@@ -165,13 +166,13 @@ def _far(given: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _is_placed(given: Mapping[str, Any]) -> bool:
-    """Tells whether something that is served places nodes, as far as it can be read here."""
+    """Tells whether a served graph places nodes, if the graph can be read here."""
     try:
         found = build_config(given, Environment()).placing()
-    except ConfigError:  # the servers tell what is wrong, or have what is not here
+    except ConfigError:  # the servers report it, or have files that are missing here
         return False
     if found.unread and not found.models:
         names = ", ".join(found.unread)
-        text = f"{names}: not to be read here; where it places nodes, say so with --on auto"
+        text = f"{names}: cannot be read here; if it places nodes, give --on auto"
         tell("note", text)
     return bool(found.models)

@@ -1,4 +1,4 @@
-"""``modelflow deploy``: what a graph is put into service with, written into a folder."""
+"""The command ``modelflow deploy``: writes the files to put a graph into service."""
 
 import re
 import shlex
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from modelflow.deploy.targets import Target
 
 
-# As in `modelflow.deploy.targets`, which takes time to import.
+# The same as in `modelflow.deploy.targets`, whose import takes time.
 TARGET_NAMES = ("docker", "compose", "kubernetes", "helm")
-# Targets that a page describes with files to copy.
+# Targets without files of their own; a page has files to copy.
 _PAGES = {
     "kuberay": "docs/how-to/deploy_on_a_ray_cluster.md",
     "systemd": "docs/how-to/deploy_with_systemd.md",
@@ -46,7 +46,7 @@ _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:-]{0,250}")
 
 
 class _TargetChoice(Choice):
-    """The name of a target; a target without files of its own is refused with its page."""
+    """The name of a target; for a target without files the error names its page."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if page := _PAGES.get(value):
@@ -67,78 +67,76 @@ class _TargetChoice(Choice):
     "folder",
     type=click.Path(path_type=Path),
     required=True,
-    help="The folder to write, which is new or empty.",
+    help="The folder to write; new or empty.",
 )
-@click.option("--force", is_flag=True, help="Replace files that are in the folder already.")
-@click.option("--name", help="What clients call the model; default: as modelflow serve would.")
-@click.option(
-    "--image", help="The image's name and tag; default: NAME, and what the archive holds."
-)
+@click.option("--force", is_flag=True, help="Replace existing files in the folder.")
+@click.option("--name", help="The model's name for clients. Default: as in modelflow serve.")
+@click.option("--image", help="The image's name and tag. Default: NAME, and a hash of the archive.")
 @click.option(
     "--http-port",
     type=click.IntRange(PORTS.start, PORTS.stop - 1),
     default=8501,
-    help="Its port for HTTP.",
+    help="The port for HTTP.",
 )
-@click.option("--grpc-port", default="8500", metavar="PORT|off", help="Its port for gRPC.")
+@click.option("--grpc-port", default="8500", metavar="PORT|off", help="The port for gRPC.")
 @click.option(
     "--drain-timeout",
     type=click.IntRange(0, 86_400),
     default=30,
-    help="Seconds within which requests under way are answered at the end: longer than the longest "
-    "takes. How long it may take until it is killed is reckoned from it.",
+    help="Seconds until requests in flight must be answered at the end; more than the longest "
+    "request takes. The time until the server is killed is computed from this.",
 )
 @click.option(
     "--drain-delay",
     type=click.IntRange(0, 86_400),
     default=0,
-    help="Seconds for which it goes on answering after SIGTERM while it says that it is not ready: "
-    "where a load balancer of your own asks it. (Pods are taken out of their Service before "
+    help="Seconds for which the server still answers after SIGTERM while it reports not ready. "
+    "Use this with a load balancer of your own. (Pods are removed from their Service before "
     "SIGTERM.)",
 )
 @click.option(
     "--replicas",
     default="1..4",
     metavar="N|MIN..MAX",
-    help="How many pods, or how few and how many, for kubernetes and helm.",
+    help="Number of pods, or minimum and maximum, for kubernetes and helm.",
 )
 @declare_repeated(
     "--env",
     "variables",
     "NAME=VALUE",
-    "A variable of the environment that it is started with, such as "
+    "An environment variable of the server, such as "
     "MODELFLOW_SERVE_MAX_REQUESTS=64 or MODELFLOW_SET='NODE.KEY=VALUE'. May be repeated.",
 )
 @declare_repeated(
     "--mount",
     "mounts",
     "NAME=/FOLDER",
-    "Files that are not in the image, as certificates and keys: the Secret NAME of Kubernetes "
-    "(for docker and compose the folder NAME beside the other files) as that folder, to be read "
-    "alone. May be repeated.",
+    "Mount files that are not in the image, such as certificates and keys, read-only at /FOLDER. "
+    "For Kubernetes NAME is a Secret. For docker and compose NAME is a folder next to the other "
+    "files. May be repeated.",
 )
 @declare_repeated(
     "--include",
     "includes",
     "GLOB",
-    "Files more that a unit reads, as in modelflow pack. May be repeated.",
+    "More files that a unit reads, as in modelflow pack. May be repeated.",
 )
 @lock_option
 @click.option(
     "--wheel",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     metavar="FILE",
-    help="The wheel of modelflow to install, by its hash, in place of one made of the modelflow "
-    "that runs. It is put beside the other files.",
+    help="The wheel of modelflow to install, checked by its hash. Default: a wheel made of the "
+    "running modelflow. The wheel is copied into the folder.",
 )
 def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: Any) -> int:
-    """Writes what puts GRAPH into service: an archive of it (see modelflow pack), and beside it
-    what TARGET needs.
+    """Writes a folder to deploy GRAPH: an archive of the graph (see modelflow pack) and the files
+    for TARGET.
 
     \b
     docker      an image
     compose     an image, and a container for Docker Compose
-    kubernetes  an image, and objects that scale by what waits in the graph's queues
+    kubernetes  an image, and objects that scale with the length of the graph's queues
     helm        the same as a chart
 
     \b
@@ -172,7 +170,7 @@ def deploy(target: str, graph: GraphChoice, folder: Path, force: bool, **given: 
         click.echo(f"  {line}", err=True)
     takes = ", ".join(application.inputs) or "nothing"
     path = f"{application.scheme}://HOST:{application.http_port}/v2/models/{application.model}"
-    click.echo(f"\nit takes {takes}, and says more of itself at {path}", err=True)
+    click.echo(f"\ninputs: {takes}; metadata of the model: {path}", err=True)
     return ExitCode.OK
 
 
@@ -203,7 +201,7 @@ def _write(
 
 
 def _pack(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest":
-    """Packs the graph, or takes the archive that it is already: reading the graph verifies it."""
+    """Packs the graph, or copies an archive, which reading the graph verifies later."""
     from modelflow.archive.archive import is_archive_file
 
     if is_archive_file(graph.path):
@@ -226,8 +224,8 @@ def _copy(graph: GraphChoice, archive: Path, given: dict[str, Any]) -> "Manifest
     if graph.environment.overrides or graph.environment.args:
         name = SET if graph.environment.overrides else ARG
         raise ConfigError(
-            f"{name}: is set in the environment, and {graph.path} is an archive, which is deployed "
-            f"as it is; unset it, or give it to what is deployed: --env {name}=VALUE"
+            f"{name}: is set in the environment, but the archive {graph.path} is deployed without "
+            f"changes; unset it, or set it in the deployment: --env {name}=VALUE"
         )
     shutil.copyfile(graph.path, archive)
     with Archive(archive) as opened:
@@ -260,7 +258,7 @@ def _application(
     variables = given["variables"]
     checked = apply_variables(graph, variables).read(check_devices=False)
     check_placing(variables, checked)
-    tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # another archive, another image
+    tag = hashlib.sha256(manifest.to_bytes()).hexdigest()[:12]  # each archive gets its own image
     image = given["image"] or f"{label_of(model)}:{tag}"
     if not _IMAGE.fullmatch(image):
         raise ConfigError(
@@ -288,7 +286,7 @@ def _application(
 
 
 def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
-    """Puts modelflow's wheel beside the other files; None: there is none, which is told."""
+    """Copies modelflow's wheel into the folder; returns its path, or None with a note."""
     from modelflow import __version__
     from modelflow.deploy.wheel import pack_wheel
 
@@ -298,8 +296,8 @@ def _put_wheel(draft: Path, given: Path | None, version: str) -> Path | None:
     found = pack_wheel(draft) if version == __version__ else None
     if found is None:
         click.echo(
-            "note: modelflow runs from a clone, or is another version than the archive's: pip will "
-            "take it from your index, by name; --wheel FILE gives it (pip wheel --no-deps CLONE)",
+            "note: no wheel of modelflow (a clone, or not the archive's version): pip "
+            "installs it from your index; give --wheel FILE (pip wheel --no-deps CLONE)",
             err=True,
         )
     return found

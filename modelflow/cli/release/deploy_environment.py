@@ -1,4 +1,4 @@
-"""The variables that ``modelflow deploy --env`` gives to what is deployed, checked before it is."""
+"""Environment variables of ``modelflow deploy --env``, checked before the files are written."""
 
 import copy
 import itertools
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
 
 
-# What everything that reads it takes for one line of UTF-8.
+# A value that every reader of the files takes for one line of UTF-8.
 _VARIABLE = re.compile(
     r"([A-Za-z_]\w{0,250})=([^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*)", re.ASCII
 )
 _SERVE = "MODELFLOW_SERVE_"
-# What else depends on these: probes, ports, the seconds until a process is killed.
+# Variables with an option of their own: probes, ports and the kill timeout depend on the value.
 _OWN_OPTIONS = {
     "MODELFLOW_SERVE_HTTP": "--http-port",
     "MODELFLOW_SERVE_GRPC": "--grpc-port",
     "MODELFLOW_SERVE_DRAIN_TIMEOUT": "--drain-timeout",
     "MODELFLOW_SERVE_DRAIN_DELAY": "--drain-delay",
 }
-# What a server that is deployed cannot do with.
+# Variables that make no sense for a deployed server, and the reason.
 _OUT_OF_PLACE = {
-    "MODELFLOW_SERVE_CONFIG": "what is in the file is not in what is deployed; give each of its "
+    "MODELFLOW_SERVE_CONFIG": "the file is not part of the deployment; give each of its "
     "settings as a variable",
-    "MODELFLOW_SERVE_DESCRIBE": "the server would print and end, and be started again for ever",
+    "MODELFLOW_SERVE_DESCRIBE": "the server would print, end, and be started again for ever",
 }
-# One is nothing without the other.
+# Both are needed together.
 _PAIR = ("MODELFLOW_SERVE_TLS_CERT", "MODELFLOW_SERVE_TLS_KEY")
 
 
 def variables_of(texts: Iterable[str]) -> dict[str, str]:
-    """Returns the variables by their names; tells of secrets, which are written as they are.
+    """Returns the variables by name, and prints a note for each that may be a secret.
 
     Args:
-        texts: ``NAME=VALUE`` each.
+        texts: Texts of the form ``NAME=VALUE``.
 
     Raises:
-        ConfigError: one is none; has an option of its own; is of the server, and it has no such
-            option or would not take the value.
+        ConfigError: A text has another form, or has an option of its own. Or the variable is of the
+            server, which has no such option or refuses the value.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -58,13 +58,13 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
         if parts is None:
             raise ConfigError(f"--env: got {text!r}; expected NAME=VALUE on one line, in UTF-8")
         name, value = parts.groups()
-        if name.startswith(_SERVE):  # those of keys name files
+        if name.startswith(_SERVE):  # variables of the server name files with keys, not keys
             _check(name, value)
         elif value and any(map(is_secret, (name, *_settings(name, value)))):
             tell(
                 "note",
-                f"--env {name}: may be a secret, and stands in what was written for all to read; "
-                "docs/how-to/deploy.md says where secrets go",
+                f"--env {name}: may be a secret, and is in the written files in clear text; "
+                "docs/how-to/deploy.md shows where to put secrets",
             )
         found[name] = value
     _check_together(found)
@@ -72,13 +72,13 @@ def variables_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _settings(variable: str, value: str) -> list[str]:
-    """Returns the names of what a variable sets in the graph."""
+    """Returns the names of the graph's settings and arguments that a variable sets."""
     found = Environment.of({variable: value})
     return [*found.overrides, *found.args]
 
 
 def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the extras of modelflow that settings of the server need."""
+    """Returns the extras of modelflow that the server's variables need."""
     on = variables.get("MODELFLOW_SERVE_ON", PROCESSES)
     otel = variables.get("MODELFLOW_SERVE_OTEL", "")
     is_traced = otel.lower() not in ("", "0", "false", "off", "no", "n", "f")
@@ -91,10 +91,10 @@ def extras_of(variables: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
-    """Looks whether what is said of far nodes goes with the graph; tells where they run.
+    """Checks that ``MODELFLOW_SERVE_ON`` fits the graph, and notes where placed nodes run.
 
     Raises:
-        ConfigError: they are to run elsewhere, and there are none.
+        ConfigError: The variable is set, but the graph places no node.
     """
     placed = [name for name, node in graph.nodes.items() if node.settings.placement]
     on = variables.get("MODELFLOW_SERVE_ON")
@@ -106,16 +106,16 @@ def check_placing(variables: Mapping[str, str], graph: "Graph") -> None:
     if placed and not on:
         tell(
             "note",
-            f"{', '.join(placed)}: the graph places it elsewhere, and what is deployed runs it in "
-            "the server; for processes beside it give --env MODELFLOW_SERVE_ON=processes, for a "
-            "Ray cluster its address",
+            f"{', '.join(placed)}: placed elsewhere by the graph, but the deployed server runs it "
+            "itself. For processes next to the server give --env MODELFLOW_SERVE_ON=processes, "
+            "for a Ray cluster its address",
         )
 
 
 def _check_together(found: Mapping[str, str]) -> None:
     for one, other in itertools.permutations(_PAIR):
         if found.get(one) and not found.get(other):
-            raise ConfigError(f"--env {one}: is nothing without {other}; give both")
+            raise ConfigError(f"--env {one}: needs {other}; give both")
     workers, replicas = (int(found.get(f"{_SERVE}{name}") or 0) for name in ("WORKERS", "REPLICAS"))
     if workers and replicas > 1:
         raise ConfigError(
@@ -128,7 +128,7 @@ def _check_together(found: Mapping[str, str]) -> None:
 
 
 def apply_variables(graph: "GraphChoice", variables: Mapping[str, str]) -> "GraphChoice":
-    """Returns a graph as it is with the variables: what they set wins over the environment here."""
+    """Returns the graph with the variables, which win over the environment of this process."""
     deployed = copy.copy(graph)
     own, here = Environment.of(variables), graph.environment
     deployed.environment = Environment(
@@ -138,12 +138,12 @@ def apply_variables(graph: "GraphChoice", variables: Mapping[str, str]) -> "Grap
 
 
 def _check(name: str, value: str) -> None:
-    """Raises what ``modelflow serve`` would say of a variable when it is started."""
+    """Raises the error that ``modelflow serve`` would report for a variable at its start."""
     from modelflow.cli.serve.command import serve
 
     if option := _OWN_OPTIONS.get(name):
         raise ConfigError(
-            f"--env {name}: has an option of its own, on which more depends; give {option}"
+            f"--env {name}: has an option of its own, and other files depend on it; give {option}"
         )
     if reason := _OUT_OF_PLACE.get(name):
         raise ConfigError(f"--env {name}: {reason}")
@@ -156,7 +156,7 @@ def _check(name: str, value: str) -> None:
         )
     given = known[name]
     parts = given.type.split_envvar_value(value) if given.multiple else value
-    if not parts:  # as if it were not there
+    if not parts:  # an empty variable counts as unset
         return
     try:
         given.type_cast_value(click.Context(serve), parts)

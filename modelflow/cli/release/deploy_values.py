@@ -1,4 +1,4 @@
-"""What options of ``modelflow deploy`` say: ports, replicas, mounted files, the wheel."""
+"""Values of the options of ``modelflow deploy``: ports, replicas, mounted files, the wheel."""
 
 import hashlib
 import re
@@ -11,21 +11,21 @@ from packaging.version import Version
 from modelflow.errors import ConfigError
 
 PORTS = range(1024, 65_536)
-"""Where it may listen: whoever serves in a container is no root."""
+"""Allowed ports: the server in a container does not run as root."""
 
 _REPLICAS = re.compile(r"([1-9]\d{0,3})(?:\.\.([1-9]\d{0,3}))?")
 _MOUNT = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=((?:/[A-Za-z0-9._-]+)+)")
 
 
 def grpc_port_of(text: str, http: int) -> int | None:
-    """Reads ``--grpc-port``; None: there is none.
+    """Parses ``--grpc-port``; returns None for ``off``.
 
     Args:
-        text: What it says.
+        text: The value of the option.
         http: The port for HTTP.
 
     Raises:
-        ConfigError: it is no port of its own.
+        ConfigError: The text is no allowed port, or is the port for HTTP.
     """
     if text == "off":
         return None
@@ -39,10 +39,10 @@ def grpc_port_of(text: str, http: int) -> int | None:
 
 
 def mounts_of(texts: Sequence[str]) -> dict[str, str]:
-    """Reads ``--mount NAME=/FOLDER``.
+    """Parses ``--mount NAME=/FOLDER``: returns the folders by name.
 
     Raises:
-        ConfigError: one is none.
+        ConfigError: A text has another form, or the folder belongs to the image.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -58,10 +58,10 @@ def mounts_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def replicas_of(text: str) -> tuple[int, int]:
-    """Reads ``--replicas``.
+    """Parses ``--replicas``: returns the minimum and the maximum.
 
     Raises:
-        ConfigError: it is no number, and no two.
+        ConfigError: The text is no number, and no range.
     """
     found = _REPLICAS.fullmatch(text)
     least, most = (0, 0) if found is None else (int(found[1]), int(found[2] or found[1]))
@@ -71,14 +71,14 @@ def replicas_of(text: str) -> tuple[int, int]:
 
 
 def wheel_of(path: Path | None, version: str) -> tuple[str, str]:
-    """Reads ``--wheel``: the name of the file and its SHA-256; both empty where there is none.
+    """Returns the file name of ``--wheel`` and its SHA-256, or two empty texts.
 
     Args:
         path: The file.
-        version: That of modelflow which the archive was packed with.
+        version: The version of modelflow that packed the archive.
 
     Raises:
-        ConfigError: it is no wheel of that modelflow.
+        ConfigError: The file is no wheel of that version.
     """
     if path is None:
         return "", ""

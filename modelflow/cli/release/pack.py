@@ -1,4 +1,4 @@
-"""``modelflow pack`` and ``modelflow cache``: archives of graphs, and what is kept of them here."""
+"""The commands ``modelflow pack`` and ``modelflow cache``: archives of graphs, and their cache."""
 
 import json
 import time
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 lock_option = declare_file(
     "--lock",
     "lock",
-    "A requirements.lock of your own, such as one with hashes; it is taken as it is.",
+    "Your own requirements.lock, for example with hashes. It is copied without changes.",
 )
 """Adds ``--lock`` to a command."""
 
@@ -36,35 +36,35 @@ lock_option = declare_file(
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="NAME.mfz",
-    help="The archive; without it GRAPH.mfz in the folder you are in.",
+    help="The archive. Default: GRAPH.mfz in the current folder.",
 )
 @declare_repeated(
     "--include",
     "includes",
     "GLOB",
-    "Files more that a unit reads, as seen from the graph. May be repeated.",
+    "More files that a unit reads, relative to the graph. May be repeated.",
 )
 @declare_repeated(
     "--extra",
     "extras",
     "NAME",
-    "An extra of modelflow more for requirements.lock, such as serve. May be repeated.",
+    "Another extra of modelflow for requirements.lock, such as serve. May be repeated.",
 )
 @lock_option
 @click.option(
     "--check",
     "is_checked",
     is_flag=True,
-    help="GRAPH is an archive: verify it and print what is in it; nothing of it is run.",
+    help="Verify the archive GRAPH and print its contents, without running any of its code.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what is in the archive as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print the contents as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only errors on stderr.")
 def pack(graph: GraphChoice, target: Path | None, **given: Any) -> int:
     """Packs a graph with its units, models, files and modules into one archive.
 
-    An archive is run, served, checked and drawn as a graph file is, on any machine that has what
-    its requirements.lock lists. The same files give the same bytes. What --set and --arg say is
-    kept in it. Nothing hidden is packed, no results, and no packages.
+    You can run, serve, check and draw an archive like a graph file, on any machine with the
+    packages of its requirements.lock. The same files give the same bytes. The archive keeps the
+    values of --set and --arg. Hidden files, results and Python packages are not packed.
 
     \b
     modelflow pack graph.toml -o digits.mfz
@@ -100,20 +100,20 @@ def pack_graph(
     """Packs a graph.
 
     Args:
-        choice: The graph, and what is set in it.
-        target: The archive, ``NAME.mfz``; an archive that is there is replaced when the new one is
-            whole.
-        given: The options: ``includes``, patterns of files more, as seen from the graph; ``lock``,
-            a ``requirements.lock``; None: the versions that are installed here.
-        extras: Extras of modelflow beside those that its units need.
-        notes: Is given what the user should know.
+        choice: The graph, with its settings.
+        target: The archive, ``NAME.mfz``. An existing archive is replaced after the new archive is
+            complete.
+        given: The options. ``includes``: patterns of more files, relative to the graph. ``lock``: a
+            ``requirements.lock``, or None for the versions that are installed here.
+        extras: Extras of modelflow in addition to those that the units need.
+        notes: Receives notes for the user.
 
     Returns:
-        What the archive says of itself.
+        The manifest of the archive.
 
     Raises:
-        ConfigError, GraphError, PlanError: the graph is wrong, cannot be packed, or the archive not
-            be written.
+        ConfigError, GraphError, PlanError: The graph has mistakes or cannot be packed, or the
+        archive cannot be written.
     """
     import modelflow
     from modelflow.archive.manifest import LOCK, Manifest
@@ -141,7 +141,7 @@ def pack_graph(
     packages, unknown = distributions_of(parts.imports)
     notes += parts.notes
     notes += [
-        f"{name!r} is imported, and is neither a file beside the graph nor installed here: it "
+        f"{name!r} is imported, but is neither a file next to the graph nor installed here. It "
         "is not in requirements.lock"
         for name in sorted(unknown)
     ]
@@ -150,8 +150,7 @@ def pack_graph(
         graph, {**environment.overrides, **choice.overrides}, {**environment.args, **choice.args}
     )
     notes += [
-        f"{name}: its value is in the archive, for all who read that; what is secret may be "
-        "given where it is run"
+        f"{name}: its value is in the archive, in clear text. Give a secret where the archive runs"
         for name, value in sorted({**overrides, **args}.items())
         if mask_value(name, value) != value
     ]
@@ -222,8 +221,8 @@ _DAY = 86400.0
 
 @click.group()
 def cache() -> None:
-    """Shows and removes what is kept of archives: those that a cluster was sent, and the folders
-    that archives are unpacked into. They are in $MODELFLOW_CACHE, or ~/.cache/modelflow.
+    """Lists and removes cached archives. The cache holds the archives that a cluster received, and
+    the folders of unpacked archives. It is in $MODELFLOW_CACHE, or ~/.cache/modelflow.
 
     \b
     modelflow cache list
@@ -234,7 +233,7 @@ def cache() -> None:
 
 @cache.command("list")
 def list_cache() -> int:
-    """Lists what is kept, what was used last first."""
+    """Lists the entries of the cache, the last used entry first."""
     from modelflow.archive.cache import list_copies
     from modelflow.archive.unpack import cache_folder
 
@@ -250,15 +249,15 @@ def list_cache() -> int:
 
 @cache.command()
 @click.option(
-    "--size", type=read_size, metavar="SIZE", help="What all that are left may have, as in 10GiB."
+    "--size", type=read_size, metavar="SIZE", help="Maximum size of the remaining entries: 10GiB."
 )
 @click.option(
-    "--days", type=FiniteRange(0), help="Only what nobody has begun to use for so many days."
+    "--days", type=FiniteRange(0), help="Remove only entries without a new user for so many days."
 )
 def prune(size: float | None, days: float | None) -> int:
-    """Removes what was used longest ago, but nothing that a process uses.
+    """Removes the least recently used entries, but no entry that a process uses.
 
-    Without an option it removes all of it.
+    Without an option it removes all entries.
     """
     from modelflow.archive.cache import prune as pruned
     from modelflow.archive.unpack import cache_folder

@@ -1,1 +1,1 @@
-"""``modelflow run``: a graph over files and lines."""
+"""The command ``modelflow run``: runs a graph over files and lines."""

@@ -1,4 +1,4 @@
-"""``modelflow run``: feeds a graph, writes its results, counts its errors."""
+"""The command ``modelflow run``: feeds a graph, writes its results, counts its errors."""
 
 import itertools
 import sys
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _Run(click.Command):
-    """Leaves a graph behind a bare ``--dashboard`` to GRAPH: it is no address."""
+    """The command; a graph after a bare ``--dashboard`` is the argument GRAPH, not an address."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         whole = [
@@ -57,64 +57,64 @@ def _is_graph(word: str) -> bool:
 @graph_options
 @declare_input(
     "[PORT=]FILE|DIR|GLOB|-",
-    "What goes into an input of the graph: a buffer a file; '-': standard input.",
+    "Input for the graph: a buffer for each file; '-': standard input.",
 )
 @declare_repeated(
     "--output",
     "outputs",
     "[PORT=]FILE|DIR|-",
-    "Where an output's results go: JSON lines into a file or (without this) to standard "
-    "output; into a folder a file a result (an image as PNG).",
+    "Where to write the results of an output. A file gets JSON lines, a folder a file for each "
+    "result (an image as PNG). Default: JSON lines to standard output.",
     shell_complete=complete_output,
 )
 @click.option(
-    "--full", is_flag=True, help="JSON lines with large arrays, images and bytes whole, not short."
+    "--full", is_flag=True, help="Write large arrays, images and bytes in full in JSON lines."
 )
 @declare_file(
     "--errors",
     "error_file",
-    "Write every error into a file as well: a JSON line each, with what is known of the item.",
+    "Also write every error to a file: a JSON line for each, with information about the item.",
 )
 @declare_file(
     "--resume",
     "resume",
-    "Keep a list of the inputs that are done; those in it are passed over, and results go "
-    "behind those that are there. The same command goes on after whatever ended it.",
+    "Keep a list of the finished inputs in this file. The same command then skips them and "
+    "appends its results. Use it to continue after any interruption.",
 )
 @click.option("--keep-going", is_flag=True, help="Exit with 0 even if there were errors.")
-@click.option("--quiet", "-q", is_flag=True, help="Say nothing on stderr but errors.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only errors on stderr.")
 @click.option("--sync", is_flag=True, help="Run everything on one thread, for debugging.")
 @declare_written_file(
-    "--trace", "trace", "Record what every worker does, for ui.perfetto.dev: t.json, or t.json.gz."
+    "--trace", "trace", "Record the work of every worker for ui.perfetto.dev: t.json or t.json.gz."
 )
 @click.option(
     "--metrics",
     metavar="[HOST:]PORT",
-    help="Answer http://HOST:PORT/metrics for Prometheus and /stats for 'modelflow top' while it "
-    "runs; 127.0.0.1 unless a host is given.",
+    help="Serve http://HOST:PORT/metrics for Prometheus and /stats for 'modelflow top' during "
+    "the run. Default host: 127.0.0.1.",
 )
 @click.option(
     "--dashboard",
     is_flag=False,
     flag_value="0",
     metavar="[[HOST:]PORT]",
-    help="Show it in the browser while it runs: graph, rates, queues, errors, what limits it. The "
-    "page's address is printed; 127.0.0.1 and any free port unless given.",
+    help="Show the run in the browser: graph, rates, queues, errors and bottleneck. The page's "
+    "address is printed. Default: 127.0.0.1 and any free port.",
 )
 @click.option(
     "--watch",
     "is_watched",
     is_flag=True,
-    help="Run it anew whenever its graph, units or models change; models that have not stay "
-    "loaded. Ctrl-C ends it.",
+    help="Run the graph again after each change of its graph file, units or models. Unchanged "
+    "models stay loaded. Ctrl-C ends the command.",
 )
 @click.pass_context
 def run(context: click.Context, /, graph: GraphChoice, **options: Any) -> int:
-    """Runs a graph: a file, or the name of one that comes with modelflow.
+    """Runs a graph: a graph file, or the name of a graph that comes with modelflow.
 
-    A graph with inputs is fed by --input; one with sources runs until they are done, or Ctrl-C,
-    which ends it at once; SIGTERM lets it finish what it has taken on. An
-    item that fails becomes an error line in its place; the others go on, and the exit code is 1.
+    A graph with inputs needs --input. A graph with sources runs until they are done. Ctrl-C ends
+    the run at once. SIGTERM ends it after the accepted items. A failed item becomes an error line
+    in its place, and the other items go on. The exit code is then 1.
 
     \b
     modelflow run graphs/digits.toml
@@ -126,7 +126,7 @@ def run(context: click.Context, /, graph: GraphChoice, **options: Any) -> int:
 
 
 def run_graph(context: click.Context, graph: GraphChoice, **options: Any) -> int:
-    """Does what ``modelflow run`` was asked for, with the options of `run`.
+    """Runs ``modelflow run`` with the options of `run`.
 
     Returns:
         The exit code.
@@ -150,19 +150,19 @@ def run_graph(context: click.Context, graph: GraphChoice, **options: Any) -> int
 
 @dataclass(frozen=True)
 class _RunOptions:
-    """What the command line asks for: a job, and what is shown of it."""
+    """The options of one call: a factory for the job, and the output settings."""
 
     make_job: "Callable[..., Job]"
     given: "Mapping[str, Any]"
     is_debug: bool
 
     def note(self, text: str) -> None:
-        """Says something that is no error."""
+        """Prints a note unless ``--quiet`` is set."""
         if not self.given["quiet"]:
             tell("note", text)
 
     def report(self, text: str, error: "FlowUnitError | None") -> None:
-        """Writes the error of an item on stderr."""
+        """Prints the error of an item on stderr."""
         tell("error", text)
         if self.is_debug and error is not None and error.__cause__ is not None:
             click.echo("".join(traceback.format_exception(error.__cause__)).rstrip(), err=True)
@@ -171,11 +171,11 @@ class _RunOptions:
         """Runs a graph to its end, and returns the exit code."""
         metrics, dashboard = self.given["metrics"], self.given["dashboard"]
         with self.make_job(graph, on_error=self.report, on_note=self.note) as job:
-            # Built before a signal may come: only what is there can be stopped.
+            # The job exists before the signal handler: the handler stops the job.
             asked = threading.Event()
             turn.begin(job.stop)
             try:
-                # Around the start as well: a server is sent signals from the moment in which it
+                # The handler also covers the start, because a server receives signals as soon as it
                 # listens.
                 with (
                     termination(asked, None if self.given["sync"] else job.stop),
@@ -188,7 +188,7 @@ class _RunOptions:
                 raise click.exceptions.Abort from interrupt
             except StreamClosed:
                 if asked.is_set():
-                    return ExitCode.TERMINATED  # before there was anything to finish
+                    return ExitCode.TERMINATED  # the signal came before the first item
                 if turn.is_over:
                     return ExitCode.OK
                 raise
@@ -203,7 +203,7 @@ class _RunOptions:
 
     @contextmanager
     def _show(self, job: "Job", turn: Turn) -> "Iterator[None]":
-        """Shows how far a job is that has started."""
+        """Shows the progress of a running job."""
         turn.run()
         with nullcontext() if self.given["quiet"] else progress(partial(describe_progress, job)):
             yield

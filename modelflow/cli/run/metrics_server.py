@@ -1,6 +1,6 @@
-"""A server beside a run: ``/metrics`` for Prometheus, ``/stats`` for programs.
+"""The metrics server of a run: ``/metrics`` for Prometheus, ``/stats`` for programs.
 
-It has the gate of the dashboard: pages of other sites are refused, whatever they call this address.
+Like the dashboard, it refuses requests of pages from other sites, under any name of this host.
 """
 
 import json
@@ -23,26 +23,26 @@ _NO_BODY = BodyLimits(0, BodyBudget(0), 5.0)
 
 
 class MetricsServer:
-    """Answers while its ``with`` block runs; on a thread of its own.
+    """An HTTP server on a thread of its own, for the length of a ``with`` block.
 
     Attributes:
-        url: Where it answers.
+        url: The URL of the server.
     """
 
     def __init__(
         self, address: str, stats: "Callable[[], FlowStats]", snapshot: Callable[[], dict[str, Any]]
     ) -> None:
-        """Takes the address.
+        """Takes the address, and binds the socket.
 
         Args:
-            address: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``; without a host 127.0.0.1; port 0:
-                any that is free.
-            stats: Gives the flow's figures; from any thread.
-            snapshot: Gives its snapshot's document.
+            address: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``. Default host: 127.0.0.1. Port 0:
+                any free port.
+            stats: Returns the flow's figures; called from any thread.
+            snapshot: Returns the document of the flow's snapshot.
 
         Raises:
-            click.UsageError: the address is wrong.
-            ConfigError: it is taken.
+            click.UsageError: The address is wrong.
+            ConfigError: The address is in use.
         """
         host, port = split_address("--metrics", address)
         self._metrics = metrics_page(FlowCollector(lambda: [stats()]))
@@ -52,30 +52,30 @@ class MetricsServer:
         self.url = self._site.address
 
     def __enter__(self) -> Self:
-        """Begins to answer.
+        """Starts the server.
 
         Raises:
-            MissingDependencyError: what reads requests is not installed.
+            MissingDependencyError: The package that parses requests is not installed.
         """
         self._site.open(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops answering."""
+        """Stops the server."""
         self._site.close()
 
     def begin(self, http_request: "HttpRequest") -> BodyLimits:
         """Checks the head of a request.
 
         Raises:
-            RefusedError: it may not be.
+            RefusedError: The request is not allowed.
         """
         method = "HEAD" if http_request.head.method == "HEAD" else "GET"
         self._site.gate.check(http_request.head, is_secret=False, method=method)
         return _NO_BODY
 
     def handle(self, http_request: "HttpRequest") -> None:
-        """Answers a request; on the server's thread."""
+        """Answers a request on the server's thread."""
         if http_request.path == "/metrics":
             accept = http_request.head.named.get(b"accept", b"").decode("latin-1")
             body, kind = self._metrics(accept)

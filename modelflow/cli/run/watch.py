@@ -1,8 +1,8 @@
-"""``modelflow run --watch``: a graph runs again whenever one of its files changes.
+"""The option ``modelflow run --watch``: runs a graph again after each change of its files.
 
-A thread waits for the system to tell of a change, then looks whether it is one of a file that the
-graph is made of. The flow is ended as SIGTERM ends it, the user's modules are forgotten, the graph
-is read again, and models that have not changed are taken over.
+A thread waits for change events of the system, then checks whether a file of the graph has changed.
+The flow ends as after SIGTERM, and the user's modules are forgotten. Then the graph is read again,
+and keeps unchanged models loaded.
 """
 
 import os
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from modelflow.graph.graph import Graph
 
 
-# Milliseconds: a change is told when nothing has followed it for the second, at the latest after
-# the first.
+# Milliseconds. A change is reported after `_STEP` without another change, or after `_DEBOUNCE` at
+# the latest.
 _DEBOUNCE, _STEP = 1600, 50
-# Changed files that are named.
+# Maximum number of changed files in the note.
 _NAMED = 3
 
 State = Mapping[Path, tuple[int, int] | None]
@@ -43,19 +43,19 @@ State = Mapping[Path, tuple[int, int] | None]
 def run_watched(
     choice: GraphChoice, run: "Callable[[Graph, Turn], int]", note: Callable[[str], None]
 ) -> int:
-    """Runs a graph again and again, until a signal ends it.
+    """Runs a graph after each change of its files, until a signal arrives.
 
     Args:
         choice: The graph.
-        run: Runs it once, and returns the exit code.
-        note: Says something to the user.
+        run: Runs the graph once, and returns the exit code.
+        note: Prints a note for the user.
 
     Returns:
-        The exit code of SIGTERM; a Ctrl-C is raised.
+        The exit code for SIGTERM; a Ctrl-C raises.
 
     Raises:
         MissingDependencyError: ``watchfiles`` is not installed.
-        ConfigError: there is no such graph file.
+        ConfigError: The graph file does not exist.
     """
     from modelflow.engine.loading import KeptModels
     from modelflow.registry.forget import forget_modules
@@ -64,7 +64,7 @@ def run_watched(
     files: Collection[Path] = {choice.path.resolve()}
     if not choice.path.is_file():
         raise ConfigError(f"{choice.path}: there is no such file to watch")
-    sys.dont_write_bytecode = True  # a file's cached code is known by its second alone
+    sys.dont_write_bytecode = True  # cached bytecode is checked against whole seconds only
     with termination(threading.Event(), None), KeptModels() as models:
         while True:
             seen = _state(files)
@@ -74,7 +74,7 @@ def run_watched(
             with Undisturbed(FileWatch(files, {**_state(files), **seen}, turn.change)):
                 code = None if graph is None else _run(run, graph, turn)
                 if not turn.changed.is_set() and code != ExitCode.TERMINATED:
-                    what = f"waits for a change of its {len(files)} files; Ctrl-C ends it"
+                    what = f"waits for a change of its {len(files)} files; Ctrl-C ends the command"
                     code = _wait(turn, partial(note, what))
             if not turn.changed.is_set():
                 return ExitCode.TERMINATED
@@ -83,13 +83,13 @@ def run_watched(
 
 
 class Turn:
-    """One run of a graph, for whoever has it run: told how it can be ended, and when it runs.
+    """One run of a watched graph, which ends when a file changes.
 
-    It ends when a file changes.
+    The runner calls `begin` with a function that ends the run, and `run` when the units are open.
     """
 
     def __init__(self, models: "KeptModels | None" = None) -> None:
-        """Begins; `models` are those that the run before has left."""
+        """Takes `models`, the models that the previous run has left loaded."""
         self.changed = threading.Event()
         self.what: list[Path] = []
         self._models = models
@@ -98,11 +98,11 @@ class Turn:
 
     @property
     def is_over(self) -> bool:
-        """It was ended by a change, not by a signal."""
+        """Whether a change, and not a signal, has ended the run."""
         return self.changed.is_set()
 
     def begin(self, finish: Callable[[], None]) -> None:
-        """Takes what ends the run, from any thread, as SIGTERM does; before it starts."""
+        """Takes a function that ends the run as SIGTERM does, from any thread; before the start."""
         with self._lock:
             self._finish = finish
             is_late = self.changed.is_set()
@@ -110,12 +110,12 @@ class Turn:
             finish()
 
     def run(self) -> None:
-        """Is called when every unit is open."""
+        """Releases the models of the previous run; called when every unit is open."""
         if self._models is not None:
             self._models.drop()
 
     def change(self, what: list[Path]) -> None:
-        """Takes the files that have changed, and ends the run; on the thread that watches."""
+        """Takes the changed files, and ends the run; called on the watching thread."""
         with self._lock:
             self.what = what
             self.changed.set()
@@ -139,7 +139,7 @@ def _run(run: "Callable[[Graph, Turn], int]", graph: "Graph", turn: Turn) -> int
         tell_failed(failure)
     except ModelflowError as error:
         tell_error(str(error))
-    except click.ClickException as error:  # what --input says no longer fits
+    except click.ClickException as error:  # --input does not fit the changed graph
         error.show()
     return None
 
@@ -157,7 +157,7 @@ def _wait(turn: Turn, say: Callable[[], None]) -> int:
 def _files(
     graph: "Graph | None", known: Collection[Path], before: Collection[str]
 ) -> Collection[Path]:
-    """Returns the files of a graph; of one that cannot be read those that are known of it."""
+    """Returns the files of a graph, or the files known so far if the graph cannot be read."""
     from modelflow.graph.files import files_of
     from modelflow.registry.forget import users_modules
 
@@ -179,26 +179,26 @@ def _state(files: Collection[Path]) -> State:
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
-    except OSError:  # it is not there
+    except OSError:  # the file does not exist
         return None
-    if path.is_dir():  # by what is in it: its time changes with what editors leave behind, too
+    if path.is_dir():  # by its entries, because temporary files of editors change its time, too
         names = sorted(name for name in os.listdir(path) if name[0] != "." and name[-1] != "~")
         return (hash(tuple(name for name in names if name != "__pycache__")), 0)
     return (found.st_mtime_ns, found.st_size)
 
 
 class FileWatch:
-    """Waits on a thread of its own until one of some files is another, and says so once."""
+    """Waits on a thread of its own for a change of some files, and reports the change once."""
 
     def __init__(
         self, files: Collection[Path], seen: State, on_change: Callable[[list[Path]], None]
     ) -> None:
-        """Takes what to watch.
+        """Takes the files to watch.
 
         Args:
-            files: Files and folders; of a folder what is in it.
-            seen: Their state when they were read.
-            on_change: Called with those that have changed.
+            files: Files and folders; a change of a folder is a change of its entries.
+            seen: The state of the files when they were read.
+            on_change: Called with the changed files.
 
         Raises:
             MissingDependencyError: ``watchfiles`` is not installed.
@@ -209,8 +209,8 @@ class FileWatch:
             raise MissingDependencyError("watchfiles", "watch", "--watch") from error
         self._files, self._seen, self._on_change = files, seen, on_change
         folders = {str(path if path.is_dir() else path.parent) for path in files}
-        # From now on nothing is missed. It follows no folders into the depth: those inside are
-        # among the files.
+        # From here on no change is missed. Subfolders are not followed, because `files` has the
+        # ones of interest.
         there = [folder for folder in sorted(folders) if os.path.isdir(folder)]
         self._notify: Any = RustNotify(there, False, False, 0, False, True)
         self._stop = threading.Event()

@@ -1,1 +1,1 @@
-"""``modelflow serve`` and the processes that it starts."""
+"""The command ``modelflow serve`` and its processes."""

@@ -1,4 +1,4 @@
-"""``modelflow serve``: puts graphs and models on the network."""
+"""The command ``modelflow serve``: serves graphs and models over the network."""
 
 import os
 from pathlib import Path
@@ -49,21 +49,21 @@ if TYPE_CHECKING:
     "--http",
     default="127.0.0.1:8501",
     metavar="[HOST:]PORT",
-    help="Where to answer over HTTP; port 0: any that is free. Other machines reach it only at an "
-    "address of the network, or 0.0.0.0.",
+    help="The address for HTTP. Port 0: any free port. Other machines can connect only if it "
+    "is a network address of this machine, or 0.0.0.0.",
 )
 @click.option(
     "--grpc",
     default="127.0.0.1:8500",
     metavar="[HOST:]PORT|off",
-    help="Where to answer over gRPC; port 0: any that is free.",
+    help="The address for gRPC. Port 0: any free port.",
 )
 @field_options(OPTIONS)
 @declare_repeated(
     "--set",
     "overrides",
     "NODE.KEY=VALUE",
-    "Changes an attribute of a node of every graph; the node of a model is called model. May "
+    "Set an attribute of a node of every graph. The node of a model has the name model. May "
     "be repeated.",
 )
 @declare_repeated("--arg", "args", "NAME=VALUE", "A value for [args.NAME].")
@@ -71,13 +71,13 @@ if TYPE_CHECKING:
     "--versions",
     default="latest",
     metavar="latest|all|N,M",
-    help="Which versions of a folder that holds some (1/ 2/ ...) are served.",
+    help="The versions to serve from a folder with versions (1/ 2/ ...).",
 )
 @declare_repeated(
     "--label",
     "labels",
     "NAME:LABEL=VERSION",
-    "A name for a version, for clients that ask for it: digits:stable=2. May be repeated.",
+    "A name for a version, for clients: digits:stable=2. May be repeated.",
 )
 @click.option(
     "--model-config-file",
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     "--batching-parameters-file",
     "batching_file",
     type=click.Path(path_type=Path),
-    help="A batching_config.txt of TensorFlow Serving, for models that are no graphs.",
+    help="A batching_config.txt of TensorFlow Serving, for models that are not graphs.",
 )
 @field_options(SERVED)
 @on_option
@@ -98,31 +98,31 @@ if TYPE_CHECKING:
     "--describe",
     "is_described",
     is_flag=True,
-    help="Prints what clients will see of each model, with a call to try, and ends.",
+    help="Print each model as clients see it, with an example call, and exit.",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(1, 1024),
     default=1,
     metavar="N",
-    help="How many processes answer, each with all models: for models on the CPU that do not batch "
-    "and hold Python's lock. The bounds below are of each.",
+    help="Number of processes, each with all models. Use replicas for models on the CPU that do "
+    "not batch and hold Python's lock. The limits below apply to each process.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(0, 1024),
     default=0,
     metavar="N",
-    help="How many processes read requests and write answers, before one that has the models, in "
-    "which the requests of all meet: for many clients and models that batch, from about 8 "
-    "processors. 0: this one does all.",
+    help="Number of processes that read requests and write replies, in front of one process with "
+    "the models. Use workers for many clients and models that batch, from about 8 processors. "
+    "0: one process does all.",
 )
 @declare_repeated(
     "--isolate",
     "isolate",
     "NAME",
-    "A model that has a process of its own: one that hangs, leaks or ends its process costs "
-    "the others nothing. May be repeated; as isolate = true in the section [serve] of its graph.",
+    "Run this model in a process of its own. If the model hangs, leaks or crashes, the others are "
+    "not affected. May be repeated; a graph can set isolate = true in its section [serve].",
 )
 @field_options(REQUESTS)
 @field_options(CONNECTIONS)
@@ -130,13 +130,13 @@ if TYPE_CHECKING:
 def serve(**given: Any) -> int:
     """Serves graphs and models to the clients of TensorFlow Serving and Open Inference.
 
-    Over HTTP, and over gRPC where that is installed.
+    The server answers over HTTP, and over gRPC if gRPC is installed.
 
-    A SOURCE is a graph file, a model, a folder with versions of one (1/ 2/ ...), or a folder of
-    those. A graph is a model: its inputs are the model's inputs, its outputs the outputs, each item
-    of a request a buffer. Ctrl-C ends it at once; SIGTERM lets it answer what it has taken on;
-    SIGHUP has it look for new versions, which take over without a request that fails, read the API
-    keys again, and open the access log anew.
+    SOURCE is a graph file, a model, a folder with versions of a model (1/ 2/ ...), or a folder of
+    models. A graph is served as a model with the graph's inputs and outputs, and each item of a
+    request is a buffer. Ctrl-C ends the server at once. SIGTERM ends it after the accepted
+    requests. SIGHUP loads new versions without a failed request, reads the API keys again, and
+    reopens the access log.
 
     \b
     modelflow serve graph.toml
@@ -175,7 +175,7 @@ def serve(**given: Any) -> int:
 
 
 def _run(server: "Server") -> int:
-    """Serves until somebody ends it."""
+    """Serves until a signal ends the server."""
     from modelflow.serve.processes.service_notifier import ServiceNotifier
 
     notifier = ServiceNotifier(os.environ)
@@ -188,7 +188,7 @@ def _run(server: "Server") -> int:
 
 
 def _answer(server: "Server", told: ServerEnd, notifier: "ServiceNotifier") -> None:
-    """Answers requests until somebody ends it."""
+    """Answers requests until a signal ends the server."""
     try:
         try:
             with explain_errors():
@@ -208,7 +208,7 @@ def _answer(server: "Server", told: ServerEnd, notifier: "ServiceNotifier") -> N
 
 
 def _describe(config: "ServeConfig", address: str) -> int:
-    """Loads one model after another and prints what clients will see of it."""
+    """Loads the models in order, and prints each model as its clients see the model."""
     from modelflow.graph.signature import signature_of
     from modelflow.serve.http.schemas import description
     from modelflow.wire.problem import reason_of
@@ -228,7 +228,7 @@ def _describe(config: "ServeConfig", address: str) -> int:
 
 
 def _grpc_address(text: str, kind: GrpcKind) -> tuple[str, int | None]:
-    """Reads ``--grpc``; no port: it is off, as it is where nobody asks and it is not installed."""
+    """Parses ``--grpc``; the port is None for ``off``, or by default if gRPC is not installed."""
     if text == "off":
         return "", None
     context = click.get_current_context()

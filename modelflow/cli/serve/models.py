@@ -1,4 +1,4 @@
-"""What ``modelflow serve`` is asked to serve, as the command line says it."""
+"""The models of ``modelflow serve``, from the arguments of the command line."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 
 def build_config(given: Mapping[str, Any], environment: Environment | None = None) -> "ServeConfig":
-    """Returns what is to be served.
+    """Returns the configuration of the models to serve.
 
     Args:
         given: The values of all options, by parameter.
-        environment: What is set beside ``--set`` and ``--arg``; None: what this process's says.
+        environment: Settings of lower priority than ``--set`` and ``--arg``. None: the settings in
+            this process's environment.
 
     Raises:
-        click.UsageError: one of them is not of its form, or two models have the same name.
-        ConfigError: the ``batching_config.txt`` cannot be read, or is wrong; or a variable of the
-            environment fits none of the models.
+        click.UsageError: A value has another form, or two models have the same name.
+        ConfigError: The ``batching_config.txt`` cannot be read or is wrong, or a variable of the
+            environment fits no model.
     """
     from modelflow.serve.batching_parameters import read_batching_parameters
     from modelflow.serve.repository.config import ServeConfig, choose_name
@@ -42,8 +43,8 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
         name = name or choose_name(path)
         if name in named:
             raise click.UsageError(
-                f"two models have the name {name!r}, {named[name]} and {path}; give one another: "
-                "NAME=PATH"
+                f"two models have the name {name!r}, {named[name]} and {path}; give one another "
+                "name: NAME=PATH"
             )
         named[name] = path
     batching_file = given["batching_file"]
@@ -62,9 +63,9 @@ def build_config(given: Mapping[str, Any], environment: Environment | None = Non
 
 
 def add_names(sources: Sequence[str]) -> tuple[str, ...]:
-    """Returns sources with their names, ``NAME=PATH``: all processes of a server have the same.
+    """Returns the sources with their names, ``NAME=PATH``, for all processes of a server.
 
-    A graph that is edited while one of them starts again keeps the name that it had.
+    A graph may be edited while a process restarts. The process must then keep the old name.
     """
     from modelflow.serve.repository.config import choose_name
     from modelflow.serve.repository.source import is_repository
@@ -78,7 +79,7 @@ def add_names(sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _split_name(source: str) -> tuple[str, Path]:
-    """Reads ``NAME=PATH``, or ``PATH``."""
+    """Parses ``NAME=PATH``, or ``PATH``."""
     name, mark, path = source.partition("=")
     if not mark:
         return "", Path(source)

@@ -1,4 +1,4 @@
-"""``modelflow serve --on WHERE``: where the nodes run that served graphs place."""
+"""The option ``modelflow serve --on WHERE``: where placed nodes of served graphs run."""
 
 import contextlib
 import uuid
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 
 PROCESSES = "processes"
-"""What ``--on`` says of processes of this machine."""
+"""The value of ``--on`` for processes of this machine."""
 
 _WORDS = (PROCESSES, "auto")
 
 on_option = click.option(
     "--on",
     metavar="processes|HOST:PORT",
-    help="Where the nodes run that a graph places (placement=NAME): in processes of this machine, "
-    "or in actors of the Ray cluster at an address ('auto': the one of this machine). Without it "
-    "they run here.",
+    help="Where placed nodes (placement=NAME) run: in processes of this machine, or in actors of "
+    "the Ray cluster at this address. 'auto': the cluster of this machine. Default: in the "
+    "server.",
 )
 """Adds ``--on`` to a command."""
 
 share_option = click.option(
     "--share",
     metavar="NAME",
-    help="Servers that are told the same name, wherever they are, use the same actors of the "
-    "cluster for what is the same in their graphs: the batches of all meet there.",
+    help="Servers with the same NAME, on any machine, share the actors of the cluster for equal "
+    "parts of their graphs. The rows of all servers then go into the same batches.",
 )
 """Adds ``--share`` to a command."""
 
 
 def check_far(on: str | None, share: str | None) -> None:
-    """Looks whether ``--on`` and ``--share`` are of their forms, and go together.
+    """Checks the forms of ``--on`` and ``--share``, and that they fit together.
 
     Raises:
-        click.UsageError: they are not, or do not.
+        click.UsageError: A value has another form, or they do not fit together.
     """
     if on is not None and on not in _WORDS and ":" not in on:
         raise click.UsageError(
@@ -61,11 +61,11 @@ def check_far(on: str | None, share: str | None) -> None:
 
 
 def name_shared(on: str | None, share: str | None) -> str | None:
-    """Returns the name by which the processes of one command share the actors of a cluster.
+    """Returns the name that lets the processes of one command share the actors of a cluster.
 
     Args:
-        on: As ``--on``.
-        share: As ``--share``.
+        on: The value of ``--on``.
+        share: The value of ``--share``.
     """
     is_cluster = on is not None and on != PROCESSES
     return uuid.uuid4().hex[:12] if is_cluster and share is None else share
@@ -75,16 +75,16 @@ def name_shared(on: str | None, share: str | None) -> str | None:
 def place_config(
     config: "ServeConfig", on: str | None, share: str | None
 ) -> Iterator["ServeConfig"]:
-    """Gives what is to be served, with what it places where that is to run inside the block.
+    """Yields the configuration with an engine for its placed nodes, which runs inside the block.
 
     Args:
-        config: What is to be served.
-        on: As ``--on``; None: all of it runs here.
-        share: As ``--share``.
+        config: The models to serve.
+        on: The value of ``--on``, or None to run all nodes here.
+        share: The value of ``--share``.
 
     Raises:
-        click.UsageError: nothing of it is placed.
-        ConfigError, ClusterError, MissingDependencyError: the cluster cannot be reached, or used.
+        click.UsageError: No graph places a node.
+        ConfigError, ClusterError, MissingDependencyError: The cluster cannot be reached or used.
     """
     if on is None:
         yield config
@@ -105,7 +105,7 @@ def place_config(
 def _check_placed(config: "ServeConfig", on: str) -> None:
     found = config.placing()
     names = list(config.read())
-    if found.models or found.unread or not names:  # of what comes later nothing is known yet
+    if found.models or found.unread or not names:  # models that are loaded later are unknown
         return
     declared = ", ".join(found.declared) or "none"
     raise click.UsageError(

@@ -1,4 +1,4 @@
-"""The flags of TensorFlow Serving and Triton, and what says the same to ``modelflow serve``."""
+"""Flags of TensorFlow Serving and Triton, and their counterparts in ``modelflow serve``."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -18,7 +18,7 @@ COUNTERPARTS: Mapping[str, str] = MappingProxyType(
         "--model_config_file": "--model-config-file PATH, the same file",
         "--model_config_file_poll_wait_seconds": _POLL,
         "--file_system_poll_wait_seconds": _POLL,
-        "--enable_batching": "nothing: what waits is always batched",
+        "--enable_batching": "nothing: waiting requests are always batched",
         "--batching_parameters_file": "--batching-parameters-file PATH, the same file",
         "--monitoring_config_file": "nothing: /metrics is always there",
         "--ssl_config_file": "--tls-cert, --tls-key and --tls-client-ca",
@@ -58,11 +58,11 @@ COUNTERPARTS: Mapping[str, str] = MappingProxyType(
         "--log_verbose": "modelflow --log-level debug serve",
     }
 )
-"""Flag, with underscores -> what to write."""
+"""Flag, with underscores -> its counterpart."""
 
 
 def counterparts_of(arguments: Sequence[str]) -> str:
-    """Returns a line for each argument that is a flag of another server; "": none is."""
+    """Returns a line for each argument that is a flag of another server, or an empty text."""
     flags = dict.fromkeys(argument.partition("=")[0] for argument in arguments)
     found = {flag: COUNTERPARTS.get("--" + flag[2:].replace("-", "_")) for flag in flags}
     return "".join(f"\n  {flag}: {here}" for flag, here in found.items() if here is not None)

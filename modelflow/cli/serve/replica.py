@@ -1,4 +1,4 @@
-"""``modelflow replica``: one of several processes of ``modelflow serve``. Not for people."""
+"""The internal command ``modelflow replica``: a child process of ``modelflow serve``."""
 
 import contextlib
 import logging
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class _Quiet(logging.Filter):
-    """Lets nothing pass while another says the same."""
+    """A filter that drops log records until the replica is ready, if another logs the same."""
 
     is_on = True
 
-    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - whatever it is
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the same for all records
         return not self.is_on
 
 
 @click.command(hidden=True)
 @click.argument("descriptor", type=int)
 def replica(descriptor: int) -> int:
-    """Serves as one of several processes, for who has started it."""
+    """Serves as a child process of a supervisor."""
     from modelflow.serve.processes.control_channel import ControlChannel
 
-    die_with_parent()  # whatever runs here then
+    die_with_parent()  # even if this process hangs
     os.set_inheritable(descriptor, False)
     channel = ControlChannel(socket.socket(fileno=descriptor))
     start = channel.first()
@@ -53,7 +53,7 @@ def replica(descriptor: int) -> int:
     member = _make_member(channel, start)
     try:
         _serve(member, start["role"], start["given"], quiet)
-    except Exception as error:  # noqa: BLE001 - the supervisor says it
+    except Exception as error:  # noqa: BLE001 - the supervisor reports it
         text, code = _explain(error, is_debugged=start["is_debugged"])
         member.fail(text, code)
         return code
@@ -63,8 +63,8 @@ def replica(descriptor: int) -> int:
 
 
 def _options(role: str, given: Mapping[str, Any]) -> "ServeOptions":
-    """What the process is to do of what was asked for: what workers do, who has the models not."""
-    options = replace(options_given(given), drain_delay=0.0)  # the supervisor sees to it
+    """Returns the options of the process; the models process behind workers has no front end."""
+    options = replace(options_given(given), drain_delay=0.0)  # the supervisor waits instead
     if not Role(role).is_asked:
         return options
     return replace(
@@ -88,7 +88,7 @@ def _make_member(channel: "ControlChannel", start: "Message") -> "ReplicaMember"
 
 
 def _speak(name: str, log_level: int, *, is_quiet: bool) -> _Quiet:
-    """Has every line of the log say who it is of."""
+    """Adds the name of the process to every line of the log."""
     quiet = _Quiet()
     quiet.is_on = is_quiet
     logging.getLogger("modelflow").setLevel(log_level)
@@ -99,7 +99,7 @@ def _speak(name: str, log_level: int, *, is_quiet: bool) -> _Quiet:
 
 
 def _serve(member: "ReplicaMember", role: str, given: Mapping[str, Any], quiet: _Quiet) -> None:
-    """Serves until somebody ends it."""
+    """Serves until the supervisor or a signal ends the server."""
     from modelflow.serve.server import Server
 
     def ready() -> None:
@@ -122,7 +122,7 @@ def _serve(member: "ReplicaMember", role: str, given: Mapping[str, Any], quiet: 
 def _sources(
     member: "ReplicaMember", role: str, given: Mapping[str, Any]
 ) -> "Iterator[Mapping[str, Path] | ServeConfig]":
-    """What is to be loaded here; a worker loads nothing."""
+    """Yields the models to load in this process; a worker loads none."""
     if role == Role.WORKER:
         yield {}
         return
@@ -134,7 +134,7 @@ def _sources(
 
 
 def _explain(error: Exception, *, is_debugged: bool) -> tuple[str, int]:
-    """Returns what a process alone would say of what went wrong, and its exit code."""
+    """Returns the error text and the exit code that a single process would have."""
     if isinstance(error, click.UsageError):
         return error.format_message(), error.exit_code
     if isinstance(error, click.ClickException):

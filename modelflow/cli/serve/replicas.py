@@ -1,4 +1,4 @@
-"""``modelflow serve --replicas N`` and ``--workers N``: who keeps the processes."""
+"""The supervisor of ``modelflow serve --replicas N`` and ``--workers N``."""
 
 import contextlib
 import logging
@@ -22,20 +22,20 @@ from modelflow.serve.processes.service_notifier import ServiceNotifier
 from modelflow.serve.processes.supervisor.supervisor import StartError, Supervisor
 from modelflow.signals import LAST_SECONDS, ExitCode, end_within, release_at_end
 
-_USAGE = 2  # the exit code of what was not asked for rightly
-# Seconds within which the processes that were killed at their own last moment are seen to be gone.
+_USAGE = 2  # the exit code for wrong arguments
+# Seconds to wait for the end of processes that were killed at their time limit.
 _SEEN_SECONDS = 1.0
 
 
 def keep_replicas(given: Mapping[str, Any]) -> int:
-    """Keeps processes that serve until a signal ends them; returns the exit code.
+    """Runs the serving processes until a signal arrives, and returns the exit code.
 
     Args:
-        given: The values of all options of ``modelflow serve``, by parameter; ``http`` and
-            ``grpc`` as host and port.
+        given: The values of all options of ``modelflow serve``, by parameter; ``http`` and ``grpc``
+            as host and port.
 
     Raises:
-        click.ClickException: a replica cannot begin, or an address cannot be had.
+        click.ClickException: A process cannot start, or an address cannot be used.
         click.Abort: Ctrl-C.
     """
     with contextlib.ExitStack() as addresses, explain_errors():

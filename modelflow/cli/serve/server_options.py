@@ -27,7 +27,7 @@ _MOST = 1 << 53
 
 
 class _Seconds(click.FloatRange):
-    """Seconds that there is an end to."""
+    """A finite number of seconds: more than 0, at most a day."""
 
     def __init__(self) -> None:
         super().__init__(0, _LONGEST, min_open=True)
@@ -52,19 +52,19 @@ _KINDS: Mapping[str, Callable[[Option], Mapping[str, Any]]] = {
 
 
 def _read_help(kind: type) -> dict[str, str]:
-    """Returns what the docstring of a class says of its attributes."""
+    """Returns the texts of the attributes in the docstring of a class."""
     text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2]
     found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", text, re.MULTILINE)
     return {name: " ".join(map(str.strip, lines.splitlines())) for name, lines in found}
 
 
 def _list_options() -> Iterator[tuple[Option, Any, str]]:
-    """Gives every option of a field, with its default and its help."""
+    """Yields every option of a field, with its default and its help."""
     defaults, texts = ServeOptions(), _read_help(ServeOptions)
     for one in fields(ServeOptions):
         default = getattr(defaults, one.name)
         if option := one.metadata.get("option"):
-            yield option, default, texts.get(one.name, "")  # no text: Python runs with -OO
+            yield option, default, texts.get(one.name, "")  # no text if Python runs with -OO
         if options := one.metadata.get("options"):
             inner = _read_help(one.metadata["type"])
             for name, option in options.items():
@@ -75,7 +75,7 @@ _ALL = tuple(_list_options())
 
 
 def field_options(group: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command the options of a group."""
+    """Returns a decorator that adds the options of a group to a command."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for one, default, text in reversed(_ALL):
@@ -95,7 +95,7 @@ def _names(group: str) -> list[str]:
 
 
 class ServeCommand(GroupedCommand):
-    """``modelflow serve``, with its options in groups."""
+    """The command ``modelflow serve``, with its options in groups."""
 
     groups = {  # noqa: RUF012
         SERVED: [
@@ -109,7 +109,7 @@ class ServeCommand(GroupedCommand):
     }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the arguments; of flags of another server says what to write in their place."""
+        """Parses the arguments; the error for a flag of another server names the counterpart."""
         given, known = list(args), {name for one in self.params for name in one.opts}
         try:
             return super().parse_args(ctx, args)
@@ -119,19 +119,19 @@ class ServeCommand(GroupedCommand):
                 raise
             raise click.UsageError(
                 f"No such option {error.option_name!r}. Flags of TensorFlow Serving or Triton, and "
-                f"what to write here:{lines}",
+                f"their counterparts:{lines}",
                 ctx,
             ) from error
 
 
 def options_given(given: Mapping[str, Any]) -> ServeOptions:
-    """Returns where to listen, and what to take.
+    """Returns the options of the server: addresses, limits and TLS.
 
     Args:
         given: The values of all options, by parameter; ``http`` and ``grpc`` as host and port.
 
     Raises:
-        click.UsageError: one half of certificate and key, or a CA without them.
+        click.UsageError: The certificate or its key is missing, but the other or a CA is given.
     """
     host, port = given["http"]
     grpc_host, grpc_port = given["grpc"]

@@ -1,4 +1,4 @@
-"""What the options of ``modelflow serve`` ask for, and what is told of it."""
+"""Setup of a server of ``modelflow serve``: signals, isolated models, messages."""
 
 import contextlib
 import sys
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from modelflow.serve.server import Server
 
 
-# Seconds after which a thread that wants Python's lock gets it from another that computes. With
-# the usual 0.005 a unit whose batch is done waits so long for the thread that reads requests,
-# where there are more than can be answered (benchmarks/serving_overload.py).
+# Seconds after which a thread that waits for Python's lock gets it from a computing thread. With
+# the default of 0.005 a unit with a finished batch waits that long for the thread that reads
+# requests, under overload (benchmarks/serving_overload.py).
 _SWITCH = 0.001
 
 _MOST_ISOLATED = 200
 
 
 class ServerEnd(NamedTuple):
-    """How far the end of a server has come."""
+    """The state of the end of a server."""
 
     asked: threading.Event
-    """Somebody has asked for it."""
+    """Set when a signal has asked for the end."""
     ended: threading.Event
-    """The server has stopped."""
+    """Set when the server has stopped."""
 
 
 @contextlib.contextmanager
 def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Iterator[ServerEnd]:
-    """Has SIGTERM stop a server inside the block, which answers first, and SIGHUP refresh it.
+    """Lets SIGTERM drain and stop a server inside the block, and lets SIGHUP refresh the server.
 
-    No thread waits long for another there, nor for the garbage collector. The process ends within
-    the time that the server has to answer, and `LAST_SECONDS`.
+    Inside the block threads switch faster, and the garbage collector skips the objects made so far.
+    The process ends at most `LAST_SECONDS` after the server's time to drain.
 
     Args:
         server: The server.
-        leaving: Called at SIGTERM, before it stops.
+        leaving: Called at SIGTERM, before the server stops.
     """
     told = ServerEnd(threading.Event(), threading.Event())
 
@@ -53,7 +53,7 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
         try:
             if leaving is not None:
                 leaving()
-            with contextlib.suppress(FlowFailed):  # raised again where the block stops it
+            with contextlib.suppress(FlowFailed):  # the `stop` after the block raises it
                 server.stop()
         finally:
             told.ended.set()
@@ -68,14 +68,14 @@ def ending(server: "Server", leaving: Callable[[], object] | None = None) -> Ite
 
 
 def list_isolated(given: Mapping[str, Any]) -> list[str]:
-    """Returns the models that have processes of their own, as options or their graphs ask for it.
+    """Returns the models with a process of their own, by ``--isolate`` or by their graphs.
 
     Args:
         given: The values of all options, by parameter.
 
     Raises:
-        click.UsageError: one is not there, or they are too many.
-        ConfigError: as `build_config`.
+        click.UsageError: A name is unknown, or there are too many isolated models.
+        ConfigError: As for `build_config`.
     """
     known = build_config(given).read()
     for name in given["isolate"]:
@@ -86,7 +86,7 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
             )
     names = [*dict.fromkeys(given["isolate"])]
     for name, source in known.items():
-        with contextlib.suppress(ConfigError):  # told when it is loaded
+        with contextlib.suppress(ConfigError):  # reported when the model is loaded
             if name not in names and source.is_isolated():
                 names.append(name)
     if len(names) > _MOST_ISOLATED:
@@ -99,10 +99,10 @@ def list_isolated(given: Mapping[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def explain_errors() -> Iterator[None]:
-    """Says what to do about an address that cannot be had inside the block.
+    """Adds advice to the error of an address that cannot be used inside the block.
 
     Raises:
-        click.ClickException: there is such a one.
+        click.ClickException: An address cannot be used.
     """
     try:
         yield
@@ -114,7 +114,7 @@ def explain_errors() -> Iterator[None]:
 
 
 def tell(models: Sequence[str], address: str, grpc_address: str) -> None:
-    """Prints what is served, and where."""
+    """Prints the served models and the addresses."""
     names = ", ".join(models) or "nothing yet"
     click.echo(f"serves {names} at {address}", err=True)
     if grpc_address:

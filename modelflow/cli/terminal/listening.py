@@ -1,4 +1,4 @@
-"""Where an option asks to listen: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``."""
+"""Addresses to listen on: ``PORT``, ``HOST:PORT`` or ``[HOST]:PORT``."""
 
 import threading
 import webbrowser
@@ -11,14 +11,16 @@ _MOST = 65535
 
 
 def split_address(option: str, address: str) -> tuple[str, int]:
-    """Returns host and port; without a host 127.0.0.1. Port 0: any that is free.
+    """Parses an address into host and port; the default host is 127.0.0.1.
+
+    Port 0 means any free port.
 
     Args:
         option: The option's name, for messages.
-        address: Its value.
+        address: The option's value.
 
     Raises:
-        click.UsageError: it is none.
+        click.UsageError: The value is no address.
     """
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
@@ -29,10 +31,10 @@ def split_address(option: str, address: str) -> tuple[str, int]:
 
 
 def show_until_the_end(what: str, url: str, *, is_opened: bool) -> int:
-    """Says where pages are, opens them in the browser if so asked, and waits for SIGTERM.
+    """Prints the URL of pages, opens the browser if ``is_opened``, and waits for SIGTERM.
 
     Returns:
-        The exit code of SIGTERM; a Ctrl-C is raised.
+        The exit code for SIGTERM; a Ctrl-C raises.
     """
     click.echo(f"{what}: {url}", err=True)
     if is_opened:

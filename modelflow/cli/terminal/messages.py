@@ -1,6 +1,6 @@
-"""What is said on stderr: notes, warnings and errors, in colours where a terminal is.
+"""Messages on stderr: notes, warnings and errors, with colours on a terminal.
 
-``NO_COLOR`` in the environment turns colours off, ``FORCE_COLOR`` on .
+``NO_COLOR`` in the environment turns colours off, ``FORCE_COLOR`` turns them on.
 """
 
 import logging
@@ -14,12 +14,12 @@ from modelflow.errors import FlowFailed, FlowUnitError
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "cyan", "advice": "cyan"}
 _PLACE = re.compile(r"^\S+?:\d+: ", re.MULTILINE)
-# From so severe a level on, log messages have this colour.
+# Log messages of this level and above have this colour.
 _LEVELS = ((logging.ERROR, "red"), (logging.WARNING, "yellow"), (logging.INFO, "cyan"))
 
 
 def colour_wish() -> bool | None:
-    """Returns whether the environment wants colours; None: where a terminal is."""
+    """Returns whether the environment wants colours, or None to use them on a terminal only."""
     if os.environ.get("NO_COLOR"):
         return False
     return True if os.environ.get("FORCE_COLOR") else None
@@ -32,7 +32,7 @@ def tell(kind: Literal["error", "warning", "note", "advice"], text: str) -> None
 
 
 def tell_error(text: str) -> None:
-    """Writes what is wrong on stderr, and where: ``graph.toml:3: unknown section 'grpah'``."""
+    """Prints an error with its place on stderr: ``graph.toml:3: unknown section 'grpah'``."""
     lines, end = [], 0
     for place in _PLACE.finditer(text):
         lines += [_color_red(text[end : place.start()]), click.style(place[0], bold=True)]
@@ -41,7 +41,7 @@ def tell_error(text: str) -> None:
 
 
 def tell_failed(failure: FlowFailed) -> None:
-    """Writes why a flow failed on stderr: each cause, with the line of the user's code."""
+    """Prints each cause of a flow's failure on stderr, with the line of the user's code."""
     for inner in failure.exceptions:
         where = inner.where if isinstance(inner, FlowUnitError) else ""
         tell_error(f"{inner} ({where})" if where else str(inner))
@@ -52,10 +52,10 @@ def _color_red(text: str) -> str:
 
 
 class LevelFormatter(logging.Formatter):
-    """Log messages with their level in colour, for a terminal."""
+    """A formatter that colours the level of log messages, for a terminal."""
 
     def __init__(self, *, is_coloured: bool) -> None:
-        """Takes whether there are colours."""
+        """Takes whether to use colours."""
         super().__init__("%(levelname)s: %(message)s")
         self._is_coloured = is_coloured
 

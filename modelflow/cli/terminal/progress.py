@@ -1,4 +1,4 @@
-"""How far a run is: a line that changes on a terminal, one in 30 seconds elsewhere."""
+"""The progress of a run: a line that changes on a terminal, a line every 30 seconds elsewhere."""
 
 import contextlib
 import sys
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from modelflow.job.job import Job, JobResult
 
 
-# Seconds between lines where nobody sees them change.
+# Seconds between lines if stderr is no terminal.
 _SELDOM = 30.0
 
 
 def describe_progress(job: "Job") -> str:
-    """Returns how far a job is: what is done, how fast, how long the rest will take."""
+    """Returns the progress of a job: finished items, rate, errors, remaining time."""
     result, stats = job.result, job.flow.stats().values()
     done, total, seconds = result.items, result.total, result.seconds
     rate = done / seconds if seconds else 0.0
@@ -37,13 +37,13 @@ def describe_progress(job: "Job") -> str:
 
 
 def describe_result(result: "JobResult") -> str:
-    """Returns what a job came to."""
+    """Returns the result of a job: items, errors, seconds and rate."""
     done, total, seconds = result.items, result.total, result.seconds
     items = count_of(done if total is None else total, "item")
     through = items if total in (None, done) else f"{done} of {items}"
     rate = done / seconds if seconds else 0.0
     before = result.errors_before
-    earlier = f"; {count_of(before, 'error')} in what was done before" if before else ""
+    earlier = f"; {count_of(before, 'error')} in earlier runs" if before else ""
     errors = count_of(result.errors, "error")
     return f"{through}, {errors}, {seconds:.2f} s, {rate:.1f} items/s{earlier}"
 
@@ -56,21 +56,21 @@ def _clock(seconds: float) -> str:
 
 
 def progress(line: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
-    """Shows on stderr how far a run is, while the block runs.
+    """Shows the progress of a run on stderr inside the block.
 
     Args:
-        line: Gives what is shown.
+        line: Returns the text to show.
     """
     return show_live(line) if sys.stderr.isatty() else _lines(line)
 
 
 @contextlib.contextmanager
 def show_live(line: Callable[[], str], *, redirect_stdout: bool = False) -> Iterator[None]:
-    """Shows a line on stderr, a terminal, that changes while the block runs.
+    """Shows a changing line on stderr, which must be a terminal, inside the block.
 
     Args:
-        line: Gives it.
-        redirect_stdout: What is printed inside the block stands above the line.
+        line: Returns the text to show.
+        redirect_stdout: Whether output of the block is printed above the line.
     """
     from rich.console import Console
     from rich.live import Live

@@ -1,4 +1,4 @@
-"""DOT, as Graphviz reads it, to nodes and edges that know their lines."""
+"""Parses DOT in Graphviz's syntax into nodes and edges with line numbers."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -19,24 +19,24 @@ from modelflow.errors import ConfigError, Finding, Location
 
 _COMPASS = frozenset(("n", "ne", "e", "se", "s", "sw", "w", "nw", "c", "_"))
 _MAX_DEPTH = 50
-# Of a text from outside: `{a b c} -> {d e f}` is a product, and defaults are copied to each node.
+# Limit for a text from outside: `{a b c} -> {d e f}` is a product, and each node copies defaults.
 _MOST = 200_000
-# What tells a node from another: of two values, one is a mistake.
+# Attributes that identify the unit of a node: two different values are a mistake.
 _IDENTITY = ("type", "flowunit")
 _DEFAULTS = ("node", "edge", "graph")
 
 
 @dataclass(frozen=True)
 class DotGraph:
-    """What a DOT text says.
+    """The content of a DOT text.
 
     Attributes:
         name: The graph's name, or "".
-        attributes: Those of the graph itself (``queue_size=8``, ``graph [..]``).
-        nodes, edges: In the order of their first mention.
-        body: How it is written; its spans are places in the text that was given.
-        notes: Sentences for the user about values that are replaced further down.
-        has_variables: Names and values may hold variables of the environment.
+        attributes: The attributes of the graph itself (``queue_size=8``, ``graph [..]``).
+        nodes, edges: The nodes and edges, in the order of their first mention.
+        body: The statements; their spans are positions in the given text.
+        notes: Notes for the user about values that a later statement replaces.
+        has_variables: Whether names and values may contain variables of the environment.
     """
 
     name: str
@@ -53,18 +53,19 @@ def read_dot(text: str, file: str = "<text>", first_line: int = 1) -> DotGraph:
 
     Args:
         text: The DOT text.
-        file: Where it stands, for messages.
-        first_line: The line of ``file`` that the text begins in.
+        file: The name of the file, for messages.
+        first_line: The line of ``file`` where the text begins.
 
     Raises:
-        ConfigError: with the line, what was found and what was expected.
+        ConfigError: The text is not such a graph. The message has the line, the found text and the
+            expected text.
     """
     return _Parser(tokens_of(text, file, first_line), file).graph("$" in text)
 
 
 @dataclass
 class _Scope:
-    """The defaults that hold inside one pair of braces."""
+    """The defaults inside one pair of braces."""
 
     node: dict[str, str] = field(default_factory=dict)
     edge: dict[str, str] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class _Scope:
 
 
 class _Ends(NamedTuple):
-    """What stands at one place of a chain: the ends that it gives, and how it is written."""
+    """One place of a chain: the ends of its edges, and its syntax."""
 
     refs: list[PortRef]
     written: NodeMention | Group
@@ -90,7 +91,7 @@ class _Parser(TokenReader):
         self._nodes: dict[str, dict[str, str]] = {}
         self._lines: dict[str, int] = {}
         self._edges: list[EdgeConfig] = []
-        # Node -> attribute -> the value that the node's own statements give, and its line.
+        # Node -> attribute -> (value, line) from the node's own statements.
         self._given: dict[str, dict[str, tuple[str, int]]] = {}
         self._notes: list[str] = []
         self._depth = 0
@@ -194,7 +195,7 @@ class _Parser(TokenReader):
                     self._edges.append(EdgeConfig(tail, head, location))
 
     def _give(self, node: str, attributes: Mapping[str, str], line: int) -> None:
-        """Gives a node what a statement of its own says; a later value goes before, with a note."""
+        """Sets attributes of a node from its own statement; a changed value adds a note."""
         given = self._given.setdefault(node, {})
         for key, value in attributes.items():
             before, first_line = given.get(key, (value, line))
@@ -238,7 +239,7 @@ class _Parser(TokenReader):
             port = self.value("a port")
             if self.accept(":"):
                 part = self.value("a compass point, or the rest of the port's name")
-                if part not in _COMPASS:  # TensorFlow's ports are called so: output:0
+                if part not in _COMPASS:  # TensorFlow has such port names: output:0
                     port = f"{port}:{part}"
         if name not in self._nodes:
             self._spend(1 + len(scope.node))

@@ -1,7 +1,7 @@
-"""What stands where in a DOT text: the statements that the reader has found, with their spans.
+"""The syntax of a DOT text: statements with their spans.
 
-A span is ``[start, end)`` in characters of the text. The values say how the text is written;
-`read_dot.DotGraph` says what it means.
+A span is ``[start, end)`` in characters of the text. These classes describe how the text is
+written; `read_dot.DotGraph` describes its meaning.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Attribute(NamedTuple):
-    """``name=value``, or a name alone, which stands for ``name=true``.
+    """The attribute ``name=value``, or a name alone, which means ``name=true``.
 
     Attributes:
-        name, value: What they say, without quotes.
-        start, name_end: The span of the name as written.
-        value_start: Where the value begins; None where there is none.
-        end: Behind the value, or the name.
-        until: Behind the ``,`` or ``;`` that follows; `end` where there is none.
+        name, value: The name and the value, without quotes.
+        start, name_end: The span of the written name.
+        value_start: The start of the value, or None without a value.
+        end: The end of the value, or of the name.
+        until: The end of the following ``,`` or ``;``, or `end` without a separator.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Attribute(NamedTuple):
 
 
 class AttributeList(NamedTuple):
-    """``[...]``, with its brackets."""
+    """An attribute list ``[...]``, with its brackets."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class AttributeList(NamedTuple):
 
 
 class NodeMention(NamedTuple):
-    """A node, named in a statement: its name's span, and the end of its port."""
+    """A mention of a node in a statement: the span of its name, and the end of its port."""
 
     name: str
     start: int
@@ -46,12 +46,12 @@ class NodeMention(NamedTuple):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that an edge from or to it has: this one."""
+        """The node as a tuple; a `Group` may have several nodes."""
         return (self.name,)
 
 
 class Group(NamedTuple):
-    """``{...}`` or ``subgraph NAME {...}``, with the nodes that are named in it."""
+    """A group ``{...}`` or ``subgraph NAME {...}``, with the nodes that are mentioned inside."""
 
     start: int
     end: int
@@ -63,13 +63,13 @@ class Statement(NamedTuple):
     """One statement of a body.
 
     Attributes:
-        start, end: Its span.
-        until: Behind the ``;`` that ends it; `end` where there is none.
-        word: ``node``, ``edge`` or ``graph`` where it gives defaults or the graph's attributes;
-            ``=`` for an attribute without brackets, which is a list of one; "" for nodes and edges.
-        chain: The ends of its edges in a row; one alone where it names nodes.
-        lists: Its attributes.
-        edges: The places of its own edges among those of the graph.
+        start, end: The span.
+        until: The end of the ``;`` behind the statement, or `end` without ``;``.
+        word: ``node``, ``edge`` or ``graph`` for defaults or attributes of the graph. ``=`` for an
+            attribute without brackets, which is a list with one attribute. "" for nodes and edges.
+        chain: The ends of the edges, in order. A statement about nodes has one end.
+        lists: The attribute lists.
+        edges: The positions of the statement's own edges among the edges of the graph.
     """
 
     start: int
@@ -82,21 +82,21 @@ class Statement(NamedTuple):
 
     @property
     def attributes(self) -> Iterator[Attribute]:
-        """Gives the attributes of all its lists."""
+        """The attributes of all lists."""
         return (attribute for found in self.lists for attribute in found.attributes)
 
 
 class Body(NamedTuple):
-    """The statements between two braces, which do not belong to its span."""
+    """The statements between two braces; the span excludes the braces."""
 
     start: int
     end: int
     statements: tuple[Statement, ...]
 
     def walk(self) -> Iterator[tuple["Body", Statement]]:
-        """Gives every statement with the body that it stands in, those of groups before their own.
+        """Yields every statement with its body; statements of groups come before their own group's.
 
-        This is the order in which they take effect.
+        This is the order in which the statements take effect.
         """
         for statement in self.statements:
             for end in statement.chain:
@@ -105,7 +105,7 @@ class Body(NamedTuple):
             yield self, statement
 
     def mentions(self) -> Iterator[NodeMention]:
-        """Gives every mention of a node in the order of the text."""
+        """Yields every mention of a node in the order of the text."""
         for statement in self.statements:
             for end in statement.chain:
                 if isinstance(end, Group):

@@ -1,4 +1,4 @@
-"""The words of a DOT text, and how names and values are written in DOT."""
+"""The tokens of a DOT text, and the quoting of names and values in DOT."""
 
 import itertools
 import re
@@ -10,7 +10,7 @@ from modelflow.errors import ConfigError, Finding, Location
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     ID = "a name"
     QUOTED = "a quoted text"
@@ -20,13 +20,13 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """One word.
+    """One token.
 
     Attributes:
-        kind: What it is.
-        text: What it says, without quotes and escapes.
-        line: Its line, counted from 1.
-        start, end: Its span in the text as written, in characters.
+        kind: The kind.
+        text: The text, without quotes and escapes.
+        line: The line, counted from 1.
+        start, end: The span in the text, in characters.
     """
 
     kind: TokenKind
@@ -37,7 +37,7 @@ class Token(NamedTuple):
 
 
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/)+", re.DOTALL)
-# Beyond Graphviz, a name may hold a variable of the environment: ${NAME}.
+# In addition to Graphviz, a name may contain a variable of the environment: ${NAME}.
 _TOKEN = re.compile(
     r'"(?P<QUOTED>(?:[^"\\]|\\.)*)"'
     r"|(?P<SYMBOL>->|--|[{}\[\]=;,:+])"
@@ -45,20 +45,20 @@ _TOKEN = re.compile(
     r"|(?:\$\{\w+\}|[A-Za-z_\u0080-\U0010ffff$])(?:\$\{\w+\}|[\w\u0080-\U0010ffff$])*)",
     re.DOTALL,
 )
-# Graphviz takes `20ms` for two words, with a warning.
+# Graphviz reads `20ms` as two words, with a warning.
 _NUMBER_AND_NAME = re.compile(r"-?\.?\d[\w.\u0080-\U0010ffff$]*")
 _KINDS = {kind.name: kind for kind in TokenKind}
 
 
 class TokenReader:
-    """Takes the tokens of a text one by one, with one of look-ahead.
+    """A reader of the tokens of a text, with one token of look-ahead.
 
     Attributes:
-        file: Where the text stands, for messages.
-        token: The token that comes next.
-        symbol: What it says, if it is a symbol; else "".
-        is_value: It can be a name or a value.
-        end: Behind the token before it.
+        file: The name of the file, for messages.
+        token: The next token.
+        symbol: The text of the next token if it is a symbol, else "".
+        is_value: Whether the next token can be a name or a value.
+        end: The end of the token before the next token.
     """
 
     def __init__(self, tokens: Iterator[Token], file: str) -> None:
@@ -69,37 +69,37 @@ class TokenReader:
         self.next()
 
     def next(self) -> None:
-        """Goes on by one token."""
+        """Advances by one token."""
         self.end = self.token.end
         self.token = token = next(self._tokens)
         self.symbol = token.text if token.kind is TokenKind.SYMBOL else ""
         self.is_value = not self.symbol and token.kind is not TokenKind.END
 
     def word(self) -> str:
-        """Returns what comes next in small letters, if it is a name without quotes; else ""."""
+        """Returns the next token in lower case if the token is a name without quotes, else ""."""
         return self.token.text.lower() if self.token.kind is TokenKind.ID else ""
 
     def accept(self, symbol: str) -> bool:
-        """Takes a symbol if it comes next; tells whether it did."""
+        """Consumes the next token if the token is ``symbol``; returns whether that was so."""
         if self.symbol == symbol:
             self.next()
             return True
         return False
 
     def expect(self, symbol: str) -> None:
-        """Takes a symbol.
+        """Consumes a symbol.
 
         Raises:
-            ConfigError: something else comes next.
+            ConfigError: The next token is another one.
         """
         if not self.accept(symbol):
             self.fail(f"got {self.describe()}; expected {symbol!r}")
 
     def value(self, expected: str) -> str:
-        """Takes a name or a value, of several quoted texts too that ``+`` joins.
+        """Consumes a name or a value, which may be several quoted texts joined by ``+``.
 
         Raises:
-            ConfigError: something else comes next; the message says what was ``expected``.
+            ConfigError: The next token is another one; the message names ``expected``.
         """
         token = self.token
         if not self.is_value:
@@ -115,21 +115,21 @@ class TokenReader:
         return text
 
     def describe(self) -> str:
-        """Returns what comes next as messages name it."""
+        """Returns the next token as messages name the token."""
         token = self.token
         return token.kind.value if token.kind is TokenKind.END else repr(token.text)
 
     def fail(self, problem: str) -> NoReturn:
-        """Raises the error about what comes next."""
+        """Raises an error about the next token."""
         at = Location(self.file, self.token.line)
         raise ConfigError([Finding(at, f"DOT: {problem}", error=ConfigError)])
 
 
 def tokens_of(text: str, file: str, first_line: int = 1) -> Iterator[Token]:
-    """Gives the tokens of ``text``, whose first line is line ``first_line`` of ``file``.
+    """Yields the tokens of ``text``, whose first line is line ``first_line`` of ``file``.
 
     Raises:
-        ConfigError: a character that begins no token, or a text or comment that does not end.
+        ConfigError: A character begins no token, or a text or comment does not end.
     """
     position, line = 0, first_line
     while True:
@@ -157,7 +157,7 @@ def tokens_of(text: str, file: str, first_line: int = 1) -> Iterator[Token]:
 
 
 def _problem(text: str, position: int) -> str:
-    """What to say of a character that begins no token."""
+    """Returns the message about a character that begins no token."""
     if text[position] == '"':
         problem = "a quoted text that does not end; expected a closing '\"'"
     elif text.startswith("/*", position):
@@ -165,11 +165,11 @@ def _problem(text: str, position: int) -> str:
     elif found := _NUMBER_AND_NAME.match(text, position):
         problem = f"got {found.group()}, a number and a name in one; put it in quotes"
     elif text[position] == ">":
-        problem = "got '>'; an edge is written '->', and a name that holds '>' in quotes"
+        problem = "got '>'; an edge is written '->', and a name with '>' needs quotes"
     elif text[position] == "-":
-        problem = "got '-'; an edge is written '->', and a name that holds '-' in quotes"
+        problem = "got '-'; an edge is written '->', and a name with '-' needs quotes"
     else:
-        problem = f"got {text[position]!r}, which begins nothing in DOT; quote names that hold it"
+        problem = f"got {text[position]!r}, which begins nothing in DOT; quote names with it"
     return problem
 
 
@@ -189,7 +189,7 @@ _KEYWORDS = ("node", "edge", "graph", "digraph", "subgraph", "strict")
 
 
 def dot_text(value: Any) -> str:
-    """Returns a value as the text that DOT gives for it: lists with commas, booleans in words."""
+    """Returns the text of a value as in DOT: lists with commas, booleans as words."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -201,15 +201,15 @@ def dot_word(text: str, *, in_quotes: bool = False) -> str:
     """Returns a text as one word of DOT.
 
     Args:
-        text: What the word is to say.
-        in_quotes: Quotes it also where it needs none.
+        text: The text of the word.
+        in_quotes: Whether to add quotes that are not necessary.
 
     Raises:
-        ConfigError: DOT cannot hold it.
+        ConfigError: DOT cannot represent the text.
     """
     if not in_quotes and _PLAIN.match(text) and text.lower() not in _KEYWORDS:
         return text
-    # What quotes cannot hold (a backslash at the end, or before a quote) an HTML text may.
+    # An HTML text can contain a backslash at the end or before a quote, which quotes cannot.
     for written in ('"' + text.replace('"', '\\"') + '"', f"<{text}>"):
         if _reads_as(written, text):
             return written

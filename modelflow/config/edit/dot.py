@@ -1,4 +1,4 @@
-"""Edits of one DOT text: the statements that an edit is about, and how they are written anew."""
+"""Edits of one DOT text: selects the affected statements and rewrites them."""
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,24 +24,24 @@ from modelflow.errors import ConfigError
 class DotEdits:
     """The edits of a DOT text; each method returns the new text.
 
-    What they are about is there, and whether the new text says what was asked is looked at behind
-    them (`modelflow.config.edit.graph_text`).
+    The methods expect that the edited nodes and edges exist. `modelflow.config.edit.graph_text`
+    checks afterwards that the new text has the expected meaning.
 
     Attributes:
         name: The graph's name, or "".
-        meaning: What the text says.
+        meaning: The meaning of the text.
     """
 
     def __init__(self, text: str, file: str = "<text>", first_line: int = 1) -> None:
-        """Reads the text.
+        """Parses the text.
 
         Args:
             text: The DOT text.
-            file: Where it stands, for messages.
-            first_line: The line of ``file`` that it begins in.
+            file: The name of the file, for messages.
+            first_line: The line of ``file`` where the text begins.
 
         Raises:
-            ConfigError: it is not DOT.
+            ConfigError: The text is not DOT.
         """
         graph = read_dot(text, file, first_line)
         self._text = text
@@ -55,18 +55,18 @@ class DotEdits:
         )
 
     def value_of(self, value: Any, _old: Any) -> str:
-        """Returns a value as DOT has it: a text."""
+        """Returns a value as DOT represents values: a text."""
         return dot_text(value)
 
     def give(self, values: Mapping[str, Mapping[str, Any]]) -> str:
-        """Gives nodes attributes, or takes them away (None).
+        """Sets attributes of nodes, or removes attributes whose value is None.
 
-        A value is written in the place of the one in effect, where a statement of the node alone
-        gives it; else into a statement of the node alone, which may be new.
+        If the value in effect comes from a statement of the node alone, the new value replaces it.
+        Otherwise the value goes into a statement of the node alone, which may be new.
 
         Raises:
-            ConfigError: DOT cannot hold a value, or no statement of the node alone gives what is to
-                go.
+            ConfigError: DOT cannot represent a value, or no statement of the node alone has the
+                attribute to remove.
         """
         givers: dict[str, list[Statement]] = {}
         for _, statement in self._body.walk():
@@ -94,27 +94,27 @@ class DotEdits:
         return apply_splices(self._text, [*rewritten, *added])
 
     def _new_statement(self, node: str, attributes: Mapping[str, str]) -> list[Splice]:
-        """Returns the splice that gives a node a statement, behind all that names it."""
+        """Returns the splice that adds a statement for a node, behind all mentions of the node."""
         if not attributes:
             return []
         line = f"{dot_word(node)}{self._blank()}[{_write_attributes(attributes)}]"
         return [self._put_behind(lambda statement: node in _names(statement), line)]
 
     def add_node(self, name: str, attributes: Mapping[str, Any]) -> str:
-        """Adds a node behind the last one; ``node [...]`` further up applies to it.
+        """Adds a node behind the last node; an earlier ``node [...]`` applies to the new node.
 
         Raises:
-            ConfigError: DOT cannot hold a name or a value.
+            ConfigError: DOT cannot represent a name or a value.
         """
         written = _write_attributes({key: dot_text(value) for key, value in attributes.items()})
         line = dot_word(name) + (f"{self._blank()}[{written}]" if written else "")
         return apply_splices(self._text, [self._put_behind(_is_node, line)])
 
     def connect(self, source: PortRef, target: PortRef) -> str:
-        """Adds an edge behind the last one, and behind all that is said of its nodes.
+        """Adds an edge behind the last edge, and behind all statements about its nodes.
 
         Raises:
-            ConfigError: DOT cannot hold a port.
+            ConfigError: DOT cannot represent a port.
         """
         line = " -> ".join(
             dot_word(end.node) + (f":{dot_word(end.port)}" if end.port is not None else "")
@@ -129,10 +129,10 @@ class DotEdits:
         return apply_splices(self._text, [self._put_behind(is_before, line)])
 
     def rename(self, old: str, new: str) -> str:
-        """Gives a node another name wherever it is mentioned.
+        """Changes the name of a node in every mention.
 
         Raises:
-            ConfigError: DOT cannot hold the name.
+            ConfigError: DOT cannot represent the name.
         """
         return apply_splices(
             self._text,
@@ -144,26 +144,28 @@ class DotEdits:
         )
 
     def remove_node(self, name: str) -> str:
-        """Takes a node away, with its edges."""
+        """Removes a node, with its edges."""
         return self._part(lambda edge: name in (edge[0].node, edge[1].node), name)
 
     def disconnect(self, source: PortRef, target: PortRef) -> str:
-        """Takes an edge away, however often it stands."""
+        """Removes all edges between two ports."""
         return self._part((source, target).__eq__)
 
     def _part(self, is_gone: Callable[[Edge], bool], name: str | None = None) -> str:
-        """Writes the chains anew that some edges or a node are to leave."""
+        """Rewrites the chains that contain a removed edge or node."""
         splices: list[Splice] = []
         first_mentions: dict[int, dict[str, NodeMention]] = {}
         for body, statement in self._body.walk():
             gone = {place for place in statement.edges if is_gone(self.meaning.edges[place])}
             is_named = any(_is_mention(end) and end.nodes == (name,) for end in statement.chain)
             if not is_named and (not gone or name is not None):
-                continue  # where a group names it, it leaves the group
+                # A group that mentions the node is rewritten by its own statements.
+                continue
 
             if id(body) not in first_mentions:
                 mentions = reversed([*body.mentions()])
                 first_mentions[id(body)] = {mention.name: mention for mention in mentions}
+            # Splices of the group's statements, which come first, go into the rewritten chain.
             inside: list[Splice] = []
             while splices and splices[-1].start >= statement.start:
                 inside.append(splices.pop())
@@ -173,7 +175,7 @@ class DotEdits:
         return apply_splices(self._text, splices)
 
     def _put_behind(self, is_meant: Callable[[Statement], bool], line: str) -> Splice:
-        """Returns the splice that puts a statement behind the last one that is meant, or of all."""
+        """Returns the splice that adds a statement behind the last match, or at the end."""
         statements = self._body.statements
         if not statements:
             return put_into(self._text, self._body, line)
@@ -181,7 +183,7 @@ class DotEdits:
         return put_behind(self._text, found, line)
 
     def _blank(self) -> str:
-        """Returns what the text writes between a node and its brackets: a blank, or nothing."""
+        """Returns the text's separator between a node and its brackets: a blank, or nothing."""
         for statement in self._body.statements:
             if _is_node(statement) and statement.lists:
                 between = self._text[statement.chain[0].end : statement.lists[0].start]
@@ -190,20 +192,21 @@ class DotEdits:
 
 
 def refuse(what: str) -> str:
-    """Returns what to say of an edit that is not possible in a DOT text."""
+    """Returns the message for an edit that a DOT text does not allow."""
     return (
-        f"{what}: cannot be changed here without changing more: defaults (node [...], "
-        "edge [...]) or a group of nodes ({...}) say something of it; change them by hand"
+        f"{what}: cannot be changed alone: defaults (node [...], edge [...]) or a group of nodes "
+        "({...}) set it; change them by hand"
     )
 
 
 def _find_givers(statements: Sequence[Statement], key: str, *, is_to_go: bool) -> list[Statement]:
-    """Returns the statements of one node alone in which an attribute is to be written.
+    """Returns the statements of one node alone in which an attribute must be written.
 
     Args:
-        statements: Those that give the node something, groups with others among them.
+        statements: The statements with attributes of the node, including groups with other nodes.
         key: The attribute.
-        is_to_go: It goes from everywhere; otherwise it is written in one place.
+        is_to_go: Whether to remove the attribute from all statements. Otherwise one statement sets
+            it.
     """
     own = [one for one in statements if _is_node(one)]
     giving = [one for one in statements if any(given.name == key for given in one.attributes)]
@@ -221,18 +224,18 @@ def _without(
     name: str | None,
     written: Callable[[int, int], str],
 ) -> list[str]:
-    """Returns the statements that a chain becomes without some edges and without a node.
+    """Returns the statements that replace a chain without some edges and without a node.
 
-    Each run of nodes with edges between them stays a chain. A node without an edge stays where it
-    is mentioned first: that says that it is there, in which order and with which defaults. Where a
-    group is in the chain, each end of it and each edge gets a statement.
+    Each run of nodes with edges between them stays a chain. A node without an edge stays at its
+    first mention, because this mention declares the node, its order and its defaults. If the chain
+    contains a group, each end and each edge gets a statement of its own.
 
     Args:
-        first: Where each node is mentioned first in the body of the chain.
+        first: The first mention of each node in the body of the chain.
         statement: The chain.
-        gone: The places of the edges that go.
-        name: The node that goes.
-        written: Returns a piece of the text with what has changed inside it.
+        gone: The positions of the removed edges.
+        name: The removed node.
+        written: Returns a piece of the text with the splices inside it applied.
     """
     chain = statement.chain
     links = [
@@ -268,7 +271,7 @@ def _without(
 
 
 def _piece(text: str, splices: list[Splice], start: int, end: int) -> str:
-    """Returns a piece of a text with the splices inside it put in."""
+    """Returns a piece of a text with the splices inside the piece applied."""
     inside = [
         Splice(one.start - start, one.end - start, one.text)
         for one in splices

@@ -1,6 +1,6 @@
-"""Statements of a DOT text, written anew as a whole, and where new ones go.
+"""Rewrites whole statements of a DOT text, and places new statements.
 
-New statements get lines of their own where their neighbours have them.
+A new statement gets a line of its own if its neighbours have one.
 """
 
 import re
@@ -12,15 +12,15 @@ from modelflow.config.dot.tokens import dot_word, tokens_of
 from modelflow.config.edit.statements import Splice, find_lost, indentation, is_first, is_last
 
 _COMMENT = re.compile(r"(?://|\#)[^\n]*|/\*.*?\*/", re.DOTALL)
-# What may follow a statement in its line.
+# The rest of a line behind a statement.
 _REST = re.compile(r"(?:[ \t]|/\*.*?\*/)*(?:(?://|\#)[^\n]*)?(?=\n|\Z)", re.DOTALL)
-# Two characters that would become one word.
+# Two characters that would merge to one word.
 _WORD_AND_WORD = re.compile(r"""[^\s{}\[\];,"/#<>]{2}""")
 _BLANKS = re.compile(r"[ \t]*")
 
 
 def comments(text: str) -> list[str]:
-    """Returns the comments between the tokens of a piece of DOT, without blanks behind them."""
+    """Returns the comments between the tokens of a piece of DOT, without trailing blanks."""
     position, found = 0, list[str]()
     for token in tokens_of(text, ""):
         found += map(str.rstrip, _COMMENT.findall(text, position, token.start))
@@ -29,7 +29,7 @@ def comments(text: str) -> list[str]:
 
 
 def replace_name(text: str, start: int, end: int, name: str) -> Splice:
-    """Returns the splice that writes another name in the place of one, before its comments."""
+    """Returns the splice that replaces a name by another name, which keeps the comments."""
     written = dot_word(name, in_quotes=text[start] == '"')
     for comment in comments(text[start:end]):
         written += f" {comment}" + "\n" * (not comment.startswith("/*"))
@@ -37,9 +37,10 @@ def replace_name(text: str, start: int, end: int, name: str) -> Splice:
 
 
 def replace_statement(text: str, statement: Statement, lines: list[str]) -> Splice:
-    """Returns the splice that writes statements in the place of one; none: that removes it.
+    """Returns the splice that replaces a statement by ``lines``; without lines, removes the
+    statement.
 
-    The comments of the old statement that the new ones do not have go before them.
+    Comments of the old statement that the new statements do not have are put before them.
     """
     start, end = statement.start, statement.end if lines else statement.until
     kept = [comment for line in lines for comment in comments(line)]
@@ -56,12 +57,13 @@ def replace_statement(text: str, statement: Statement, lines: list[str]) -> Spli
     if not lines and (is_last(text, end) or lost[-1].startswith("/*")):
         before = before.rstrip()
     written = before + between.join(lines)
-    left, right = text[start - 1], text[end]  # of a body, which has braces
+    # A statement is inside braces, so the text has a character on both sides.
+    left, right = text[start - 1], text[end]
     return Splice(start, end, _gap(left, written) + written + _gap(written, right))
 
 
 def _removal(text: str, start: int, end: int) -> Splice:
-    """Returns the splice that removes a piece: with its line, where nothing else is in it."""
+    """Returns the splice that removes a piece, with its line if the line has no other text."""
     line = text.rfind("\n", 0, start) + 1
     blanks = _BLANKS.match(text, end)
     behind = blanks.end() if blanks else end
@@ -73,12 +75,12 @@ def _removal(text: str, start: int, end: int) -> Splice:
 
 
 def _gap(left: str, right: str) -> str:
-    """Returns what is to stand between two texts, so that no word becomes another one."""
+    """Returns the blank that two texts need between them to not become one word, or ""."""
     return " " * bool(_WORD_AND_WORD.fullmatch(left[-1:] + right[:1]))
 
 
 def put_behind(text: str, statement: Statement, line: str) -> Splice:
-    """Returns the splice that puts a statement behind another, ended as it is."""
+    """Returns the splice that adds a statement behind another, with the same ending."""
     line += ";" * (statement.until > statement.end)
     rest = _REST.match(text, statement.until)
     if rest is None or not is_first(text, statement.start):
@@ -88,7 +90,7 @@ def put_behind(text: str, statement: Statement, line: str) -> Splice:
 
 
 def put_into(text: str, body: Body, line: str) -> Splice:
-    """Returns the splice that puts the first statement into an empty body."""
+    """Returns the splice that adds the first statement to an empty body."""
     if is_first(text, body.end):
         place = text.rfind("\n", 0, body.end) + 1
         return Splice(place, place, f"{indentation(text, body.end)}    {line}\n")
@@ -99,16 +101,16 @@ def put_into(text: str, body: Body, line: str) -> Splice:
 def with_attributes(
     text: str, statement: Statement, values: Mapping[str, str | None], blank: str = " "
 ) -> str:
-    """Returns a statement with other attributes.
+    """Returns a statement with changed attributes.
 
     Args:
         text: The whole text.
         statement: The statement.
-        values: What each attribute is to be; None: it goes.
-        blank: What to put between a node and brackets that it has not yet.
+        values: Attribute -> its new value, or None to remove the attribute.
+        blank: The separator between a node and new brackets.
 
     Raises:
-        ConfigError: DOT cannot hold a value.
+        ConfigError: DOT cannot represent a value.
     """
     lists = [brackets for brackets in statement.lists if brackets.attributes]
     head = text[statement.start : statement.lists[0].start if statement.lists else statement.end]
@@ -135,7 +137,7 @@ def with_attributes(
 def _write(
     text: str, attribute: Attribute, is_in_effect: bool, values: Mapping[str, str | None]
 ) -> str:
-    """Returns an attribute as it is to be written; "" where it goes."""
+    """Returns the new text of an attribute, or "" if the attribute is removed."""
     as_written = text[attribute.start : attribute.end]
     if attribute.name not in values:
         return as_written
@@ -151,25 +153,25 @@ def _write(
 
 
 def _gaps(text: str, brackets: AttributeList) -> list[str]:
-    """Returns what stands around the attributes of a list: ``[``, the separators, ``]``."""
+    """Returns the texts around the attributes of a list: ``[``, the separators, ``]``."""
     places = [(one.start, one.end) for one in brackets.attributes]
     edges = [(0, brackets.start), *places, (brackets.end, 0)]
     return [text[before[1] : after[0]] for before, after in pairwise(edges)]
 
 
 def _write_list(text: str, brackets: AttributeList, sources: list[str]) -> str:
-    """Returns a list in which attributes are written as ``sources``; "" leaves one out."""
+    """Returns a list with its attributes written as ``sources``; "" omits an attribute."""
     first, *gaps = _gaps(text, brackets)
     left = [place for place, source in enumerate(sources) if source]
     inside = "".join(
-        sources[place] + (gaps[place] or " " * (behind > place + 1))  # one between them is gone
+        sources[place] + (gaps[place] or " " * (behind > place + 1))  # a removed one left no gap
         for place, behind in pairwise(left)
     )
     return first + inside + sources[left[-1]] + gaps[-1]
 
 
 def _extend(text: str, brackets: AttributeList, sources: list[str], new: list[str]) -> str:
-    """Returns a list with attributes behind its others, in lines of their own as those are."""
+    """Returns a list with added attributes, on lines of their own if the others are."""
     if not any(sources):
         return f"[{', '.join(new)}]"
     last = brackets.attributes[-1]

@@ -1,4 +1,4 @@
-"""The text of a graph file, and edits of it. Pure: text in, text out."""
+"""The text of a graph file with its edits; an edit returns a new text and has no side effects."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ _GRAPHCONF = ("graph", "graphconf")
 
 
 def diff(before: str, after: str, name: str) -> str:
-    """Returns what differs between two texts of a file as a unified diff; "" where nothing does.
+    """Returns a unified diff of two texts of a file, or "" for equal texts.
 
     Args:
-        before: The text as it was.
-        after: The text as it is now.
+        before: The old text.
+        after: The new text.
         name: The file's name.
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
@@ -41,10 +41,10 @@ def diff(before: str, after: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class GraphText:
-    """The text of a graph file, and what can be done with it; every edit gives another one.
+    """The text of a graph file; every edit returns another `GraphText`.
 
-    Names and values are those of the file: ``${NAME}`` in them is the environment's, and ``$NAME``
-    an argument's. Ends of edges are ``node:port``, ``node`` or a `PortRef`.
+    Names and values are as written in the file: ``${NAME}`` is a variable of the environment, and
+    ``$NAME`` is an argument. The ends of edges are ``node:port``, ``node`` or a `PortRef`.
 
     Attributes:
         text: The text.
@@ -61,21 +61,21 @@ class GraphText:
 
     @classmethod
     def read(cls, text: str, form: str, file: str = "<text>") -> Self:
-        """Reads a text.
+        """Parses a text.
 
         Args:
-            text: What the file holds, with its line ends as they are.
+            text: The content of the file, with its line ends unchanged.
             form: ``toml``, ``dot``, ``yaml`` or ``json``.
             file: The file's name, for messages.
 
         Raises:
-            ConfigError: it does not parse, its graph stands elsewhere, or the form is one that is
-                not edited; the message says what to do.
+            ConfigError: The text has mistakes, its graph is in another file, or the form cannot be
+                edited. The message has the next step.
         """
         return cls(text, form, file)
 
     def __post_init__(self) -> None:
-        """Reads the text; raises as `read` does."""
+        """Parses the text, and raises as `read` does."""
         text = self.text.replace("\r\n", "\n") if self._is_crlf else self.text
         if self.form == "dot":
             toml = TomlEdits(Document({}, {}, self.file, ""))
@@ -99,39 +99,39 @@ class GraphText:
 
     @property
     def nodes(self) -> Mapping[str, Mapping[str, Any]]:
-        """The attributes of each node as written, with the defaults of ``node [...]``."""
+        """The attributes of each node as written, including the defaults of ``node [...]``."""
         return self._meaning.given
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """The edges, in order."""
+        """The edges, in the order of the text."""
         return self._meaning.edges
 
     @property
     def name(self) -> str:
-        """The graph's name as DOT gives it; "" where it gives none."""
+        """The graph's name in DOT, or ""."""
         return self._edits.name if isinstance(self._edits, DotEdits) else ""
 
     @property
     def is_typed(self) -> bool:
-        """Tells whether values have types (tables of TOML), or are text (DOT)."""
+        """Tells whether values have types (TOML tables) or are texts (DOT)."""
         return not isinstance(self._edits, DotEdits)
 
     # -- values ---------------------------------------------------------------------------------
 
     def set(self, node: str, attribute: str, value: Any) -> Self:
-        """Gives a node an attribute: in place of the value in effect, else behind its others.
+        """Sets an attribute of a node: replaces the value in effect, or adds the attribute.
 
         Raises:
-            ConfigError: there is no such node, or the value cannot be written here.
+            ConfigError: The node does not exist, or the value cannot be written here.
         """
         return self._give({self._node(node): {attribute: value}})
 
     def unset(self, node: str, attribute: str) -> Self:
-        """Takes away what a node says of an attribute; where the file gives a default, it holds.
+        """Removes an attribute of a node; a default of the file then takes effect.
 
         Raises:
-            ConfigError: there is no such node, or it does not itself say anything of it.
+            ConfigError: The node does not exist, or does not set the attribute itself.
         """
         given = self.nodes[self._node(node)]
         if attribute not in given:
@@ -140,15 +140,15 @@ class GraphText:
         return self._give({node: {attribute: None}})
 
     def override(self, overrides: Mapping[str, Any]) -> Self:
-        """Writes what ``--set`` would say beside the file, with the same meaning.
+        """Writes ``--set`` overrides into the file, with the same meaning.
 
         Args:
-            overrides: As for `modelflow.config.override.apply_overrides`; ``${NAME}`` in a value
-                is text, not a variable. A relative path is written as it is: in the file it is
-                relative to the file's folder, beside it to the working folder.
+            overrides: As for `modelflow.config.override.apply_overrides`. ``${NAME}`` in a value is
+                text, not a variable. A relative path is written unchanged. In the file it is
+                relative to the file's folder, in ``--set`` to the working folder.
 
         Raises:
-            ConfigError: an unknown node, or a value that cannot be written here.
+            ConfigError: A node is unknown, or a value cannot be written here.
         """
         written = (NodeConfig(name, given) for name, given in self.nodes.items())
         wanted = apply_overrides(FlowConfig(tuple(written), ()), overrides, self.file)
@@ -165,10 +165,10 @@ class GraphText:
         return edited
 
     def move_all(self, places: Mapping[str, Position | None]) -> Self:
-        """Says where nodes stand in the picture: the middle of their box; None: the layout puts it.
+        """Sets positions of nodes in the picture (the middle of the box); None removes a position.
 
         Raises:
-            ConfigError: there is no such node.
+            ConfigError: A node does not exist.
         """
         return self._give(
             {
@@ -179,7 +179,7 @@ class GraphText:
         )
 
     def _give(self, values: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Gives nodes attributes; those that they have already are passed over."""
+        """Sets attributes of nodes, except attributes that already have the value."""
         expected, changes = self._meaning, {}
         for node, attributes in values.items():
             given, change = dict(self.nodes[node]), {}
@@ -194,7 +194,7 @@ class GraphText:
             changes.update({node: change} if change else {})
 
         def is_expected(found: Meaning) -> bool:
-            for node, change in changes.items():  # where one goes, a default may hold
+            for node, change in changes.items():  # behind a removed attribute a default may appear
                 gone = {key for key, value in change.items() if value is None}
                 given = {k: v for k, v in found.given.get(node, {}).items() if k not in gone}
                 found = found.with_attributes(node, given)
@@ -208,10 +208,10 @@ class GraphText:
     # -- nodes and edges ------------------------------------------------------------------------
 
     def add_node(self, name: str, attributes: Mapping[str, Any] | None = None) -> Self:
-        """Adds a node behind the last one; in DOT, defaults of ``node [...]`` apply to it.
+        """Adds a node behind the last node; in DOT, defaults of ``node [...]`` apply.
 
         Raises:
-            ConfigError: there is a node of that name, or a value that cannot be written.
+            ConfigError: The name is in use, or a value cannot be written.
         """
         self._check_is_free(name)
         values = {
@@ -226,22 +226,22 @@ class GraphText:
         return self._with_graph(name, self._edits.add_node(name, values), is_expected)
 
     def remove_node(self, name: str) -> Self:
-        """Takes a node away, with its edges.
+        """Removes a node, with its edges.
 
         Raises:
-            ConfigError: there is no such node, or the text cannot be parted so.
+            ConfigError: The node does not exist, or the text cannot be split in this way.
         """
         expected = self._meaning.without_node(self._node(name))
         return self._with_graph(name, self._edits.remove_node(name), expected.is_same)
 
     def rename(self, old: str, new: str) -> Self:
-        """Gives a node another name, in its edges too, and in ``[serve]``.
+        """Renames a node, also in its edges and in ``[serve]``.
 
-        A node without ``flowunit`` runs the unit of its name: where that is to stay, set
+        A node without ``flowunit`` runs the unit with the node's name. To keep the unit, set
         ``flowunit`` first.
 
         Raises:
-            ConfigError: there is no such node, there is one of the new name, or the name cannot be
+            ConfigError: The node does not exist, the new name is in use, or the name cannot be
                 written.
         """
         if self._node(old) == new:
@@ -260,11 +260,11 @@ class GraphText:
         return edited
 
     def connect(self, source: str | PortRef, target: str | PortRef) -> Self:
-        """Adds an edge behind the last one.
+        """Adds an edge behind the last edge.
 
         Raises:
-            ConfigError: there is no such node, there is such an edge, or defaults of ``edge [...]``
-                give it other ports.
+            ConfigError: A node does not exist, the edge exists, or defaults of ``edge [...]`` give
+                the edge other ports.
         """
         ends = _end(source), _end(target)
         for end in ends:
@@ -279,10 +279,10 @@ class GraphText:
         return self._with_graph(what, self._edits.connect(*ends), is_expected)
 
     def disconnect(self, source: str | PortRef, target: str | PortRef) -> Self:
-        """Takes an edge away; a chain is parted where it stands in one.
+        """Removes an edge, and splits the chain that contains the edge.
 
         Raises:
-            ConfigError: there is no such edge, or the text cannot be parted so.
+            ConfigError: The edge does not exist, or the text cannot be split in this way.
         """
         ends = _end(source), _end(target)
         edge = f"{ends[0]} -> {ends[1]}"
@@ -299,16 +299,16 @@ class GraphText:
         return "\r\n" in self.text and self.text.count("\n") == self.text.count("\r\n")
 
     def _with_graph(self, what: str, text: str, is_expected: Callable[[Meaning], bool]) -> Self:
-        """Returns the file with another text of what the edits read: the file, or the DOT in it."""
+        """Returns the file with a new text of the edited part: the file, or the DOT text inside."""
         if self.form == "toml" and isinstance(self._edits, DotEdits):
             text = self._toml.change({_GRAPHCONF: text})
         return self._with(what, text, is_expected)
 
     def _with(self, what: str, text: str, is_expected: Callable[[Meaning], bool]) -> Self:
-        """Returns the file with another text, which is read: it must say what is expected.
+        """Returns the file with a new text, and checks that the meaning is as expected.
 
         Raises:
-            ConfigError: it says something else.
+            ConfigError: The meaning is another one.
         """
         try:
             edited = replace(self, text=text.replace("\n", "\r\n") if self._is_crlf else text)
@@ -322,15 +322,15 @@ class GraphText:
         if not self.is_typed:
             return refuse(what)
         return (
-            f"{what}: the file is written in a way in which this cannot be changed; change it by "
-            "hand, or write the file anew: modelflow convert FILE -o NEW.toml"
+            f"{what}: cannot be changed in the way the file is written; change it by "
+            "hand, or write a new file: modelflow convert FILE -o NEW.toml"
         )
 
     def _without_number(self, node: str) -> Self:
         """Returns the text in which a node has the first device of its kind."""
         try:
             edited = self.unset(node, "deviceid")
-        except ConfigError:  # a default gives it
+        except ConfigError:  # the value comes from a default
             edited = self
         return edited.set(node, "deviceid", 0) if "deviceid" in edited.nodes[node] else edited
 
@@ -357,22 +357,22 @@ def _end(end: str | PortRef) -> PortRef:
 
 
 def _dot_in(document: Document) -> str:
-    """Returns the DOT text that a TOML file has as its graph; "" where it has tables.
+    """Returns the DOT text of a TOML file, or "" if its graph is in tables.
 
     Raises:
-        ConfigError: its graph stands elsewhere, or is a list of lines.
+        ConfigError: The graph is in another file, or is a list of lines.
     """
     section = document.values.get("graph")
     graph = section if isinstance(section, Mapping) else {}
     if path := graph.get("graphconffilepath"):
         raise document.mistake(
             ("graph", "graphconffilepath"),
-            f"graphconffilepath: the graph stands in {path!r}; edit that file",
+            f"graphconffilepath: the graph is in {path!r}; edit that file",
         )
     if isinstance(graph.get("graphconf"), list):
         raise document.mistake(
             _GRAPHCONF,
-            "graphconf: is a list of lines, which is not edited; write it as one text: "
+            "graphconf: is a list of lines, which cannot be edited; write it as one text: "
             "modelflow convert FILE -o NEW.toml --format graphviz",
         )
     return str(graph.get("graphconf") or "")
@@ -382,7 +382,7 @@ def _refuse_form(form: str) -> str:
     if form in ("yaml", "json"):
         reason = "its comments would be lost" if form == "yaml" else "only TOML and DOT are"
         return (
-            f"{form.upper()} is not edited: {reason}; write the graph as TOML first: modelflow "
+            f"{form.upper()} cannot be edited: {reason}; write the graph as TOML first: modelflow "
             "convert FILE -o NEW.toml"
         )
     return f"form: got {form!r}; expected toml or dot{did_you_mean(form, ('toml', 'dot'))}"

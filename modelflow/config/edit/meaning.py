@@ -1,4 +1,4 @@
-"""What a graph text says, without the places where it says it: to compare texts by."""
+"""The meaning of a graph text, without positions, to compare texts."""
 
 import json
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ class Meaning:
     Attributes:
         nodes: The names, in order.
         given: The attributes of each node.
-        edges: In order.
-        sections: All other keys of the file, by section; the attributes of a DOT graph in ``dot``.
+        edges: The edges, in order.
+        sections: All other keys of the file, by section; attributes of a DOT graph are in ``dot``.
     """
 
     nodes: tuple[str, ...]
@@ -27,21 +27,21 @@ class Meaning:
     sections: Mapping[str, Any]
 
     def is_same(self, other: Self) -> bool:
-        """Tells whether two texts say the same, in types of values too."""
+        """Tells whether two texts have the same meaning, including the types of values."""
         texts = (json.dumps(vars(one), sort_keys=True, default=repr) for one in (self, other))
         return next(texts) == next(texts)
 
     def with_attributes(self, node: str, attributes: Mapping[str, Any]) -> Self:
-        """Returns it with other attributes of a node."""
+        """Returns a copy with other attributes of a node."""
         return replace(self, given={**self.given, node: attributes})
 
     def with_key(self, section: str, key: str, value: Any) -> Self:
-        """Returns it with another key of a section."""
+        """Returns a copy with another key of a section."""
         keys = {**self.sections.get(section, {}), key: value}
         return replace(self, sections={**self.sections, section: keys})
 
     def without_node(self, name: str) -> Self:
-        """Returns it without a node and its edges."""
+        """Returns a copy without a node and its edges."""
         return replace(
             self,
             nodes=tuple(node for node in self.nodes if node != name),
@@ -50,11 +50,11 @@ class Meaning:
         )
 
     def without_edge(self, edge: Edge) -> Self:
-        """Returns it without an edge, however often it stands."""
+        """Returns a copy without all copies of an edge."""
         return replace(self, edges=tuple(other for other in self.edges if other != edge))
 
     def rename(self, old: str, new: str) -> Self:
-        """Returns it with another name of a node."""
+        """Returns a copy with another name of a node."""
 
         def name(node: str) -> str:
             return new if node == old else node

@@ -1,4 +1,4 @@
-"""Edits of one TOML text: its keys and lists of tables, and the nodes and edges that they are."""
+"""Edits of one TOML text: keys, lists of tables, and the nodes and edges in them."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +18,26 @@ from modelflow.config.edit.statements import Splice, apply_splices, find_lost, i
 from modelflow.config.flow_config import PortRef, format_port, read_port
 from modelflow.errors import ConfigError
 
-# What these mean in a node's table is something else: attributes of that name stand in ``config``.
+# These keys have their own meaning in a node's table; attributes with these names are in
+# ``config``.
 _TAKEN = ("name", "config")
 
 
 class TomlEdits:
     """The edits of a TOML text; each method returns the new text.
 
-    What they are about is there, and whether the new text says what was asked is looked at behind
-    them (`modelflow.config.edit.graph_text`).
+    The methods expect that the edited nodes and edges exist. `modelflow.config.edit.graph_text`
+    checks afterwards that the new text has the expected meaning.
 
     Attributes:
-        meaning: What the text says, where its graph is ``[[node]]`` and ``[[edge]]``.
+        meaning: The meaning of the text, if its graph is in ``[[node]]`` and ``[[edge]]``.
     """
 
     def __init__(self, document: Document) -> None:
-        """Takes the file as it was read.
+        """Takes the parsed file.
 
         Raises:
-            ConfigError: a node or an edge is not one.
+            ConfigError: A node or an edge has another form.
         """
         self._document = document
         self._text = document.text
@@ -58,15 +59,15 @@ class TomlEdits:
     # -- nodes and edges ------------------------------------------------------------------------
 
     def value_of(self, value: Any, old: Any) -> Any:
-        """Returns a value as TOML has it; a text as a number or a truth where the old value is one.
+        """Returns a value as in TOML; the old value decides between text, number and boolean.
 
         Raises:
-            ConfigError: TOML cannot hold it.
+            ConfigError: TOML cannot represent the value.
         """
         return tomllib.loads(f"value = {toml_value(_convert_type(value, old))}")["value"]
 
     def give(self, values: Mapping[str, Mapping[str, Any]]) -> str:
-        """Gives nodes attributes, in their tables or where ``config`` says it; None: they go."""
+        """Sets attributes of nodes, in their tables or in ``config``; None removes an attribute."""
         changes: dict[Path, Any] = {}
         for node, attributes in values.items():
             table: Path = ("node", self._places[node])
@@ -81,10 +82,10 @@ class TomlEdits:
         return self.change(changes)
 
     def add_node(self, name: str, attributes: Mapping[str, Any]) -> str:
-        """Adds a node behind the last one.
+        """Adds a node behind the last node.
 
         Raises:
-            ConfigError: TOML cannot hold a value.
+            ConfigError: TOML cannot represent a value.
         """
         own = {key: value for key, value in attributes.items() if key not in _TAKEN}
         options = {key: value for key, value in attributes.items() if key in _TAKEN}
@@ -93,7 +94,7 @@ class TomlEdits:
         )
 
     def remove_node(self, name: str) -> str:
-        """Takes a node away, with its edges."""
+        """Removes a node, with its edges."""
         edges = [
             n for n, ends in enumerate(self.meaning.edges) if name in (ends[0].node, ends[1].node)
         ]
@@ -102,7 +103,7 @@ class TomlEdits:
         )
 
     def rename(self, old: str, new: str) -> str:
-        """Gives a node another name, in its edges too."""
+        """Renames a node, also in its edges."""
         changes: dict[Path, Any] = {("node", self._places[old], "name"): new}
         for place, ends in enumerate(self.meaning.edges):
             for key, end in zip(("from", "to"), ends, strict=True):
@@ -111,11 +112,11 @@ class TomlEdits:
         return self.change(changes)
 
     def connect(self, source: PortRef, target: PortRef) -> str:
-        """Adds an edge behind the last one."""
+        """Adds an edge behind the last edge."""
         return self._append("edge", {"from": format_port(source), "to": format_port(target)})
 
     def disconnect(self, source: PortRef, target: PortRef) -> str:
-        """Takes an edge away, however often it stands."""
+        """Removes all edges between two ports."""
         edges = enumerate(self.meaning.edges)
         places = [place for place, edge in edges if edge == (source, target)]
         return apply_splices(self._text, self._remove("edge", places))
@@ -123,7 +124,7 @@ class TomlEdits:
     # -- keys -----------------------------------------------------------------------------------
 
     def value(self, path: Path) -> Any:
-        """Returns what stands at ``path``; None where nothing does."""
+        """Returns the value at ``path``, or None."""
         found: Any = self._document.values
         for part in path:
             if isinstance(found, Mapping):
@@ -135,17 +136,17 @@ class TomlEdits:
         return found
 
     def change(self, values: Mapping[Path, Any]) -> str:
-        """Gives keys values, or takes them away (None).
+        """Sets values of keys, or removes keys whose value is None.
 
         Raises:
-            ConfigError: TOML cannot hold a value.
+            ConfigError: TOML cannot represent a value.
         """
         inside: dict[TomlStatement, dict[Path, Any]] = {}
         splices = []
         for path, value in values.items():
             statement = self._find(path)
             if statement is None:
-                if self.value(path) is not None:  # a table in parts
+                if self.value(path) is not None:  # a table with several statements
                     parts = (one for one in self._statements if one.path[: len(path)] == path)
                     splices += [self._replace(one, "") for one in parts]
                 splices += [] if value is None else [self._new_key(path, value)]
@@ -156,10 +157,10 @@ class TomlEdits:
         return apply_splices(self._text, splices)
 
     def rename_table(self, table: Path, name: str) -> str:
-        """Gives a table another name in its header, and in those of the tables in it.
+        """Renames a table in its header, and in the headers of tables inside.
 
         Raises:
-            ConfigError: it has no header of its own.
+            ConfigError: The table has no header of its own.
         """
         named = [one for one in self._statements if one.path[: len(table)] == table]
         if not named or any(one.table[: len(table)] != table for one in named):
@@ -170,19 +171,19 @@ class TomlEdits:
             path = (*table[:-1], name, *header.path[len(table) :])
             words = ".".join(toml_key(part) for part in path if isinstance(part, str))
             found = TOML_HEADER.match(self._text, header.start, header.end)
-            assert found is not None  # it is a header
+            assert found is not None  # every header matches
             splices.append(Splice(found.start(2), found.end(2), words))
         return apply_splices(self._text, splices)
 
     # -- statements -----------------------------------------------------------------------------
 
     def _find(self, path: Path) -> TomlStatement | None:
-        """Returns the statement in whose value ``path`` is, or is to be."""
+        """Returns the statement whose value contains, or will contain, ``path``."""
         paths = (path[:length] for length in range(1, len(path) + 1))
         return next((self._pairs[one] for one in paths if one in self._pairs), None)
 
     def _write(self, statement: TomlStatement, changes: Mapping[Path, Any]) -> str:
-        """Returns a statement with other values in it, by their way from its table."""
+        """Returns a statement with changed values; the paths are relative to its table."""
         import tomlkit
         from tomlkit.items import String
 
@@ -203,7 +204,7 @@ class TomlEdits:
         return tomlkit.dumps(parsed)
 
     def _replace(self, statement: TomlStatement, written: str) -> Splice:
-        """Returns the splice that writes a statement anew; comments that it loses go before it."""
+        """Returns the splice that rewrites a statement; comments that would be lost go before."""
         old = self._text[statement.start : statement.end]
         indent = indentation(old, 0)
         lost = find_lost(find_comments(old), find_comments(written))
@@ -211,7 +212,7 @@ class TomlEdits:
         return Splice(statement.start, statement.end, before + written)
 
     def _new_key(self, path: Path, value: Any) -> Splice:
-        """Returns the splice that adds a key behind the others of its table."""
+        """Returns the splice that adds a key behind the other keys of its table."""
         table = path[:-1]
         last = self._last.get(table)
         if last is None:
@@ -238,7 +239,7 @@ class TomlEdits:
         return apply_splices(self._text, [splice])
 
     def _put_into(self, statement: TomlStatement, item: str) -> Iterator[Splice]:
-        """Gives the splices that put an item behind the others of the list that a key has."""
+        """Yields the splices that add an item at the end of the list of a key."""
         bare = without_texts(self._text[statement.start : statement.end])
         closing = statement.start + bare.rindex("]")
         inside = bare[: bare.rindex("]")].rstrip()
@@ -253,7 +254,7 @@ class TomlEdits:
             yield Splice(last, last, f"{comma}{' ' * (not inside.endswith('['))}{item}")
 
     def _remove(self, name: str, places: Sequence[int]) -> Iterator[Splice]:
-        """Gives the splices that take tables of a list away, and a blank line before each."""
+        """Yields the splices that remove tables of a list, each with the blank line before."""
         import tomlkit
 
         inline = self._pairs.get((name,))
@@ -273,7 +274,7 @@ class TomlEdits:
                 yield splice._replace(start=splice.start - is_under_blank)
 
     def _put_behind(self, statement: TomlStatement | None, lines: str) -> Splice:
-        """Returns the splice that puts whole lines behind a statement, or at the end."""
+        """Returns the splice that adds whole lines behind a statement, or at the end."""
         place = len(self._text) if statement is None else statement.end
         is_ended = not place or self._text[place - 1] == "\n"
         return Splice(place, place, lines if is_ended else "\n" + lines)
@@ -297,17 +298,17 @@ class TomlEdits:
 
 
 def toml_key(name: str) -> str:
-    """Returns a key as it is written."""
+    """Returns a key in TOML syntax."""
     import tomlkit
 
     return str(tomlkit.key(name).as_string())
 
 
 def toml_value(value: Any) -> str:
-    """Returns a value as it is written; a table in braces.
+    """Returns a value in TOML syntax; a mapping becomes an inline table.
 
     Raises:
-        ConfigError: TOML cannot hold it.
+        ConfigError: TOML cannot represent the value.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -324,7 +325,7 @@ def toml_value(value: Any) -> str:
 
 
 def _in_quotes(text: str, old: str) -> str:
-    """Returns a text as it is written in the quotes of an old one, or in those that can hold it.
+    """Returns a text in the quotes of an old text, or in quotes that can contain the text.
 
     Args:
         text: The text.
@@ -347,7 +348,7 @@ def _pair(path: Path, value: Any) -> str:
 
 
 def _convert_type(value: Any, old: Any) -> Any:
-    """Returns a text as a number or a truth where the old value is one."""
+    """Returns a text as a number or boolean if the old value has such a type."""
     if not isinstance(value, str) or isinstance(old, str):
         return value
     if isinstance(old, bool):

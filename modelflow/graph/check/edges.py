@@ -1,4 +1,4 @@
-"""What edges must fulfil: connected, fed once, acyclic, of one origin."""
+"""The conditions for edges: connected, each input fed once, acyclic, one origin for each node."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from modelflow.graph.node import Edge, Endpoint, Node, Role
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is known of a graph once its edges are checked."""
+    """The facts about a graph whose edges are valid."""
 
     order: dict[str, Node]
-    """The nodes in topological order, those of equal rank in file order."""
+    """The nodes in topological order; nodes of equal rank are in file order."""
     scopes: Scopes
-    """Which streams pass where."""
+    """The scope of the streams at each port."""
 
 
 def prove(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> Proof:
-    """Follows every stream of an acyclic graph; what must not be so is in ``scopes.findings``."""
+    """Follows every stream of an acyclic graph; violations are in ``scopes.findings``."""
     back = back_edges(nodes, edges)
     forward = successors_of(nodes, (edge for edge in edges if edge not in back))
     return _follow(nodes, edges, back, in_order(forward))
@@ -36,13 +36,13 @@ def _follow(
 def check_edges(
     nodes: Mapping[str, Node], edges: Sequence[Edge], unknown: Collection[str], is_strict: bool
 ) -> tuple[list[Finding], Proof | None]:
-    """Returns everything that is wrong with the edges, and what was proved if nothing is.
+    """Returns the mistakes of the edges, and the proof (None with a cycle or unknown units).
 
     Args:
-        nodes: By name.
-        edges: Resolved.
-        unknown: Nodes whose unit is not known: nothing is said of their ports.
-        is_strict: Nodes that nothing connects are an error.
+        nodes: The nodes by name.
+        edges: The resolved edges.
+        unknown: Nodes without a known unit; their ports are not checked.
+        is_strict: Whether unconnected nodes are a mistake.
     """
     connected = {end.node for edge in edges for end in (edge.source, edge.target)}
     fed: dict[str, set[str]] = {}
@@ -72,10 +72,10 @@ def check_edges(
 
 
 def dropping_outputs(nodes: Iterable[Node], edges: Sequence[Edge]) -> list[str]:
-    """Returns a note for each output, but optional ones, by which buffers leave for nowhere."""
+    """Returns a note for each output whose buffers are dropped, except optional outputs."""
     used = {edge.source for edge in edges}
     return [
-        f"node {node.name!r}: what leaves by {port.name!r} goes nowhere: nothing is connected to it"
+        f"node {node.name!r}: buffers of {port.name!r} are dropped: nothing is connected to it"
         for node in nodes
         for port in (node.spec.outputs if node.spec is not None else ())
         if not port.is_optional and Endpoint(node.name, port.name) not in used
@@ -98,5 +98,5 @@ def _cycle_finding(cycle: Sequence[tuple[str, str]], edges: Sequence[Edge]) -> F
     way = " -> ".join([source for source, _ in cycle] + [cycle[0][0]])
     message = f"is in a cycle that passes no loop unit: {way}"
     within = [edge for edge in edges if (edge.source.node, edge.target.node) in cycle]
-    last = max(within, key=lambda edge: edge.location.line or 0)  # the one that closed it
+    last = max(within, key=lambda edge: edge.location.line or 0)  # the edge that closed the cycle
     return Finding(last.location, message, last.source.node, CycleError)

@@ -1,4 +1,4 @@
-"""Which nodes can be reached from which, and which edges lead back to a loop unit."""
+"""Reachability of nodes, and the edges that lead back to a loop unit."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -7,12 +7,12 @@ from itertools import pairwise
 from modelflow.graph.node import Edge, Node
 from modelflow.unit.kind import Loop
 
-# The names of nodes, each with those of the nodes to which edges lead from it.
+# Node name -> the names of the nodes that its edges lead to.
 Successors = dict[str, list[str]]
 
 
 def successors_of(nodes: Iterable[str], edges: Iterable[Edge]) -> Successors:
-    """Returns where the edges of some nodes lead, in the order of the nodes."""
+    """Returns the successors of each node, in the order of the nodes."""
     found: Successors = {name: [] for name in nodes}
     for edge in edges:
         found[edge.source.node].append(edge.target.node)
@@ -20,7 +20,7 @@ def successors_of(nodes: Iterable[str], edges: Iterable[Edge]) -> Successors:
 
 
 def predecessors_of(successors: Successors) -> Successors:
-    """Returns the same nodes, each with those from which edges lead to it."""
+    """Returns the predecessors of each node."""
     found: Successors = {name: [] for name in successors}
     for name, following in successors.items():
         for other in following:
@@ -29,7 +29,7 @@ def predecessors_of(successors: Successors) -> Successors:
 
 
 def reach(successors: Successors, starts: Iterable[str]) -> set[str]:
-    """Returns ``starts`` and all nodes to which edges lead from them."""
+    """Returns ``starts`` and all nodes that edges reach from them."""
     found = set(starts)
     left = list(found)
     while left:
@@ -40,13 +40,13 @@ def reach(successors: Successors, starts: Iterable[str]) -> set[str]:
 
 
 def find_between(successors: Successors, first: Collection[str], last: Collection[str]) -> set[str]:
-    """Returns the nodes on the ways from some nodes to others, without these."""
+    """Returns the nodes on paths from ``first`` to ``last``, without these two sets."""
     behind, before = reach(successors, first), reach(predecessors_of(successors), last)
     return (behind & before) - {*first, *last}
 
 
 def in_order(successors: Successors) -> list[str]:
-    """Returns the nodes in topological order, those of equal rank as given; empty: a cycle."""
+    """Returns the nodes in topological order, equal ranks in the given order; empty for a cycle."""
     places = {name: place for place, name in enumerate(successors)}
     sorter = TopologicalSorter(predecessors_of(successors))
     try:
@@ -61,7 +61,7 @@ def in_order(successors: Successors) -> list[str]:
 
 
 def find_cycle(successors: Successors) -> list[tuple[str, str]]:
-    """Returns the edges of a cycle, each of which feeds the next; empty: there is none."""
+    """Returns the edges of a cycle in order, or an empty list without a cycle."""
     try:
         TopologicalSorter(predecessors_of(successors)).prepare()
     except CycleError as error:
@@ -71,7 +71,7 @@ def find_cycle(successors: Successors) -> list[tuple[str, str]]:
 
 
 def find_connected_parts(successors: Successors) -> list[set[str]]:
-    """Returns the sets of nodes that edges connect, whichever way these lead."""
+    """Returns the sets of nodes that are connected by edges of any direction."""
     before = predecessors_of(successors)
     both = {name: successors[name] + before[name] for name in successors}
     found: list[set[str]] = []
@@ -90,10 +90,18 @@ def loops_of(nodes: Mapping[str, Node]) -> list[str]:
 
 
 def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Edge]:
-    """Returns the edges by which a loop unit is entered from behind.
+    """Returns the edges by which a loop unit is entered from its own body.
 
-    Those are the edges from nodes that nothing reaches without passing the loop: of two loops, one
-    inside the other, each then has its own.
+    Two conditions decide whether an edge into a loop leads back. Its source must be reachable from
+    the loop. Without the loop, its source must not be reachable from an input or a source of the
+    graph. With a loop inside another, each loop then gets its own edges. For example, with the
+    loops ``outer`` and ``inner``::
+
+        in -> outer:in          outer:body -> inner:in      inner:body -> work:in
+        outer:exit -> out:in    inner:exit -> outer:in      work:out -> inner:in
+
+    The result is ``inner:exit -> outer:in`` and ``work:out -> inner:in``. The edge ``outer:body ->
+    inner:in`` is none: the inner loop reaches ``outer``, but ``in`` reaches ``outer`` without it.
     """
     found: set[Edge] = set()
     for loop in loops_of(nodes):
@@ -114,7 +122,7 @@ def back_edges(nodes: Mapping[str, Node], edges: Sequence[Edge]) -> frozenset[Ed
 def looping_ports(
     loop: Node, into: Mapping[str, Sequence[Edge]], back: Iterable[Edge]
 ) -> frozenset[str]:
-    """Returns the outputs of a loop from which there is a way back to it."""
+    """Returns the outputs of a loop from which a path leads back to the loop."""
     returning = [edge for edge in back if edge.target.node == loop.name]
     before = nodes_before(loop.name, into, returning)
     edges = [*returning, *(edge for name in before for edge in into[name])]
@@ -124,7 +132,7 @@ def looping_ports(
 def nodes_before(
     loop: str, into: Mapping[str, Sequence[Edge]], returning: Iterable[Edge]
 ) -> set[str]:
-    """Returns the nodes from which edges lead to what returns to a loop, without the loop."""
+    """Returns the nodes on paths to the edges that return to a loop, without the loop."""
     edges = [edge for name in into if name != loop for edge in into[name]]
     ends = {edge.source.node for edge in returning}
     return reach(predecessors_of(successors_of(into, edges)), ends) - {loop}

@@ -1,4 +1,4 @@
-"""What is wrong with a graph, all of it, and what in it has no effect."""
+"""The mistakes of a graph, and the parts of a graph without effect."""
 
 from collections.abc import Iterable
 
@@ -12,32 +12,32 @@ from modelflow.errors import (
 )
 
 MOST_FINDINGS = 100
-"""How many findings an error lists: nobody reads more of them, and a text may have any number."""
-# Behind so many findings no near name is looked for any more: that takes time.
+"""The maximum number of findings that an error lists; a text may have any number of mistakes."""
+# From this number of findings on, no similar names are searched, because the search takes time.
 _MANY = 20
 
 
 class Report:
-    """Gathers findings while a graph is built."""
+    """A list of findings and notes, which grows while a graph is built."""
 
     findings: list[Finding]
-    """What is wrong."""
+    """The mistakes."""
     notes: list[str]
-    """What has no effect."""
+    """The parts of the graph without effect."""
 
     def __init__(self, notes: Iterable[str]) -> None:
-        """Begins with notes, and nothing wrong."""
+        """Takes the first notes."""
         self.findings = []
         self.notes = list(notes)
 
     @property
     def is_full(self) -> bool:
-        """Tells whether an error would list no more: nothing else needs to be looked at."""
+        """Tells whether an error has no room for more findings; checks can then stop."""
         return len(self.findings) >= MOST_FINDINGS
 
     @property
     def has_many(self) -> bool:
-        """Tells whether there are too many findings to look for a near name for another one."""
+        """Tells whether too many findings exist to search similar names for more findings."""
         return len(self.findings) >= _MANY
 
     def wrong(
@@ -48,25 +48,25 @@ class Report:
         error: type[ModelflowError] = GraphError,
         port: str | None = None,
     ) -> None:
-        """Notes what is wrong.
+        """Adds a mistake.
 
         Args:
-            at: Where it is written.
-            message: What was found, and what was expected.
-            node: Whose it is.
-            error: What it is raised as, where all findings are of one sort.
-            port: The port of the node that it is about.
+            at: The location in the graph file.
+            message: The found text, and the expected text.
+            node: The node with the mistake.
+            error: The class of the error, if all findings have the same class.
+            port: The port of the node with the mistake.
         """
         self.findings.append(Finding(at, message, node, error, port))
 
 
 def error_of(findings: Iterable[Finding], unseen: str = "") -> ModelflowError:
-    """Returns the error that holds the findings: of the sort that all of them share, if they do.
+    """Returns the error with the findings; its class is the common class of the findings, if any.
 
     Args:
-        findings: Everything that is wrong; of more than `MOST_FINDINGS` the first are listed, and
-            behind them how many there are.
-        unseen: What was not looked at, since there were so many already: "4 nodes"; "": nothing.
+        findings: All mistakes. Of more than `MOST_FINDINGS` only the first are listed, with the
+            number of the others.
+        unseen: The parts that were not checked because of too many findings ("4 nodes"), or "".
     """
     findings = sorted(findings, key=lambda finding: finding.location.line or 0)
     kinds = {finding.error for finding in findings}
@@ -74,7 +74,7 @@ def error_of(findings: Iterable[Finding], unseen: str = "") -> ModelflowError:
     more = len(findings) - MOST_FINDINGS
     if more > 0 or unseen:
         there = [f"{more} more were found"] if more > 0 else []
-        there += [f"{unseen} were not looked at"] if unseen else []
+        there += [f"{unseen} were not checked"] if unseen else []
         text = (
             f"these are the first {MOST_FINDINGS} findings, {' and '.join(there)}: correct these, "
             "then check again"

@@ -1,4 +1,21 @@
-"""Which streams pass where, and which of them may meet: the proof that every join can match."""
+"""The scopes of streams: proves that the rows of streams that meet at a node can be matched.
+
+A scope is the list of numberings that enclose a buffer. Streams may meet only in the same scope.
+Example: ``boxes`` expands an image, ``large`` is a condition, and ``list`` is a collapse::
+
+    image -> boxes -> large      large:yes -> scale -> list      large:no -> list -> result
+
+The scope at each port, with the outermost level first::
+
+    image:image, list:out      graph's input
+    boxes:out                  graph's input, boxes
+    large:yes, scale:out       graph's input, boxes by the branch yes
+    large:no                   graph's input, boxes by the branch no
+
+The two branches may meet at ``list``, because they are disjoint branches of ``large``. The result
+is a `Merge`. A node that joins ``boxes`` and ``image`` is refused. The buffers of ``boxes`` are
+numbered inside each image, but the buffers of ``image`` are the images.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +29,13 @@ from modelflow.unit.kind import Scope as ScopeOf
 
 @dataclass(frozen=True)
 class Level:
-    """A numbering of buffers, and the part of it that conditions have let through.
+    """A numbering of buffers, and the part of the numbers that conditions have let through.
 
     Attributes:
-        origin: The node that began it; "" for the graph's own inputs.
-        branches: Condition -> those of its outputs by which the buffers left.
-        is_loop: A loop began it: a buffer gets a new number each time that it goes round.
+        origin: The node that started the numbering, or "" for the graph's own inputs.
+        branches: Condition -> the outputs by which the buffers may have left.
+        is_loop: Whether a loop started the numbering; a buffer then gets a new number in each
+            round.
     """
 
     origin: str
@@ -25,13 +43,13 @@ class Level:
     is_loop: bool = False
 
     def through(self, node: str, ports: frozenset[str] | None) -> "Level":
-        """Returns the level behind outputs of a condition; None: behind all of them again."""
+        """Returns the level behind some outputs of a condition; with None behind all outputs."""
         others = tuple(branch for branch in self.branches if branch[0] != node)
         new = () if ports is None else ((node, ports),)
         return replace(self, branches=tuple(sorted((*others, *new), key=lambda b: b[0])))
 
 
-# The levels that enclose a buffer, the innermost last: an expand or a loop adds one.
+# The levels that enclose a buffer, the innermost last. An expand or a loop adds a level.
 Scope = tuple[Level, ...]
 
 
@@ -41,9 +59,9 @@ class Merge:
 
     Attributes:
         target: The input.
-        edges: Those that meet there.
-        condition: The outermost of the conditions that parted them: its order is restored.
-        ports: The outputs of the condition behind which the edges lie.
+        edges: The edges that meet at the input.
+        condition: The outermost condition that separated the branches; its order is restored.
+        ports: The outputs of the condition that lead to the edges.
     """
 
     target: Endpoint
@@ -54,14 +72,14 @@ class Merge:
 
 @dataclass
 class Scopes:
-    """What `find_scopes` found.
+    """The result of `find_scopes`.
 
     Attributes:
-        inputs: Node -> the scope of the buffers that it works on.
-        outputs: Output port -> the scope of what leaves by it.
-        merges: Where branches meet.
-        back: The edges by which a loop is entered from behind.
-        findings: What must not be so.
+        inputs: Node -> the scope of its input buffers.
+        outputs: Output port -> the scope of its buffers.
+        merges: The inputs where branches meet.
+        back: The edges by which a loop is entered from its own body.
+        findings: The mistakes.
     """
 
     inputs: dict[str, Scope] = field(default_factory=dict)
@@ -71,19 +89,19 @@ class Scopes:
     findings: list[Finding] = field(default_factory=list)
 
     def depth(self, node: str) -> int:
-        """Returns how many expands enclose the node's buffers, since the innermost loop."""
+        """Returns the number of expands around the node's buffers, inside the innermost loop."""
         scope = self.inputs[node]
         base = max((place for place, level in enumerate(scope) if level.is_loop), default=0)
         return len(scope) - 1 - base
 
 
 def find_scopes(nodes: Mapping[str, Node], edges: Sequence[Edge], back: frozenset[Edge]) -> Scopes:
-    """Follows every stream from where it begins, and finds all inputs where what meets must not.
+    """Follows every stream from its start, and finds inputs where streams do not match.
 
     Args:
-        nodes: By name, in topological order.
-        edges: Resolved.
-        back: What `back_edges` returned.
+        nodes: The nodes by name, in topological order.
+        edges: The resolved edges.
+        back: The result of `back_edges`.
     """
     return _Finder(nodes, edges, back).scopes
 
@@ -110,7 +128,7 @@ class _Finder:
     # -- what enters ----------------------------------------------------------------------------
 
     def _join(self, node: Node) -> Scope | None:
-        """The scope that the node works in: the same at each input. None: another finding's."""
+        """Returns the common scope of a node's inputs, or None after a finding."""
         if not node.inputs:
             return (Level("" if node.role is Role.INPUT else node.name),)
         found: dict[Scope, Edge] = {}
@@ -151,9 +169,9 @@ class _Finder:
         return scope
 
     def _merge(self, scopes: Sequence[Scope]) -> tuple[Scope, str, frozenset[str]] | None:
-        """Brings branches together, two by two; None where two of them are no branches.
+        """Merges branches pair by pair; returns None if two scopes are no branches of a condition.
 
-        The condition and ports are those of the last two: the outermost.
+        The condition and the ports are those of the last pair, which is the outermost.
         """
         waiting = list(scopes)
         last = ("", frozenset[str]())
@@ -172,7 +190,7 @@ class _Finder:
         return waiting[0], *last
 
     def _union(self, one: Scope, other: Scope) -> tuple[Scope, str, frozenset[str]] | None:
-        """Joins two branches that differ in the outputs of one condition, and in nothing else."""
+        """Joins two branches that differ only in the outputs of one condition."""
         if one[:-1] != other[:-1] or one[-1].origin != other[-1].origin:
             return None
         left, right = dict(one[-1].branches), dict(other[-1].branches)
@@ -219,7 +237,7 @@ class _Finder:
     # -- loops ----------------------------------------------------------------------------------
 
     def _check_return(self, loop: Node) -> None:
-        """Checks that all that leaves by one output of a loop, and nothing else, comes back."""
+        """Checks that all buffers of one output of a loop, and no others, come back to the loop."""
         if (len(loop.inputs), len(loop.outputs)) != (1, 2):
             message = (
                 f"a loop unit has one input and two outputs; {len(loop.inputs)} and "
@@ -228,7 +246,7 @@ class _Finder:
             self._wrong(loop, message)
             return
         if not self._into[loop.name]:
-            self._wrong(loop, "is a loop that nothing enters; connect its input")
+            self._wrong(loop, "is a loop without an edge into it; connect its input")
             return
         looping = looping_ports(loop, self._into, self.scopes.back)
         if len(looping) != 1:
@@ -241,7 +259,7 @@ class _Finder:
             loop.outputs
         ):
             (left,) = set(loop.outputs) - looping
-            self._wrong(loop, f"is a loop whose exit {left!r} feeds nothing; connect it")
+            self._wrong(loop, f"is a loop whose exit {left!r} is not connected; connect it")
         expected = self.scopes.outputs.get(Endpoint(loop.name, next(iter(looping))))
         returning = [edge for edge in self.scopes.back if edge.target.node == loop.name]
         returning.sort(key=lambda edge: edge.source)
@@ -250,20 +268,20 @@ class _Finder:
         if scope is not None and expected is not None and scope != expected:
             sources = " and ".join(str(edge.source) for edge in returning)
             message = (
-                f"what comes back from {sources} ({self._describe(scope)}) is not what has left "
-                f"by {next(iter(looping))!r} ({self._describe(expected)})"
+                f"the buffers that come back from {sources} ({self._describe(scope)}) do not match "
+                f"those that left by {next(iter(looping))!r} ({self._describe(expected)})"
             )
             self._wrong(loop, message)
 
     def _check_way_round(self, loop: Node, returning: Sequence[Edge]) -> None:
-        """Refuses stream units on the way: they may keep what nothing else would follow."""
+        """Refuses stream units in a loop, because they may keep a row that no other row follows."""
         for name in sorted(nodes_before(loop.name, self._into, returning)):
             node, scope = self._nodes[name], self.scopes.inputs.get(name, ())
             is_here = bool(scope) and scope[-1].is_loop and scope[-1].origin == loop.name
             if node.kind.may_keep and is_here:
                 message = (
-                    f"is a stream unit on the way round of loop {loop.name!r}; it may wait for "
-                    "buffers that come only after it: use a normal unit, or a stream unit inside "
+                    f"is a stream unit in the body of loop {loop.name!r}, where it may wait for "
+                    "buffers that come only after it. Use a normal unit, or a stream unit inside "
                     "an expand"
                 )
                 self._wrong(node, message)
@@ -289,7 +307,7 @@ class _Finder:
         how = {ScopeOf.OPENED: "expanded by", ScopeOf.LOOPED: "inside the loop"}
         if node.kind.scope in how:
             return f"{how[node.kind.scope]} {level.origin!r}"
-        return f"numbered anew by {level.origin!r}, a stream unit without Count.SAME"
+        return f"renumbered by {level.origin!r}, a stream unit without Count.SAME"
 
 
 def _keeps_numbers(node: Node) -> bool:

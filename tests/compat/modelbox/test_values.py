@@ -261,5 +261,5 @@ def test_a_node_may_be_named_when_others_are_connected_already():
     second = desc.add_node("mean", "cpu", first)
     assert second.get_node_name() == "mean"
     second.set_node_name("my_mean")
-    with pytest.raises(ConfigError, match="'my_mean': there are two"):
+    with pytest.raises(ConfigError, match="'my_mean': two nodes have this name"):
         desc.to_config()
