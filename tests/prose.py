@@ -190,7 +190,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
 def _without_code(lines: list[str]) -> Iterator[str]:
     """Yields the lines, with an empty one for each of an example, a table or a literal block."""
     literal: int | None = None
-    is_fenced = False
+    is_fenced = is_shown = False
     for raw in lines:
         row = raw.strip()
         indent = len(raw) - len(raw.lstrip())
@@ -198,7 +198,16 @@ def _without_code(lines: list[str]) -> Iterator[str]:
             is_fenced = not is_fenced
         if literal is not None and row and indent <= literal:
             literal = None
-        if is_fenced or literal is not None or row.startswith((">>>", "...", "|", "$", "```")):
+        if row == "\b":  # click shows the lines up to the next blank one as they are
+            is_shown = True
+        elif not row:
+            is_shown = False
+        if (
+            is_shown
+            or is_fenced
+            or literal is not None
+            or row.startswith((">>>", "...", "|", "$", "```"))
+        ):
             yield ""
         elif row.endswith("::"):
             literal = indent
