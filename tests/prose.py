@@ -63,7 +63,7 @@ _CODE = re.compile(r"``[^`]+``|`[^`]+`|\{\{.*?\}\}")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[A-Z\"'(\[*§])")
 _ABBREVIATED = re.compile(r"\b(?:e\.g|i\.e|etc|cf|vs|ca|No|approx)\.$")
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _SECTION = re.compile(
     r"^(Args|Arguments|Returns?|Yields?|Raises|Examples?|Attributes|Notes?|Inputs?|Outputs?):$"
 )
