@@ -1,4 +1,4 @@
-"""Writes the reference pages from what the code itself says: ``python docs/generate.py``."""
+"""Writes the reference pages from docstrings and options: ``python docs/generate.py``."""
 
 import importlib
 import re
@@ -34,12 +34,13 @@ NOTE = "<!-- Written by docs/generate.py; change what it is made from, and run `
 
 _SERVE = {
     "input": (
-        "What callers outside must know of the graph's input `NAME`, where neither the unit behind "
-        "it nor its model says it; `modelflow check -v` prints it. What contradicts a unit is an "
-        "error of `modelflow check`, what contradicts a loaded model one of the start. In TOML "
-        "(also beside a DOT text), YAML and JSON; a DOT file alone has no place for it.\n"
+        "The type and shape of the graph's input `NAME` for clients. Needed where neither the unit "
+        "behind the input nor its model states them. `modelflow check -v` prints them. A "
+        "contradiction to a unit is an error of `modelflow check`, a contradiction to a loaded "
+        "model an error of the start. TOML, YAML and JSON have this section, also next to a DOT "
+        "text. A DOT file alone has no place for it.\n"
     ),
-    "output": "The same of an output.\n",
+    "output": "The same for an output.\n",
 }
 
 
@@ -47,10 +48,10 @@ def command_line() -> Iterator[str]:
     """Gives the page of the command line: the help of every command."""
     yield "# Command line\n"
     yield NOTE
-    yield ("What the exit codes mean: [exit codes](exit-codes.md).\n")
+    yield "The help of every command. See also the [exit codes](exit-codes.md).\n"
     for name, command in _commands(cli, "modelflow"):
-        # The group's settings: click keeps the help option that it has made first, so that the page
-        # would depend on whether a command has run in this process.
+        # With the group's settings, because click keeps the first help option that it makes. The
+        # page would depend on the commands that this process has run.
         context = click.Context(command, info_name=name, **cli.context_settings)
         yield f"## `{name}`\n\n```text\n{command.get_help(context)}\n```\n"
 
@@ -104,7 +105,7 @@ def graph_file() -> Iterator[str]:
         "`queue_size_PORT` bounds the queue of one input. Anything else is an option of the unit.\n"
     )
     defaults = ", ".join(f"`{name}`" for name in GRAPH_ATTRIBUTES)
-    yield f"What stands in `[graph]` may be an attribute of the DOT graph as well: {defaults}.\n"
+    yield f"These keys of `[graph]` may be attributes of the DOT graph as well: {defaults}.\n"
     aliases = ", ".join(f"`{theirs}` ({ours})" for theirs, ours in SERVING_ALIASES.items())
     yield f"TensorFlow Serving's names are understood: {aliases}.\n"
     yield "### Accepted without effect\n"
@@ -219,7 +220,7 @@ def _named(module: str, name: str) -> Any:
 
 
 def _home(module: str, name: str) -> str:
-    """Returns where a name is defined: its docstring stands there."""
+    """Returns the path of the definition of a public name, which has its docstring."""
     found = _named(module, name)
     if get_origin(found) is Literal:  # it knows neither its name nor its module
         return f"{module}.{name}"

@@ -34,7 +34,7 @@ class PythonPage:
         return re.split(r"(?<=[.:])\s", text)[0]
 
     def heading(self, path: str, name: str) -> str:
-        """Returns the heading of a name, which differs from those of all other names.
+        """Returns the heading of a name, which no other name has.
 
         ``Option`` and ``option`` have one anchor, so a function says that it is a function.
         """
@@ -133,7 +133,7 @@ class PythonPage:
 
 
 def _returned(part: griffe.DocstringReturn | griffe.DocstringYield) -> str:
-    # The parser takes "name: text" for a named value; here it is a sentence with a colon.
+    # The parser takes a sentence with a colon for a named value.
     return f"{part.name}: {part.description}" if part.name else part.description
 
 

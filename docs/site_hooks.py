@@ -1,4 +1,4 @@
-"""What the site needs beyond the files of this folder: the pages that stand above it."""
+"""Adds pages of the folders above to the site, and points links at pages."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-# Page of the site -> where it stands in the repository.
+# Page of the site -> its file in the repository.
 PAGES = {
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the pages that stand above this folder."""
+    """Adds the pages of the folders above."""
     for page, source in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
@@ -25,7 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Points links at pages of the site; what is no page of it is named by its path."""
+    """Points links at pages of the site; other files are named by their path."""
     source = ROOT / PAGES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     here = Path("docs", page.file.src_uri).parent
 

@@ -19,7 +19,7 @@ LONGEST_SENTENCE = 25
 LONGEST_FIRST_SENTENCE = 20
 LONGEST_CELL = 25
 
-# Words that take the place of a noun. ``one`` is a number before a noun, and a pronoun elsewhere.
+# Words that take the place of a noun. ``one`` before a noun is a number.
 PRONOUNS = re.compile(
     r"\b(it|those|what|whatever|who|whoever|whom|there|somebody|nobody|someone|anybody)\b"
     r"|\b(?:one|ones)\b(?=$|[.,;:)]| (?:of|that|which|is|has|was|in|for|with|to|at|by|and|or|as"
@@ -27,8 +27,8 @@ PRONOUNS = re.compile(
     re.IGNORECASE,
 )
 
-# ``what`` in the place of a noun ("gives what it has"). It may begin an indirect question ("shows
-# what limits the graph").
+# "Returns what it has" hides a noun. The word may begin an indirect question: "shows what limits
+# the graph".
 _ASKING = """
 about ask asks check checks choose chooses decide decides decided depends describe describes explain
 explains find finds know knows known learn learns matter say says said see sees show shows shown
@@ -83,12 +83,12 @@ class Sentence:
 
     @property
     def length(self) -> int:
-        """Returns the number of words; an inline code, whatever is in it, is one."""
+        """Returns the number of words; each inline code counts as a single word."""
         return sum(any(c.isalnum() for c in word) for word in self.text.split())
 
 
 def read(path: Path) -> Iterator[Sentence]:
-    """Gives the sentences of a Python file or of a Markdown page."""
+    """Yields the sentences of a Python file or of a Markdown page."""
     name = str(path.resolve().relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
@@ -100,7 +100,7 @@ def read(path: Path) -> Iterator[Sentence]:
 
 
 def check(sentence: Sentence) -> Iterator[str]:
-    """Gives what a sentence breaks.
+    """Yields the rules that a sentence breaks.
 
     Every sentence has at most 25 words, at most one colon or semicolon, and no phrase of
     `RIDDLES`. The first one of a docstring has at most 20 words and no pronoun for a noun. A cell
@@ -188,7 +188,7 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_code(lines: list[str]) -> Iterator[str]:
-    """Yields the lines, with an empty one for each of an example, a table or a literal block."""
+    """Yields the lines; examples, tables and literal blocks are empty."""
     literal: int | None = None
     is_fenced = is_shown = False
     for raw in lines:
@@ -240,7 +240,7 @@ def _of_comments(path: str, text: str) -> Iterator[Sentence]:
 
 
 def _of_messages(path: str, tree: ast.Module) -> Iterator[Sentence]:
-    """Gives the texts of errors, log lines and help: every literal of six words and more."""
+    """Yields the texts of errors, log lines and help: every literal of six words and more."""
     docstrings = {
         id(node.value)
         for node in ast.walk(tree)
@@ -255,7 +255,7 @@ def _of_messages(path: str, tree: ast.Module) -> Iterator[Sentence]:
 
 
 def _literals(tree: ast.Module, docstrings: set[int]) -> Iterator[tuple[str, int]]:
-    """Yields the texts that are no docstrings; a value in one is the word VALUE."""
+    """Yields the texts that are no docstrings, with VALUE for each formatted value."""
     formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
     parts = {id(part) for node in formatted for part in node.values}
     for node in formatted:
@@ -285,7 +285,7 @@ def _of_page(path: str, text: str) -> Iterator[Sentence]:
 
 
 def _without_fences(lines: list[str]) -> Iterator[str]:
-    """Yields the lines of a page, with an empty one for each of a block of code."""
+    """Yields the lines of a page; lines of code blocks are empty."""
     fence = None
     for raw in lines:
         mark = re.match(r"\s*(```+|~~~+)", raw)
@@ -299,7 +299,7 @@ def _without_fences(lines: list[str]) -> Iterator[str]:
 
 
 def files(names: Iterable[str]) -> Iterator[Path]:
-    """Gives the Python files and pages at paths of the project."""
+    """Yields the Python files and pages at paths of the project."""
     for name in names:
         path = (ROOT / name).resolve()
         if path.is_dir():
