@@ -27,7 +27,7 @@ PRONOUNS = re.compile(
     re.IGNORECASE,
 )
 
-# "Returns what it has" hides a noun. The word may begin an indirect question: "shows what limits
+# `Returns what it has` hides a noun. The word may begin an indirect question: "shows what limits
 # the graph".
 _ASKING = """
 about ask asks check checks choose chooses decide decides decided depends describe describes explain
