@@ -9,6 +9,12 @@ import { Table } from "./live/table";
 import { Troubles } from "./live/troubles";
 
 const KEPT = "modelflow-api-key";
+const STATES = [
+  ["busy", "a call of the unit runs"],
+  ["blocked", "the next queue is full"],
+  ["order", "earlier rows go first"],
+  ["starved", "the node has no rows"],
+] as const;
 
 function Dashboard() {
   const [state, setState] = useState<State>(BEGIN);
@@ -56,10 +62,10 @@ function Dashboard() {
 function Legend() {
   return (
     <ul class="legend" aria-label="Colours of the bars">
-      {["busy", "blocked", "order", "starved"].map((name) => (
+      {STATES.map(([name, meaning]) => (
         <li key={name}>
           <span class={`swatch ${name}`} />
-          {name}
+          {name}: {meaning}
         </li>
       ))}
     </ul>

@@ -62,12 +62,15 @@ function Editor() {
     const pairs = pairsOf(source, output, target, input);
     const make = ([from, to]: Pair) =>
       edit({ do: "connect", source: endOf(source, from, "outputs"), target: endOf(target, to, "inputs") }).then((isDone) => {
-        if (isDone) work.tell(`${sourceName} feeds ${targetName}`);
+        if (isDone) work.tell(`connected ${sourceName} → ${targetName}`);
       });
-    if (!pairs.length) return work.fail(`${targetName} has no input that ${sourceName} could feed`);
+    if (!pairs.length) {
+      const hasOutput = source.outputs.some((port) => !port.wrong);
+      return work.fail(`cannot connect ${sourceName} to ${targetName}: ${hasOutput ? `${targetName} has no input` : `${sourceName} has no output`}`);
+    }
     if (pairs.length === 1) return void make(pairs[0]!);
     setChoices({
-      title: `${sourceName} → ${targetName}: which ports?`,
+      title: `Choose the ports of ${sourceName} → ${targetName}`,
       of: pairs.map((pair) => ({ text: `${pair[0]} → ${pair[1]}`, take: () => void make(pair) })),
     });
   };
@@ -87,7 +90,7 @@ function Editor() {
     setSearch("");
     if (!(await edit(...operations))) return;
     select([name]);
-    work.tell(`${name} is added`);
+    work.tell(`added ${name}`);
     requestAnimationFrame(() => focusNode(name));
   };
   const remove = () => {
@@ -100,10 +103,10 @@ function Editor() {
     try {
       await navigator.clipboard.writeText(clipping);
     } catch (error) {
-      return work.fail(`the browser does not let the page copy: ${error}`);
+      return work.fail(`the browser refused access to the clipboard: ${error}`);
     }
     if (isCut) await edit({ do: "remove", nodes: chosen });
-    work.tell(`${chosen.length} ${chosen.length === 1 ? "node" : "nodes"} in the clipboard, as DOT`);
+    work.tell(`${isCut ? "cut" : "copied"} ${chosen.length} ${chosen.length === 1 ? "node" : "nodes"} to the clipboard as DOT text`);
   };
   const seek = (finding: Finding) => {
     if (finding.node && boxes.has(finding.node)) {
@@ -118,7 +121,7 @@ function Editor() {
   const begin = () => {
     const count = state?.view?.findings.length ?? 0;
     if (run.isActive) run.stop();
-    else if (count) work.fail(`the graph cannot run: ${count === 1 ? "a mistake is" : `${count} mistakes are`} listed below`);
+    else if (count) work.fail(`the graph cannot run: see the ${count === 1 ? "error" : "errors"} below`);
     else if (inputs.length) setDialog("run");
     else void run.start({}, false);
   };
@@ -159,7 +162,7 @@ function Editor() {
       if (next) focusNode(next);
     } else if (key === "c" && name) {
       setConnecting(name);
-      work.tell(`connect ${name}: choose the node that it feeds, and press Enter; Escape ends it`);
+      work.tell(`connect ${name}: move to the target node and press Enter (Escape cancels)`);
     } else if ((key === "Enter" || key === " ") && name) {
       if (connecting && connecting !== name) connect(connecting, null, name, null);
       else if (!connecting) setInspecting((before) => before + 1);
@@ -229,10 +232,10 @@ function Editor() {
           <Button name="Redo" keys="Control+Y" isOff={!state.redo.length} onPress={() => void work.redo()} />
           <Button name="Tidy" isOff={!picture?.boxes.some((box) => box.pinned)} onPress={() => void edit({ do: "tidy" })} />
           <Button name="Fit" keys="0" onPress={() => fit()} />
-          <Button name="Changes" onPress={() => setDialog("changes")} />
+          <Button name="Show changes" onPress={() => setDialog("changes")} />
           <Button name="Save" keys="Control+S" isOff={!work.isChanged} onPress={() => void work.save()} />
           <Button name={run.isActive ? "Stop" : "Run"} keys="Control+Enter" isOff={run.trial.state === "stopping"} onPress={begin} />
-          <Button name="Keys" keys="?" onPress={() => setDialog("keys")} />
+          <Button name="Show keys" keys="?" onPress={() => setDialog("keys")} />
         </div>
         <p class={state.problem ? "said problem" : "said"} role={state.problem ? "alert" : "status"} data-said>
           {said}
@@ -276,7 +279,7 @@ function Editor() {
               onEnter={() => setInspecting((before) => before + 1)}
             />
           ) : (
-            <p class="begin">The text is no graph yet: see what is wrong below.</p>
+            <p class="begin">The text is not a graph yet. The errors are listed below.</p>
           )}
         </div>
         {one ? (

@@ -147,7 +147,7 @@ def test_a_browser_asks_for_the_key_and_shows_one_model_after_the_other(server):
     with browsing() as browser:
         page = browser.page
         browser.open(f"{server.address}/dashboard")
-        expect(page.locator("[data-link=locked]")).to_contain_text("asks for an API key")
+        expect(page.locator("[data-link=locked]")).to_contain_text("enter the server's API key")
         page.get_by_label("API key").fill("s3cret")
         page.get_by_role("button", name="Show").click()
         rows = page.locator("tr[data-row=mean] td[data-column=rows]")

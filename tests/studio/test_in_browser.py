@@ -121,7 +121,7 @@ def test_the_page_shows_what_the_flow_says_of_itself(held):
         expect(page.locator("[data-trouble=check]")).to_contain_text("1001 is too large")
         expect(page.locator("[data-figure=in-flight] dd")).to_have_text(str(stats.in_flight))
         expect(page.locator("[data-node=hold]")).to_have_attribute(
-            "aria-label", "hold: 0.0 rows a second, busy 100 %, 9 of 16 rows wait"
+            "aria-label", "hold: 0.0 rows per second, busy 100 %, queue 9 of 16 rows"
         )
         expect(
             page.locator("[data-node=hold] .cell.taken, [data-node=hold] .cell.full")
@@ -205,7 +205,7 @@ def test_what_limits_a_flow_under_load_is_said_and_marked(fed):
     from playwright.sync_api import expect
 
     with seen(partial(Snapshot.of_flow, fed), every=0.5) as (page, _):
-        page.set_viewport_size({"width": 1100, "height": 660})
+        page.set_viewport_size({"width": 1200, "height": 690})
         expect(page.locator(".verdict:not(.idle)")).to_be_visible(timeout=LIMIT * 1e3)
         expect(page.locator("[data-trouble=resize]")).to_contain_text(".jpg is no JPEG")
         expect(cell(page, "infer", "rows/s")).not_to_have_text("0.0")
@@ -288,7 +288,9 @@ def test_a_recording_is_begun_and_ended_and_its_requests_are_seen(held):
         held.finish()
         for number in range(3):
             held.flow.infer(number)
-        expect(page.locator("[data-recording]")).to_contain_text("calls and waits so far")
+        expect(page.locator("[data-recording]")).to_contain_text(
+            "calls and waits; the recording stops"
+        )
         page.get_by_role("button", name="Stop recording").click()
         expect(page.locator("[data-recording=ended]")).to_be_visible()
         request = page.locator("[data-request]").first
@@ -296,10 +298,10 @@ def test_a_recording_is_begun_and_ended_and_its_requests_are_seen(held):
         expect(request.locator("[data-part]")).to_have_count(2)
         expect(request.locator("[data-part=hold] text")).to_contain_text("hold")
         expect(request.get_by_role("img")).to_have_attribute(
-            "aria-label", re.compile("check from .*; hold from .*, 1 of 1 rows")
+            "aria-label", re.compile("check from .*; hold from .*, 1 of 1 rows in the batch")
         )
         with page.expect_download() as download:
-            page.get_by_role("link", name="the trace").click()
+            page.get_by_role("link", name="Download the trace").click()
         trace = gzip.decompress(Path(download.value.path()).read_bytes())
         assert {"check", "hold"} <= {event.get("name") for event in json.loads(trace)}
         assert browser.complaints == []

@@ -17,9 +17,9 @@ export function About(props: Props) {
     <section class="inspector" aria-label="Graph">
       <h2>{many > 1 ? `${many} nodes` : picture?.name || "Graph"}</h2>
       <p class="quiet">
-        {picture?.boxes.length ?? 0} nodes, {picture?.wires.length ?? 0} edges. Select a node to see its options; click a unit to add it, drag it into the picture, or press / and type its name; press ? for all keys.
+        {counted(picture?.boxes.length ?? 0, "node")}, {counted(picture?.wires.length ?? 0, "edge")}. Select a node to see its options. To add a unit, click it, drag it into the picture, or press / and type its name. Press ? to list all keys.
       </p>
-      {props.args.length > 0 && <h3>Arguments, for runs from this page</h3>}
+      {props.args.length > 0 && <h3>Arguments for runs from this page</h3>}
       {props.args.map((arg) => (
         <div key={arg.name} class="field">
           <label>
@@ -42,4 +42,8 @@ export function About(props: Props) {
       ))}
     </section>
   );
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -16,15 +16,15 @@ export async function ask<Found>(task: string, body: object): Promise<Found> {
   try {
     answer = await fetch(`api/${task}${location.search}`, { method: "POST", body: JSON.stringify(body) });
   } catch {
-    throw new Refusal("modelflow edit does not answer: was it ended? The text is still here", 0, null);
+    throw new Refusal("modelflow edit does not answer. It may have ended. Your text is still in this page", 0, null);
   }
   let found;
   try {
     found = await answer.json();
   } catch {
-    throw new Refusal(`modelflow edit answers ${answer.status}, and no more than that`, answer.status, null);
+    throw new Refusal(`modelflow edit answered ${answer.status} without a message`, answer.status, null);
   }
   if (answer.ok) return found;
   const said = typeof found.error === "string" ? found.error : found.error?.message;
-  throw new Refusal(said ?? `the server answers ${answer.status}`, answer.status, found);
+  throw new Refusal(said ?? `the server answered ${answer.status}`, answer.status, found);
 }

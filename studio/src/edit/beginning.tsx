@@ -6,7 +6,7 @@ import type { Starter } from "./view";
 
 export function Beginning(props: { file: string; starters: Starter[]; onTake: (name: string) => void; onClose: () => void }) {
   return (
-    <Dialog title={`${props.file} is new: what does it begin with?`} onClose={props.onClose}>
+    <Dialog title={`${props.file} is new. Choose a template`} onClose={props.onClose}>
       <ul class="choices">
         {props.starters.map((starter, place) => (
           <li key={starter.name}>
@@ -24,7 +24,7 @@ export function NewUnit(props: { kinds: string[]; onMake: (name: string, kind: s
   const [name, setName] = useState("");
   const [kind, setKind] = useState("normal");
   return (
-    <Dialog title="A new unit" onClose={props.onClose}>
+    <Dialog title="Create a unit" onClose={props.onClose}>
       <form
         class="run"
         onSubmit={(event) => {
@@ -32,9 +32,9 @@ export function NewUnit(props: { kinds: string[]; onMake: (name: string, kind: s
           props.onMake(name, kind);
         }}
       >
-        <p class="quiet">Its files are written into the graph's folder of units: what it takes and gives, its code, a test. Change them in an editor of yours; every run takes them as they are by then.</p>
+        <p class="quiet">The editor creates the unit's files (description, code, test) in the graph's folder of units. Edit them in your own editor. Every run reads them again.</p>
         <label>
-          name, of small letters, digits and underscores
+          name (lower-case letters, digits, underscores)
           <input autofocus required pattern="[a-z][a-z0-9_]*" value={name} onInput={(event) => setName(event.currentTarget.value)} />
         </label>
         <label>
@@ -46,7 +46,7 @@ export function NewUnit(props: { kinds: string[]; onMake: (name: string, kind: s
           </select>
         </label>
         <p class="buttons">
-          <button type="submit">Write it</button>
+          <button type="submit">Create</button>
           <button type="button" onClick={props.onClose}>
             Cancel
           </button>

@@ -132,7 +132,7 @@ export function Canvas(props: Props) {
       ref={svg}
       class={drag ? `canvas ${drag.is}` : "canvas"}
       role="group"
-      aria-label={`The graph ${picture.name}`}
+      aria-label={`Graph ${picture.name}`}
       onPointerDown={begin}
       onPointerMove={move}
       onPointerUp={end}

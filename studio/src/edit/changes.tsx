@@ -8,7 +8,7 @@ export function ChangesDialog(props: { work: Work; onClose: () => void }) {
   const [diff, setDiff] = useState<string | null>(null);
   useEffect(() => void props.work.diff(props.work.state.saved).then(setDiff), []);
   return (
-    <Dialog title="Changes that are not saved" onClose={props.onClose}>
+    <Dialog title="Unsaved changes" onClose={props.onClose}>
       {diff !== null && <Changes diff={diff} />}
       <button type="button" autofocus onClick={props.onClose}>
         Close
@@ -23,18 +23,18 @@ export function Conflict(props: { state: State; work: Work }) {
   const [diff, setDiff] = useState<string | null>(null);
   useEffect(() => void work.diff(stand.text).then(setDiff), [stand.mark]);
   return (
-    <Dialog title={`${fileName(state.file)} ${stand.mark ? "was changed" : "was removed"} by somebody else`} onClose={() => work.later()}>
-      <p role="alert">It was not written. This is what saving would change in it:</p>
+    <Dialog title={`Another program ${stand.mark ? "changed" : "removed"} ${fileName(state.file)}`} onClose={() => work.later()}>
+      <p role="alert">The file was not written. Saving would make these changes:</p>
       {diff !== null && <Changes diff={diff} />}
       <p class="buttons">
         <button type="button" autofocus onClick={() => work.later()}>
-          Go on editing
+          Continue editing
         </button>
         <button type="button" onClick={() => work.take(stand)}>
-          Take the file's text
+          Load the file
         </button>
         <button type="button" onClick={() => void work.save(stand)}>
-          Write mine over it
+          Overwrite the file
         </button>
       </p>
     </Dialog>

@@ -15,7 +15,7 @@ export function Dialog(props: { title: string; onClose: () => void; children: Co
 }
 
 export function Changes(props: { diff: string }) {
-  if (!props.diff) return <p>Nothing has changed.</p>;
+  if (!props.diff) return <p>There are no changes.</p>;
   return (
     <pre class="diff" tabindex={0} role="region" aria-label="Changes">
       {props.diff.split("\n").map((line, place) => (
@@ -56,21 +56,21 @@ export function Choices(props: { title: string; choices: Choice[]; onClose: () =
 }
 
 const KEYS: [string, string][] = [
-  ["Tab", "the next node, in the order of the data"],
-  ["← →", "along an edge"],
-  ["↑ ↓", "the node above or below"],
-  ["Enter", "what can be said of the node"],
-  ["c", "connect: then choose a node, and Enter"],
-  ["Delete", "remove what is selected"],
-  ["/", "search the units; Enter adds the first"],
+  ["Tab", "go to the next node in the data flow"],
+  ["← →", "follow an edge"],
+  ["↑ ↓", "go to the node above or below"],
+  ["Enter", "open the settings of the node"],
+  ["c", "connect: move to the target node and press Enter"],
+  ["Delete", "remove the selection"],
+  ["/", "search the units; Enter adds the first match"],
   ["Ctrl+Z, Ctrl+Y", "undo, redo"],
-  ["Ctrl+C, Ctrl+X, Ctrl+V", "copy, cut, paste: as DOT text, also to and from other files"],
+  ["Ctrl+C, Ctrl+X, Ctrl+V", "copy, cut, paste DOT text, also between files"],
   ["Ctrl+A", "select all nodes"],
   ["Ctrl+S", "save"],
-  ["Ctrl+Enter", "run; stop, where it runs"],
-  ["+ − 0", "nearer, farther, all of it"],
-  ["Escape", "end what was begun; back to the picture"],
-  ["?", "this list"],
+  ["Ctrl+Enter", "run, or stop a run"],
+  ["+ − 0", "zoom in, zoom out, fit"],
+  ["Escape", "cancel; back to the picture"],
+  ["?", "show this list"],
 ];
 
 export function Keys(props: { onClose: () => void }) {

@@ -7,9 +7,9 @@ export function Findings(props: { findings: Finding[]; troubles: Trouble[]; prob
   const { findings, troubles, problem } = props;
   const isWell = !troubles.length && !problem;
   return (
-    <section class="findings" aria-label="What is wrong">
+    <section class="findings" aria-label="Errors">
       <h2 aria-live="polite" data-count={findings.length}>
-        {findings.length ? `${findings.length} wrong` : isWell ? "Nothing is wrong" : "Nothing is wrong with the graph itself"}
+        {findings.length ? `${findings.length} ${findings.length === 1 ? "error" : "errors"}` : isWell ? "No errors" : "The graph itself has no errors"}
       </h2>
       <ul>
         {findings.map((finding) => (
@@ -22,12 +22,12 @@ export function Findings(props: { findings: Finding[]; troubles: Trouble[]; prob
       </ul>
       {!isWell && (
         <>
-          <h2>Errors of the run</h2>
+          <h2>Errors in the run</h2>
           {problem && <p class="problem">{problem}</p>}
-          <ul role="log" aria-label="Errors of the run">
+          <ul role="log" aria-label="Errors in the run">
             {troubles.map((trouble) => (
               <li key={trouble.node} data-trouble={trouble.node}>
-                <strong>{trouble.node}</strong>: {trouble.count.toLocaleString("en")} failed; the last one: <span class="problem">{trouble.last}</span>
+                <strong>{trouble.node}</strong>: {trouble.count.toLocaleString("en")} failed; last error: <span class="problem">{trouble.last}</span>
               </li>
             ))}
           </ul>

@@ -51,13 +51,13 @@ export function Inspector(props: Props) {
           {finding.message}
         </p>
       ))}
-      <Field name="name" value={box.name} help="Unique in the graph." onSet={(name) => name && props.onEdit({ do: "rename", node: box.name, name })} />
+      <Field name="name" value={box.name} help="The name must be unique in the graph." onSet={(name) => name && props.onEdit({ do: "rename", node: box.name, name })} />
       {isUnit && (
         <Field
           name="flowunit"
           value={box.attributes.flowunit ?? ""}
           placeholder={box.unit}
-          help={unit ? unit.about : "No such unit is known."}
+          help={unit ? unit.about : "This unit is unknown."}
           choices={catalog?.units.map((one) => one.name)}
           isOpen
           onSet={(value) => set("flowunit", value)}
@@ -67,7 +67,7 @@ export function Inspector(props: Props) {
       {options.map((option) => (
         <OptionField key={option.name} option={option} value={box.attributes[option.name]} planned="" onSet={(value) => set(option.name, value)} />
       ))}
-      {settings.length > 0 && <h3>How it runs</h3>}
+      {settings.length > 0 && <h3>Execution</h3>}
       {settings.map((option) => (
         <OptionField
           key={option.name}
@@ -129,7 +129,7 @@ export function edgeText(wire: Wire): string {
 function OptionField(props: { option: Option; value: string | undefined; planned: string; onSet: (value: string) => void }) {
   const { option, value, planned } = props;
   const fallback = planned || (option.required ? "required" : option.default || "none");
-  const help = [option.help, option.choices.length ? "" : `${option.type}.`].filter(Boolean).join(" ");
+  const help = [option.help, option.choices.length ? "" : `Type: ${option.type}.`].filter(Boolean).join(" ");
   return <Field name={option.name} value={value ?? ""} placeholder={fallback} help={help} choices={option.choices} isMissing={option.required && value === undefined} onSet={props.onSet} />;
 }
 

@@ -69,7 +69,7 @@ export const Node = memo(
 
 function Dot(props: { port: Port; x: number; side: "input" | "output" }) {
   const { port, x, side } = props;
-  const about = [port.name, port.type, port.optional && "may be left unconnected", port.about].filter(Boolean).join(": ");
+  const about = [port.name, port.type, port.optional && "optional", port.about].filter(Boolean).join(": ");
   const mark = { [`data-${side}`]: port.name };
   return (
     <g class={`port${port.used ? " used" : ""}${port.wrong ? " missing" : ""}`} {...mark} transform={`translate(${x} ${port.y})`}>
@@ -104,10 +104,10 @@ function spoken(box: Box, findings: Finding[], figures: NodeFrame | undefined): 
   const seen = figures ? figureWords(box, figures) : words(box);
   const more = [
     figures && figures.errors > 0 && `${figures.errors} failed`,
-    figures && figures.capacity > 0 && `${figures.queue} of ${figures.capacity} rows wait`,
+    figures && figures.capacity > 0 && `queue ${figures.queue} of ${figures.capacity} rows`,
     box.kind === "port" && `graph ${box.role}`,
-    box.kind === "missing" && "an unknown unit",
-    findings.length > 0 && `wrong: ${findings.map((one) => one.message).join("; ")}`,
+    box.kind === "missing" && "unknown unit",
+    findings.length > 0 && `${findings.length === 1 ? "error" : "errors"}: ${findings.map((one) => one.message).join("; ")}`,
   ];
   return [seen.join(" "), ...more.filter(Boolean)].join(", ");
 }

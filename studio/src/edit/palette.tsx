@@ -8,8 +8,8 @@ export const INPUT = "graph input";
 export const OUTPUT = "graph output";
 
 const PORTS = [
-  { name: INPUT, about: "where data comes into the graph" },
-  { name: OUTPUT, about: "where results leave the graph" },
+  { name: INPUT, about: "receives data from the caller" },
+  { name: OUTPUT, about: "returns results to the caller" },
 ];
 
 interface Props {
@@ -51,7 +51,7 @@ export function Palette(props: Props) {
       </label>
       {props.wish && (
         <p class="wish" role="status">
-          For {props.wish.node}:{props.wish.port}; Escape ends it
+          Units for {props.wish.node}:{props.wish.port} (Escape cancels)
         </p>
       )}
       {[...groups].map(([group, units]) => (
@@ -72,9 +72,9 @@ export function Palette(props: Props) {
           ))}
         </div>
       ))}
-      {!groups.size && <p role="status">no unit is called so</p>}
+      {!groups.size && <p role="status">no unit matches</p>}
       <button type="button" class="new" onClick={props.onNew}>
-        A new unit…
+        Create a unit…
       </button>
       {props.catalog?.problems.map((problem) => (
         <p key={problem} class="problem">
@@ -93,7 +93,7 @@ function found(props: Props): Map<string, { name: string; about: string }[]> {
   const groups = new Map<string, { name: string; about: string }[]>();
   const ports = PORTS.filter((port) => has(port) && (!props.wish || port.name === OUTPUT));
   for (const unit of units.sort((one, other) => rank(one) - rank(other) || compare(one, other))) {
-    const group = unit.group || "Others";
+    const group = unit.group || "Other units";
     groups.set(group, [...(groups.get(group) ?? []), unit]);
   }
   if (ports.length) groups.set("Graph", ports);

@@ -44,7 +44,7 @@ export function RunDialog(props: Props) {
           <Input key={name} name={name} chosen={chosen[name] ?? NOTHING} isFirst={place === 0} onChange={(part) => change(name, part)} />
         ))}
         <label class="check">
-          <input type="checkbox" checked={isRepeated} onChange={(event) => setRepeated(event.currentTarget.checked)} /> again and again, until it is stopped
+          <input type="checkbox" checked={isRepeated} onChange={(event) => setRepeated(event.currentTarget.checked)} /> repeat until stopped
         </label>
         {problem && (
           <p class="problem" role="alert">
@@ -70,21 +70,21 @@ function Input(props: { name: string; chosen: Chosen; isFirst: boolean; onChange
     <fieldset data-sample={name}>
       <legend>{name}</legend>
       <label>
-        what it gets{" "}
+        data{" "}
         <select value={chosen.kind} autofocus={props.isFirst} onChange={(event) => props.onChange({ kind: event.currentTarget.value as Chosen["kind"] })}>
-          <option value="files">the bytes of files</option>
-          <option value="text">a text</option>
-          <option value="json">a value in JSON</option>
+          <option value="files">files (bytes)</option>
+          <option value="text">text</option>
+          <option value="json">JSON value</option>
         </select>
       </label>
       {chosen.kind === "files" ? (
         <label>
-          {names.length ? `${names.length === 1 ? names[0] : `${names.length} files`} again, or others: ` : "files "}
+          {names.length ? `${names.length === 1 ? names[0] : `${names.length} files`} (choose other files): ` : "files: "}
           <input ref={field} type="file" multiple onChange={() => props.onChange({ files: [...(field.current?.files ?? [])] })} />
         </label>
       ) : (
         <label>
-          {chosen.kind === "json" ? "value, such as [1, 2, 3]" : "text"}
+          {chosen.kind === "json" ? "JSON value, such as [1, 2, 3]" : "text"}
           <textarea rows={4} spellcheck={false} value={chosen.text} onInput={(event) => props.onChange({ text: event.currentTarget.value })} />
         </label>
       )}
@@ -126,12 +126,12 @@ export function RunBar(props: { run: Run }) {
       {frame && trial.state !== "opening" && !isRunning && ` · ${rowsOf(frame)}`}
       {failed > 0 && <span class="problem"> · {failed.toLocaleString("en")} failed</span>}
       {frame && isRunning && isOfNode && <span class={`verdict ${frame.verdict.level}`}> · {frame.verdict.text}</span>}
-      {trial.state === "done" && <span class="quiet"> · click an output, or an edge, to see what came</span>}
+      {trial.state === "done" && <span class="quiet"> · click an output or an edge to see its data</span>}
     </p>
   );
 }
 
 function rowsOf(frame: Frame): string {
   const rows = Math.max(0, ...frame.nodes.map((node) => node.rows));
-  return `${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"} at most through a node`;
+  return `processed up to ${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"} per node`;
 }

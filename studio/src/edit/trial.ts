@@ -63,17 +63,17 @@ export function useRun(work: Work, opened: Trial | null): Run {
 export function said(trial: Trial): string {
   switch (trial.state) {
     case "opening":
-      return "the units are being opened";
+      return "opening the units";
     case "running":
-      return "it runs";
+      return "running";
     case "stopping":
-      return "it is being stopped";
+      return "stopping";
     case "done":
-      return `it is through, after ${timeOf(trial.seconds)}`;
+      return `finished after ${timeOf(trial.seconds)}`;
     case "stopped":
-      return "it was stopped";
+      return "stopped";
     case "failed":
-      return `it failed: ${trial.problem}`;
+      return `failed: ${trial.problem}`;
     case "none":
       return "";
   }

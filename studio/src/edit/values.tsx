@@ -41,16 +41,16 @@ export function EdgePanel(props: { wire: Wire; run: Run; onSelect: (name: string
       <h2>{edgeText(wire)}</h2>
       <p class="buttons">
         <button type="button" onClick={() => props.onSelect(wire.source)}>
-          {wire.source}
+          Go to {wire.source}
         </button>
         <button type="button" onClick={() => props.onSelect(wire.target)}>
-          {wire.target}
+          Go to {wire.target}
         </button>
         <button type="button" onClick={props.onRemove}>
           Remove the edge
         </button>
       </p>
-      {run.trial.state === "none" ? <p class="quiet">Run the graph to see what passes here.</p> : <Values key={`${wire.source} ${wire.output}`} node={wire.source} output={wire.output} run={run} />}
+      {run.trial.state === "none" ? <p class="quiet">Run the graph to see the data of this edge.</p> : <Values key={`${wire.source} ${wire.output}`} node={wire.source} output={wire.output} run={run} />}
     </section>
   );
 }
@@ -96,12 +96,19 @@ function Values(props: { node: string; output: string; run: Run }) {
   useEffect(() => () => void (asking.current.isOver = true), []);
   return (
     <div aria-live="polite" data-passed={found?.count ?? 0}>
-      <h3>{found?.count ? `${found.count.toLocaleString("en")} passed; the last of them` : "nothing has passed"}</h3>
+      <h3>{countText(found)}</h3>
       {found?.values.map((value, place) => (
         <Shown key={place} value={value} />
       ))}
     </div>
   );
+}
+
+function countText(found: Found | null): string {
+  if (!found?.count) return "no buffers yet";
+  if (found.count === 1) return "1 buffer";
+  const count = `${found.count.toLocaleString("en")} buffers`;
+  return found.count > found.values.length ? `${count}; the last ${found.values.length}, newest first` : `${count}, newest first`;
 }
 
 function Shown(props: { value: Value }) {
@@ -151,8 +158,8 @@ function Content(props: { value: Value }) {
           <dl>
             <Entry name="array" text={describe(value)} />
             {(["min", "max", "mean", "std"] as const).map((name) => value[name] != null && <Entry key={name} name={name} text={short(value[name]!)} />)}
-            {(value.step ?? 1) > 1 && <Entry name="taken of" text={`one in ${value.step} values`} />}
-            {!!value.odd && <Entry name="not finite" text={String(value.odd)} />}
+            {(value.step ?? 1) > 1 && <Entry name="sampled" text={`1 in ${value.step} values`} />}
+            {!!value.odd && <Entry name="non-finite" text={String(value.odd)} />}
           </dl>
           <details open={(value.shape ?? []).reduce((size, axis) => size * axis, 1) <= SMALL}>
             <summary>first values</summary>
@@ -164,7 +171,7 @@ function Content(props: { value: Value }) {
 }
 
 function describe(value: Value): string {
-  return value.dtype ? `${value.dtype} (${value.shape?.join(", ")})` : `${value.length} bytes of an image`;
+  return value.dtype ? `${value.dtype} (${value.shape?.join(", ")})` : `image, ${value.length} bytes`;
 }
 
 function Entry(props: { name: string; text: string }) {

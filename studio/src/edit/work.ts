@@ -66,7 +66,7 @@ export class Work {
     return this.next(async () => {
       const { draft } = this;
       const view = await ask<View>("edit", { ...draft, operations });
-      if (this.state.text !== draft.text) return this.set({ problem: "the text was changed meanwhile; do it again" });
+      if (this.state.text !== draft.text) return this.set({ problem: "the text has changed in the meantime; try again" });
       isDone = true;
       if (view.text === this.state.text) return;
       this.remember(view.text);
@@ -135,7 +135,7 @@ export class Work {
       if (found.text !== this.state.text) this.remember(found.text);
       this.driver = null;
       await this.show(await ask<View>("look", this.draft));
-      this.set({ told: `written: ${found.files.join(", ")}` });
+      this.set({ told: `created ${found.files.join(", ")}` });
     }).then(() => isDone);
   }
 
@@ -177,7 +177,7 @@ export class Work {
       const mark = over ? over.mark : this.state.mark;
       try {
         const found = await ask<{ mark: string }>("save", { text, mark });
-        this.set({ saved: text, mark: found.mark, conflict: null, told: `${this.state.file} is written` });
+        this.set({ saved: text, mark: found.mark, conflict: null, told: `saved ${this.state.file}` });
       } catch (error) {
         if (!(error instanceof Refusal) || error.status !== 409) throw error;
         this.set({ conflict: { text: error.found.text, mark: error.found.mark } });
@@ -257,7 +257,7 @@ export class Work {
   private step(step: () => Promise<void>): Promise<void> {
     this.queue = this.queue.then(step).catch((error: Error) => {
       if (!(error instanceof Refusal)) console.error(error);
-      this.set({ problem: error instanceof Refusal ? error.message : `the page has a fault: ${error}` });
+      this.set({ problem: error instanceof Refusal ? error.message : `the page failed: ${error}` });
     });
     return this.queue;
   }

@@ -20,7 +20,7 @@ export function Graph(props: { picture: Picture; frame: Frame | null }) {
       viewBox={`0 0 ${picture.width} ${picture.height}`}
       style={{ width: `clamp(${SHRUNK * picture.width}px, 100%, ${picture.width}px)`, height: "auto" }}
       role="group"
-      aria-label={`The graph ${picture.name}`}
+      aria-label={`Graph ${picture.name}`}
     >
       {picture.wires.map((wire) => (
         <Line wire={wire} nodes={nodes} fastest={fastest} />
@@ -88,7 +88,7 @@ function Plain(props: { box: Box }) {
 export function figureWords(box: { kind: string }, node: NodeFrame): [string, string, string] {
   const threads = node.threads > 1 ? ` × ${node.threads}` : "";
   const unit = node.unit === node.node ? box.kind : node.unit;
-  return [node.node, `${unit}${threads}`, `${rateOf(node.rate)} rows/s · ${node.batch.toFixed(1)} a call`];
+  return [node.node, `${unit}${threads}`, `${rateOf(node.rate)} rows/s · ${node.batch.toFixed(1)} per call`];
 }
 
 export function Figures(props: { box: { kind: string; width: number }; node: NodeFrame }) {
@@ -157,7 +157,7 @@ function spoken(box: Box, node: NodeFrame | undefined, isLimiting: boolean): str
   const limits = isLimiting ? ", limits the flow" : "";
   const failed = node.errors ? `, ${node.errors} failed` : "";
   return (
-    `${node.node}${limits}: ${rateOf(node.rate)} rows a second, busy ${shareOf(node.busy)}, ` +
-    `${node.queue} of ${node.capacity} rows wait${failed}`
+    `${node.node}${limits}: ${rateOf(node.rate)} rows per second, busy ${shareOf(node.busy)}, ` +
+    `queue ${node.queue} of ${node.capacity} rows${failed}`
   );
 }

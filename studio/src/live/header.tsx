@@ -45,13 +45,13 @@ function said(link: Link, frame: Frame | null): string {
     case "connecting":
       return "connecting";
     case "live":
-      return `live, for ${timeOf(frame?.seconds ?? 0)}`;
+      return `live, running for ${timeOf(frame?.seconds ?? 0)}`;
     case "locked":
-      return link.reason || "this server asks for an API key, which opens its figures";
+      return link.reason || "enter the server's API key to see its figures";
     case "ended":
       return "the flow has ended; these are its last figures";
     case "lost":
-      return `disconnected since ${clockOf(link.since)}: ${link.reason}; tries again`;
+      return `disconnected since ${clockOf(link.since)}: ${link.reason}; reconnecting`;
   }
 }
 
@@ -77,7 +77,7 @@ function Sparkline(props: { values: number[] }) {
     return `${x.toFixed(1)},${(HIGH - 2 - (value / top) * (HIGH - 4)).toFixed(1)}`;
   });
   return (
-    <svg class="sparkline" width={WIDE} height={HIGH} role="img" aria-label={`Rate of the last minute, at most ${rateOf(top)}`}>
+    <svg class="sparkline" width={WIDE} height={HIGH} role="img" aria-label={`Rate in the last minute, maximum ${rateOf(top)}`}>
       <polyline points={points.join(" ")} />
     </svg>
   );

@@ -54,7 +54,7 @@ export function Key(props: { given: (key: string) => void }) {
           onInput={(event) => setKey(event.currentTarget.value)}
         />
       </label>
-      <button type="submit">Show</button>
+      <button type="submit">Show figures</button>
     </form>
   );
 }

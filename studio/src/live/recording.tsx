@@ -43,7 +43,7 @@ export function Recording(props: { state: State }) {
   const press = async () => {
     try {
       const answer = await fetch(`${recording.on ? "halt" : "record"}${location.search}`, { method: "POST" });
-      setProblem(answer.ok ? "" : `the server answers ${answer.status}`);
+      setProblem(answer.ok ? "" : `the server answered ${answer.status}`);
     } catch {
       setProblem("the server does not answer");
     }
@@ -56,11 +56,11 @@ export function Recording(props: { state: State }) {
             {recording.on ? "Stop recording" : "Record"}
           </button>
         )}
-        {link.is === "ended" && recording.has && <span class="quiet">the trace has gone with the flow; the requests are below</span>}
-        {recording.on && link.is !== "ended" && <span role="status">{recording.slices.toLocaleString("en")} calls and waits so far; it ends by itself after five minutes</span>}
+        {link.is === "ended" && recording.has && <span class="quiet">the flow has ended, and its trace is lost; its requests are below</span>}
+        {recording.on && link.is !== "ended" && <span role="status">{recording.slices.toLocaleString("en")} calls and waits; the recording stops after five minutes</span>}
         {recording.has && !recording.on && link.is !== "ended" && (
           <a href={`trace.json.gz${location.search}`} download="trace.json.gz">
-            the trace, for ui.perfetto.dev ({recording.slices.toLocaleString("en")} calls and waits)
+            Download the trace for ui.perfetto.dev ({recording.slices.toLocaleString("en")} calls and waits)
           </a>
         )}
         {(problem || recording.problem) && (
@@ -69,12 +69,12 @@ export function Recording(props: { state: State }) {
           </span>
         )}
       </p>
-      {recording.has && !followed.length && <p class="quiet">No request that was followed has ended yet: one of a hundred is, and the two slowest of each second.</p>}
+      {recording.has && !followed.length && <p class="quiet">No recorded request has ended yet. Every 100th request is recorded, and the two slowest of each second.</p>}
       {followed.length > 0 && (
         <>
-          <h2>Requests, the slowest first</h2>
+          <h2>Requests, slowest first</h2>
           <p class="quiet">
-            <span class="swatch busy" /> in a call <span class="swatch thin" /> waiting for one
+            <span class="swatch busy" /> in a call <span class="swatch thin" /> waiting for a call
           </p>
           <ol class="requests">
             {followed.map((request) => (
@@ -101,7 +101,7 @@ function Waterfall(props: { request: Followed }) {
         {parts.some((part) => part.error) && <span class="bad"> failed</span>}
         <Line parts={parts} scale={scale} />
       </summary>
-      {!parts.length && <p class="quiet">Nothing has been called for it yet.</p>}
+      {!parts.length && <p class="quiet">No calls yet.</p>}
       <svg class="waterfall" width={WIDE + 260} height={parts.length * (BAR + 4)} role="img" aria-label={parts.map(spoken).join("; ")}>
         {parts.map((part, place) => {
           const before = Math.max(0, ...parts.slice(0, place).map((one) => one.end));
@@ -112,14 +112,14 @@ function Waterfall(props: { request: Followed }) {
               <rect class={part.error ? "call failed" : "call"} x={part.start * scale} y={y} width={Math.max(1.5, (part.end - part.start) * scale)} height={BAR} rx={2} />
               <text {...labelAt(part.start * scale, part.end * scale)} y={y + BAR - 4}>
                 {part.node} {timeOf(part.end - part.start)}
-                {part.batch > part.rows && `, with ${part.batch - part.rows} more rows`}
+                {part.batch > part.rows && `, in a batch of ${part.batch} rows`}
               </text>
               <title>{spoken(part)}</title>
             </g>
           );
         })}
       </svg>
-      {request.left_out > 0 && <p class="quiet">and {request.left_out} calls more: the trace has them</p>}
+      {request.left_out > 0 && <p class="quiet">{request.left_out} more {request.left_out === 1 ? "call is" : "calls are"} in the trace</p>}
     </details>
   );
 }
@@ -143,5 +143,5 @@ function Line(props: { parts: Part[]; scale: number }) {
 
 function spoken(part: Part): string {
   const error = part.error ? `, failed: ${part.error}` : "";
-  return `${part.node} from ${timeOf(part.start)} for ${timeOf(part.end - part.start)}, ${part.rows} of ${part.batch} rows${error}`;
+  return `${part.node} from ${timeOf(part.start)} for ${timeOf(part.end - part.start)}, ${part.rows} of ${part.batch} rows in the batch${error}`;
 }

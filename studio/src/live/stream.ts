@@ -142,7 +142,7 @@ async function said(answer: Response): Promise<string> {
     const { error } = await answer.json();
     return typeof error === "string" ? error : error.message;
   } catch {
-    return `the server answers ${answer.status}`;
+    return `the server answered ${answer.status}`;
   }
 }
 

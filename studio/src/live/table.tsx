@@ -39,7 +39,7 @@ export function Table(props: { frame: Frame }) {
   return (
     <div class="scrolls" role="region" aria-label="Nodes" tabindex={0}>
       <table>
-        <caption>Every node, over the last two seconds; rows and failed since the beginning</caption>
+        <caption>Figures of the last two seconds; "rows" and "failed" count from the start</caption>
         <thead>
           <tr>
             <th scope="col">node</th>

@@ -16,7 +16,7 @@ export function Troubles(props: { troubles: Trouble[] }) {
                 .map(([kind, count]) => `${count.toLocaleString("en")} ${kind}`)
                 .join(", ")}
               )
-              {trouble.last && <span class="last">the last one: {trouble.last}</span>}
+              {trouble.last && <span class="last">last error: {trouble.last}</span>}
             </li>
           ))}
         </ul>

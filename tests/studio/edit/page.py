@@ -41,7 +41,7 @@ class Page:
 
     def save(self):
         self.page.get_by_role("button", name="Save", exact=True).click()
-        said(self, f"{self.path} is written")
+        said(self, f"saved {self.path}")
 
 
 def middle(locator):

@@ -46,7 +46,7 @@ def test_the_text_is_the_file(edited, path):
     from playwright.sync_api import expect
 
     expect(edited.source).to_have_value(path.read_text())
-    expect(edited.page.get_by_text("Nothing is wrong")).to_be_visible()
+    expect(edited.page.get_by_text("No errors")).to_be_visible()
     expect(edited.page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
 
 
@@ -129,7 +129,7 @@ def test_all_of_it_by_keyboard(edited, path):
     keyboard.press("Control+z")
     expect(edited.node("gray")).to_be_visible()
     keyboard.press("Control+s")
-    said(edited, "is written")
+    said(edited, "saved")
     assert path.read_text() == DOT.replace(
         "    output[type=output]\n",
         "    output[type=output]\n    gray[flowunit=color_convert]\n",
@@ -178,7 +178,7 @@ def test_what_is_typed_into_a_field_is_saved_though_nobody_has_left_it(edited, p
     field = edited.page.locator("[data-field=image_width]")
     field.fill("77")
     field.press("Control+s")
-    said(edited, "is written")
+    said(edited, "saved")
     assert path.read_text() == DOT.replace("image_width=8", "image_width=77")
 
 
@@ -192,7 +192,7 @@ def test_a_file_that_is_no_graph_is_mended_in_its_text(path, text):
         edited.page.get_by_role("dialog").get_by_role("button", name="Close").click()
         edited.source.fill(DOT)
         edited.page.keyboard.press("Control+s")
-        said(edited, "is written")
+        said(edited, "saved")
         expect(edited.node("small")).to_be_visible()
     assert path.read_text() == DOT
 
@@ -204,7 +204,7 @@ def test_a_wrong_port_is_said_at_the_port_and_can_be_saved(edited, path):
     alert = edited.page.locator("[role=alert][data-alert='small:in_imag']")
     expect(alert).to_contain_text("small:in_imag, line 7")
     expect(edited.page.locator(".gutter .wrong[data-line='7']")).to_be_visible()
-    expect(edited.page.locator("[data-count]")).not_to_have_text("Nothing is wrong")
+    expect(edited.page.locator("[data-count]")).not_to_have_text("No errors")
     edited.save()
     assert "small:in_imag" in path.read_text()
 
@@ -216,7 +216,7 @@ def test_a_text_that_is_no_graph_keeps_the_last_picture(edited):
     expect(edited.page.locator("[data-finding]")).to_contain_text("the end of the text")
     expect(edited.node("small")).to_be_visible()
     edited.source.fill(DOT)
-    expect(edited.page.get_by_text("Nothing is wrong")).to_be_visible()
+    expect(edited.page.get_by_text("No errors")).to_be_visible()
 
 
 def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
@@ -236,7 +236,7 @@ def test_what_is_typed_while_an_edit_is_under_way_is_kept(edited):
     while not held:
         edited.page.wait_for_timeout(10)
     held[0].continue_()
-    said(edited, "the text was changed meanwhile; do it again")
+    said(edited, "the text has changed in the meantime; try again")
     expect(edited.source).to_have_value(DOT + "// mine")
 
 
@@ -277,13 +277,13 @@ def test_nodes_are_copied_from_one_file_into_another(tmp_path):
         page.locator("[data-body=input]").click()
         page.locator("[data-body=small]").click(modifiers=["Shift"])
         page.keyboard.press("Control+c")
-        expect(page.locator("[data-said]")).to_contain_text("2 nodes in the clipboard")
+        expect(page.locator("[data-said]")).to_contain_text("copied 2 nodes to the clipboard")
         browser.open(second.url)
         page.locator("[data-body=small]").focus()
         page.keyboard.press("Control+v")
         expect(page.locator("[data-body=small_2]")).to_be_visible()
         page.keyboard.press("Control+s")
-        expect(page.locator("[data-said]")).to_contain_text("is written")
+        expect(page.locator("[data-said]")).to_contain_text("saved")
     text = other.read_text()
     assert text.startswith('# mine\n[[node]]\nname = "small"\nflowunit = "resize"\n')
     assert "image_width = 8\n" in text
@@ -347,14 +347,14 @@ def _change_it_from_both_sides(edited, path):
     path.write_text(DOT + "// theirs\n")
     edited.page.get_by_role("button", name="Save", exact=True).click()
     dialog = edited.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("was changed by somebody else")
+    expect(dialog).to_contain_text("Another program changed photos.dot")
     expect(dialog.locator(".less")).to_have_text(["--- a/photos.dot\n", "-// theirs\n"])
     assert path.read_text() == DOT + "// theirs\n"
-    dialog.get_by_role("button", name="Go on editing").click()
+    dialog.get_by_role("button", name="Continue editing").click()
     expect(dialog).to_have_count(0)
     edited.page.get_by_role("button", name="Save", exact=True).click()
-    edited.page.get_by_role("button", name="Write mine over it").click()
-    said(edited, "is written")
+    edited.page.get_by_role("button", name="Overwrite the file").click()
+    said(edited, "saved")
     assert path.read_text() == DOT + "// mine\n"
 
 
@@ -366,7 +366,7 @@ def test_lines_that_end_as_windows_has_it_stay_so(tmp_path):
         edited.page.keyboard.press("Control+End")
         edited.page.keyboard.type("// end\n")
         edited.page.keyboard.press("Control+s")
-        said(edited, "is written")
+        said(edited, "saved")
     assert path.read_bytes() == (DOT + "// end\n").replace("\n", "\r\n").encode()
 
 

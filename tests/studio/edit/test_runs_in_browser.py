@@ -45,10 +45,10 @@ def run_on_text(edited, text, *, kind="text", is_repeated=False):
     page = edited.page
     page.get_by_role("button", name="Run", exact=True).click()
     dialog = page.get_by_role("dialog", name="Run the graph")
-    dialog.get_by_label("what it gets").select_option(kind)
+    dialog.get_by_label("data").select_option(kind)
     dialog.get_by_role("textbox").fill(text)
     if is_repeated:
-        dialog.get_by_label("again and again").check()
+        dialog.get_by_label("repeat until stopped").check()
     dialog.get_by_role("button", name="Run", exact=True).click()
 
 
@@ -77,7 +77,7 @@ def test_an_image_is_seen_on_every_edge_that_it_passes(images, photo):
         state(edited, "done")
         assert re.search(r"rows/s", edited.node("small").text_content())
         panel = see(edited, "small", "output")
-        expect(panel).to_contain_text("1 passed")
+        expect(panel).to_contain_text("1 buffer")
         expect(panel.locator("dd").first).to_have_text("uint8 (120, 160, 3)")
         shown = panel.get_by_role("img", name="uint8 (120, 160, 3)")
         expect(shown).to_be_visible()
@@ -149,7 +149,7 @@ def test_a_graph_that_is_wrong_is_not_asked_for_samples(path):
     path.write_text(STEPS.replace("flowunit=step", "flowunit=stp"))
     with editing(path) as edited:
         edited.page.keyboard.press("Control+Enter")
-        said(edited, "the graph cannot run: a mistake is listed below")
+        said(edited, "the graph cannot run: see the error below")
         expect(edited.page.get_by_role("dialog")).to_have_count(0)
 
 
@@ -224,7 +224,7 @@ def test_a_new_file_begins_with_the_graph_that_is_chosen(tmp_path):
         dialog.locator("[data-starter=images]").click()
         expect(dialog).to_have_count(0)
         expect(edited.node("resize")).to_be_visible()
-        expect(edited.page.get_by_text("Nothing is wrong")).to_be_visible()
+        expect(edited.page.get_by_text("No errors")).to_be_visible()
         edited.save()
     assert "image_encoder" in path.read_text()
 
@@ -233,10 +233,10 @@ def test_a_new_unit_is_made_and_put_into_the_graph_and_run(path):
     from playwright.sync_api import expect
 
     with editing(path) as edited:
-        edited.page.get_by_role("button", name="A new unit").click()
-        dialog = edited.page.get_by_role("dialog", name="A new unit")
+        edited.page.get_by_role("button", name="Create a unit").click()
+        dialog = edited.page.get_by_role("dialog", name="Create a unit")
         dialog.get_by_role("textbox").fill("twice")
-        dialog.get_by_role("button", name="Write it").click()
+        dialog.get_by_role("button", name="Create").click()
         said(edited, "units/twice/twice.py")
         edited.page.keyboard.press("/")
         edited.page.keyboard.type("twice")
@@ -264,7 +264,7 @@ def test_an_argument_is_given_in_the_page(tmp_path):
         field = edited.page.locator("[data-argument=place]")
         field.fill(f"{tmp_path}/none/{{stem}}.out")
         field.press("Enter")
-        expect(edited.page.get_by_text("Nothing is wrong")).to_be_visible()
+        expect(edited.page.get_by_text("No errors")).to_be_visible()
         field.fill(f"{tmp_path}/{{stem}}.out")
         field.press("Control+Enter")  # what was typed counts, though nobody has left the field
         state(edited, "done")
