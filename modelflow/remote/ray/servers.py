@@ -173,9 +173,7 @@ class Servers:
                 new = self._add()
                 self._changed.wait_for(lambda: self._is_over or new.is_ready or new.failure)  # noqa: B023
                 if new.failure is not None:
-                    self._say(
-                        f"not replaced, those that are there stay: {format_error(new.failure)}"
-                    )
+                    self._say(f"not replaced, the old servers stay: {format_error(new.failure)}")
                     self._leave(new)
                     return
                 self._leave(old)
