@@ -89,9 +89,7 @@ class DoneInputs:
         with explain_os_error(f"--resume {path}: cannot be written"):
             path.touch()
             if not path.is_file():  # a device may have no end
-                raise ConfigError(
-                    f"--resume {path}: is no file; expected one, or a name that is free"
-                )
+                raise ConfigError(f"--resume {path}: is no file; expected a file, or a free name")
             self._file = path.open("r+b")
         try:
             self._lock()

@@ -201,7 +201,10 @@ def files_of(option: str, what: str) -> list[Path]:
     if not found:
         message = f"{option} {what}: there is no such file, and nothing fits it as a pattern"
         if path.is_dir():
-            message = f"{option} {what}: is a folder without files; those in its folders: {what}/**"
+            message = (
+                f"{option} {what}: is a folder without files; for files in its folders, give "
+                f"{what}/**"
+            )
         raise ConfigError(message)
     return sorted(found, key=_natural)
 

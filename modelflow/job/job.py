@@ -236,7 +236,7 @@ class Job:
             )
         if alone := resuming.alone:
             items = count_of(alone, "item")
-            self._on_note(f"{items} first, one by one: a process died with them")
+            self._on_note(f"{items} first, one by one: a process died while they were in flight")
 
     def _check_apart(self) -> None:
         """Checks that no input file is overwritten, and that no file is written twice."""

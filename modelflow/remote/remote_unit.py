@@ -224,7 +224,9 @@ def _errors_of(row: Sequence[Buffer]) -> dict[Fault, FlowUnitError]:
 def _make_lost_error(losses: Sequence[str]) -> ReplicaLostError:
     last = losses[-1]
     if len(losses) == 1:
-        message = f"{last}; it may have been worked on, and is not sent again (retries=0)"
+        message = f"{last}; the row may have been processed, and is not sent again (retries=0)"
         return ReplicaLostError(message)
-    message = f"its replica was lost {len(losses)} times while it was there (the last: {last})"
+    message = (
+        f"its replica was lost {len(losses)} times while processing this row (the last: {last})"
+    )
     return ReplicaLostError(message)

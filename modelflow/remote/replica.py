@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from modelflow.remote.part import PartFlow
 
 
-ENDED_EARLY = "it was ended before it had begun"
+ENDED_EARLY = "it was stopped before it had started"
 """The error of a process whose start was interrupted, because no user needs the process."""
 
 # Seconds in which the rest of a report must arrive after its first byte.

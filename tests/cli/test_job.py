@@ -294,7 +294,7 @@ def test_a_list_that_is_no_file_is_refused(modelflow_here, job, kind):
         (job / "o.done").symlink_to("/dev/null")
     done = modelflow_here(*RESUMED)
     assert done.returncode == 1
-    assert "--resume o.done: is no file; expected one, or a name that is free" in done.stderr
+    assert "--resume o.done: is no file; expected a file, or a free name" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_who_waits_ends_when_it_is_over(apart):
     begin(apart, "two", "b")
     leaves.set()
     with (
-        pytest.raises(ClusterError, match="ended before it had begun"),
+        pytest.raises(ClusterError, match="stopped before it had started"),
         apart.placing(lambda: True),
     ):
         pass

@@ -105,8 +105,8 @@ def _notes(case: Case) -> list[str]:
         off = abs(inside - interval.in_flight) / interval.in_flight
         if off > _NOT_STATIONARY:
             found.append(
-                f"the load changed meanwhile: {interval.in_flight} requests are under way, and "
-                f"{inside:.0f} would be by their rate and time"
+                f"the load changed meanwhile: {interval.in_flight} requests are in flight, but "
+                f"their rate and latency give {inside:.0f}"
             )
     if case.foreign is not None and case.foreign > 0.25 * case.processors:
         found.append(

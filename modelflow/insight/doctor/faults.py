@@ -51,7 +51,7 @@ def unread_results(case: Case) -> Iterator[Finding]:
                 Cause.UNREAD_RESULTS,
                 f"the results of output {output!r} are not read, and the sender waits for that",
                 (
-                    f"{count} results wait there, of {bound} at which a sender waits",
+                    f"{count} results are unread; the sender waits at {bound}",
                     f"no node is busy more than {busiest:.0%}",
                 ),
                 advice=f"read output {output!r} as well, or send no more than is read",
@@ -74,7 +74,7 @@ def batch_timeouts(case: Case) -> Iterator[Finding]:
         yield Finding(
             node.node,
             Cause.BATCH_TIMEOUT,
-            f"its rows wait {wait * 1e3:.3g} ms for others that do not come",
+            f"its rows wait {wait * 1e3:.3g} ms for a fuller batch, without success",
             (
                 f"{late / closed:.0%} of its batches are closed by the time-out of "
                 f"{waits * 1e3:g} ms, with {node.mean_batch_size:.1f} of {node.batch_size} rows",

@@ -41,7 +41,7 @@ def interpreter_lock(case: Case, stage: StageCase) -> Finding | None:
     return Finding(
         worst.heaviest.node,
         Cause.INTERPRETER_LOCK,
-        "it computes in Python, where one thread at a time can",
+        "it computes in Python, where only one thread at a time can run",
         (
             f"of the time in its calls {node.running:.0%} is spent on a processor, "
             f"{node.waiting:.0%} waiting",
@@ -194,7 +194,7 @@ def capacity(case: Case, stage: StageCase) -> Finding | None:
         "its threads are always at work, and the others wait for it",
         _work(stage) + (doubt if is_doubtful else ()),
         change=changes,
-        advice="if it is the interpreter that it waits for, more threads do not help: try it"
+        advice="if it waits for the interpreter lock, more threads do not help: try it"
         if is_doubtful
         else "",
         gain=None if is_doubtful else gain,

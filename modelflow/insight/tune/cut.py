@@ -149,7 +149,7 @@ def _advice(graph: Graph, part: Partition, sample: Sample | None) -> Iterator[st
                 for edge in into
             ):
                 yield (
-                    f"node {source.node!r} makes {made.split()[0]} of UINT8, and that crosses to "
-                    f"{part.placement.name!r}: place it there as well (placement="
-                    f"{part.placement.name}), and a fourth of it does"
+                    f"node {source.node!r} makes {made.split()[0]} of UINT8, which crosses to "
+                    f"{part.placement.name!r}. Place the node there as well (placement="
+                    f"{part.placement.name}); at most a quarter of the bytes then crosses"
                 )

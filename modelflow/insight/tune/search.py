@@ -1,18 +1,19 @@
 """A search for the best settings by simulation, which changes one stage at a time.
 
 Example: 2 processors, 16 clients. Stage ``decode`` computes for 4 ms a row. Stage ``infer`` waits
-for its device; its measured calls give ``t(n) = 9 ms + 1 ms n`` for up to 16 rows. Simulated::
+for its device; its measured calls give ``t(n) = 9 ms + 1 ms n`` for up to 16 rows. The threads of
+``decode`` and the batch size of ``infer`` may change. The search simulates these steps::
 
     decode.threads  infer.batch_size  rate   p99     limit
     1               1                 100/s  160 ms  infer: 1 row in 10 ms
-    2               1                 100/s  160 ms  infer
-    1               8                 251/s   72 ms  decode: 1 row in 4 ms
+    1               4                 251/s   72 ms  decode: 1 row in 4 ms
+    2               4                 308/s   52 ms  infer: 4 rows in 13 ms
     2               8                 474/s   34 ms  infer: 8 rows in 17 ms
     2               16                474/s   34 ms  infer: the other 8 rows are in ``decode``
 
-From the first line, more threads for ``decode`` alone gain nothing. The search changes ``infer``
-first, because its load is greater, and then ``decode``. The last two lines have the same rate, and
-the climb prefers the smaller batch size.
+It changes ``infer`` first, because its load is greater. A batch size of 8 would not help yet, so
+the smaller size 4 stays. The second round takes 8, which helps with two threads for ``decode``. A
+batch size of 16 gains nothing and is dropped.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -247,9 +247,7 @@ class Tuning:
         # Late requests are awaited as well, so every request that was sent has passed.
         ended = sum(after.requests.values()) - sum(before.requests.values())
         if not ended or not report.ok:
-            raise TuningError(
-                f"of {ended} requests none was answered well ({dict(report.outcomes)})"
-            )
+            raise TuningError(f"none of {ended} requests succeeded ({dict(report.outcomes)})")
         stages = self.flow.scheduler.plan.stages
         return {name: (after[name].buffers - before[name].buffers) / ended for name in stages}
 

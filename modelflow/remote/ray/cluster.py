@@ -285,8 +285,8 @@ def check_address(address: str | None = None) -> str:
     given = address or os.environ.get(ADDRESS)
     if not given:
         raise ConfigError(
-            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the one "
-            "that 'ray start --head' has begun on this machine)"
+            f"no cluster is named; give --address HOST:PORT, or set {ADDRESS} ('auto': the "
+            "cluster that 'ray start --head' has started on this machine)"
         )
     if given == "local":
         raise ConfigError(

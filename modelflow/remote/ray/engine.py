@@ -149,7 +149,7 @@ class RayReplica(ChannelReplica):
             lambda left: actor.call("open", self._parts, digest, timeout=left), due
         )
         if door is None:
-            raise ActorGoneError("nobody used it, and it ends")
+            raise ActorGoneError("it has no user, and is ending")
         return self._channels_to(door)
 
     def _in_time(self, ask: Callable[[float], Result], due: float) -> Result:
@@ -205,7 +205,7 @@ class RayReplica(ChannelReplica):
         try:
             return self._cluster.lacking(self._placement, _TOLD)
         except TimeoutError as error:
-            return f"the cluster's machines cannot be told: {error}"
+            return f"the machines of the cluster are unknown: {error}"
 
     def _find_actor(self, seconds: float) -> RemoteActor:
         """Returns the actor with the name of this replica, which is made if missing.

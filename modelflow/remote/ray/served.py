@@ -80,7 +80,7 @@ class RayServed(Served):
             self.address = actor.call("open", *given, timeout=left)
         except TimeoutError as error:
             raise ClusterError(
-                f"it needs {describe_needs(self._placement)}, and no machine has had that free "
+                f"it needs {describe_needs(self._placement)}, and no machine had that free "
                 f"within {timeout:g} s"
             ) from error
 

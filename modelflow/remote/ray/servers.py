@@ -195,7 +195,7 @@ class Servers:
             if self._busy >= _BUSY_LOOKS and len(ready) == count < self._most:
                 self._busy = 0
                 self._seen.clear()
-                self._say(f"{mean:.0f} rows wait at each server: one more begins")
+                self._say(f"{mean:.0f} rows wait at each server: one more starts")
                 self._add()
             elif len(self._seen) == _IDLE_LOOKS and count > self._least:
                 if sum(self._seen) / _IDLE_LOOKS > (count - 1) * _IDLE_ROWS:
