@@ -253,7 +253,7 @@ class Pool:
 
         Args:
             user: The user with the part; the user may have left.
-            timeout: Seconds to wait for reports. A later report is replaced by the last one before.
+            timeout: Seconds to wait for reports. Late reports are replaced by earlier ones.
         """
         with self._changed:
             if next((one for one in self._users if one.part == user.part), user) is not user:

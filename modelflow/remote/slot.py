@@ -100,9 +100,10 @@ class Slot(Generic[Process]):
         return self.is_leaving or self._terms.is_over()
 
     def lose(self) -> bool:
-        """Ends the process; returns whether the end counts as a loss. ``changed`` is held.
+        """Marks the process as lost; returns whether the loss counts. ``changed`` is held.
 
-        An end does not count if the process was lost before, or if no user waits any more.
+        The slot's thread then ends the process. A loss does not count if the process was lost
+        before, or if no user waits any more.
         """
         if not self.is_ready:
             return False
